@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-from fitting_growth import DIMENSION, WORDS, make_datastore, peak
+from fitting_growth import DIMENSION, make_datastore, peak
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.audit.examine import audit_snapshot
@@ -82,7 +82,7 @@ def measure(examples: int, state: FittedState, *of_fit: float) -> Cost:
 def make_examples(count: int) -> KNNDatastore:
     """So many examples, of which one in a hundred is a copy of another with some words changed."""
     copies = round(count * COPIES)
-    datastore = make_datastore(count - copies - 100, DIMENSION, WORDS, labeled=True)
+    datastore = make_datastore(count - copies - 100, labeled=True)
     rng = np.random.default_rng(1)
     rows, texts = rng.choice(len(datastore), copies, replace=False), datastore.texts
     keys = datastore.keys[rows] + 0.01 * rng.standard_normal((copies, DIMENSION), dtype=np.float32)

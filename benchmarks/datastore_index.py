@@ -30,9 +30,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib import pyplot
 
 from docsplit_hf.evaluation.results import processor
 from docsplit_hf.neighbors.store.datastore import KNNDatastore
+from docsplit_hf.training.markdown import table
 
 K, BATCH = 64, 64
 CENTERS, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000
@@ -59,19 +61,11 @@ class Measurement(NamedTuple):
     throughput: float
     recall: float
 
-    def cells(self) -> list[str]:
-        return [
-            self.index,
-            str(self.nprobe or ""),
-            str(self.rerank or ""),
-            f"{self.build:.1f}",
-            f"{self.memory:,.0f}",
-            f"{self.size:,.0f}",
-            f"{self.p50:.2f}",
-            f"{self.p99:.2f}",
-            f"{self.throughput:,.0f}",
-            f"{self.recall:.3f}",
-        ]
+
+def cells_of(one: Measurement) -> tuple[str, ...]:
+    kind = (one.index, str(one.nprobe or ""), str(one.rerank or ""), f"{one.build:.1f}")
+    sizes = (f"{one.memory:,.0f}", f"{one.size:,.0f}")
+    return *kind, *sizes, f"{one.p50:.2f}", f"{one.p99:.2f}", f"{one.throughput:,.0f}", f"{one.recall:.3f}"
 
 
 def main() -> None:
@@ -95,14 +89,15 @@ def main() -> None:
         sizes = [size for size in GROWTH if size <= arguments.rows]
         by_size = {size: measure_all(keys[:size], queries, kinds(size, codes, False), quiet=True) for size in sizes}
         for size, measurements in by_size.items():
-            print(f"{size:,} rows\n\n{table(measurements)}\n")
+            print(f"{size:,} rows\n\n{table(HEADER, map(cells_of, measurements))}\n")
         plot(by_size, arguments.output or Path("growth.png"))
         return
     chosen = kinds(arguments.rows, codes, True) + ([("HNSW32", None, None)] if arguments.hnsw else [])
     measurements = measure_all(keys, queries, chosen)
-    print(table(measurements))
+    report = table(HEADER, map(cells_of, measurements))
+    print(report)
     if arguments.output:
-        arguments.output.write_text(table(measurements) + "\n")
+        arguments.output.write_text(report + "\n")
 
 
 def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
@@ -159,7 +154,7 @@ def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind], quiet
         found = measure_search(datastore, queries, exact)
         measurements.append(Measurement(factory, nprobe, rerank, build, memory, size, *found))
         if not quiet:
-            print("| " + " | ".join(measurements[-1].cells()) + " |", flush=True)
+            print("| " + " | ".join(cells_of(measurements[-1])) + " |", flush=True)
     print(flush=True)
     return measurements
 
@@ -207,17 +202,7 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def table(measurements: list[Measurement]) -> str:
-    rows = [list(HEADER), ["---"] * 3 + ["---:"] * (len(HEADER) - 3), *(one.cells() for one in measurements)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
-
-
 def plot(by_size: dict[int, list[Measurement]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     sizes = list(by_size)
     for kind, label in enumerate(("exact (Flat)", "IVF,Flat", "IVF,PQ reranked")):

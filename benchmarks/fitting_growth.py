@@ -8,16 +8,12 @@ lie around the center of their label, spread over 32 dimensions. Nothing is down
 
 Each number of documents has a process of its own. What is drawn are the seconds of all cores together: with one thread
 they are the same on a busy machine, where two threads would wait for each other. "memory" is what fit() takes at its
-peak beyond what the process held before, which is the datastore and what was imported. With --profile the slowest
-functions are listed.
+peak beyond what the process held before, which is the datastore and what was imported.
 """
 
 import argparse
-import cProfile
-import io
 import json
 import multiprocessing
-import pstats
 import resource
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -25,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.metrics.registry import metric_class
@@ -52,17 +49,13 @@ def main() -> None:
     add = parser.add_argument
     sizes = [1_000, 3_000, 10_000, 30_000, 100_000]
     add("--documents", type=int, nargs="+", default=sizes, help="How many, one after the other. Default: %(default)s.")
-    add("--dimension", type=int, default=DIMENSION, help="Of the embeddings. Default: %(default)s.")
-    add("--words", type=int, default=WORDS, help="Of a document, about. Default: %(default)s.")
-    add("--profile", action="store_true", help="List the functions that take longest.")
     add("--output", type=Path, default=PICTURE, help="The picture. Default: docs/pictures/fitting_growth.png.")
     add("--record", type=Path, help="A JSONL file, a line for each number of documents.")
     options = parser.parse_args()
     costs = []
     for documents in options.documents:
-        arguments = (documents, options.dimension, options.words, options.profile)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            costs.append(process.submit(measure, *arguments).result())
+            costs.append(process.submit(measure, documents).result())
         print(costs[-1], flush=True)
     columns = ("documents", "seconds", "of all cores", "memory, MiB", "accuracy by folds")
     print(table(columns, [(f"{c[0]:,}", f"{c[1]:.1f}", f"{c[2]:.1f}", f"{c[3]:,.0f}", f"{c[4]:.0%}") for c in costs]))
@@ -72,22 +65,15 @@ def main() -> None:
         draw(costs, options.output)
 
 
-def measure(documents: int, dimension: int, words: int, profile: bool) -> Cost:
+def measure(documents: int) -> Cost:
     """Fit on a datastore, in a process of its own."""
-    datastore = make_datastore(documents, dimension, words)
+    datastore = make_datastore(documents)
     metric_class("accuracy")  # which imports evaluate, as the pipeline does
 
-    before, start, used, profiler = peak(), time.perf_counter(), time.process_time(), cProfile.Profile()
-    if profile:
-        profiler.enable()
+    before, start, used = peak(), time.perf_counter(), time.process_time()
     fitted = fit_experts(datastore.snapshot, show_progress=False)
     datastore.fitted = fitted.to_state()
-    profiler.disable()
     seconds, used = time.perf_counter() - start, time.process_time() - used
-    if profile:
-        text = io.StringIO()
-        pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(25)
-        print(text.getvalue())
     mixture = next(record for record in fitted.settings["measured"] if record["expert"] == "mixture")
     return Cost(documents, seconds, used, peak() - before, mixture["accuracy"])
 
@@ -97,24 +83,21 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def make_datastore(documents: int, dimension: int, words: int, labeled: bool = False) -> KNNDatastore:
-    """Examples and documents of ten labels; those of the first documents are the same, however many there are.
-
-    ``labeled``: all of them are examples.
-    """
+def make_datastore(documents: int, labeled: bool = False) -> KNNDatastore:
+    """Examples and documents of ten labels, or only examples; the first are the same, however many there are."""
     rng = np.random.default_rng(0)
     centers = rng.standard_normal((LABELS, LATENT)) * 0.5
-    projection = rng.standard_normal((LATENT, dimension))
+    projection = rng.standard_normal((LATENT, DIMENSION))
     frequency = 1 / np.arange(1, VOCABULARY + 1)
     common, own = (np.cumsum(f / f.sum()) for f in (frequency, frequency[:OWN_WORDS]))
     terms = np.array([f"w{number:x}" for number in range(VOCABULARY)], dtype=object)
 
     def make(count: int, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
         keys = (centers[labels] + rng.standard_normal((count, LATENT))) @ projection
-        keys += rng.standard_normal((count, dimension))
+        keys += rng.standard_normal((count, DIMENSION))
         texts = []
         for label in labels:
-            length = max(int(rng.normal(words, words / 5)), 5)
+            length = max(int(rng.normal(WORDS, WORDS / 5)), 5)
             ranks = np.searchsorted(common, rng.random(length)).clip(0, VOCABULARY - 1)
             mine = rng.random(length) < 1 / 3
             of_label = np.searchsorted(own, rng.random(int(mine.sum()))).clip(0, OWN_WORDS - 1)
@@ -137,14 +120,6 @@ def make_datastore(documents: int, dimension: int, words: int, labeled: bool = F
 
 def draw(costs: list[Cost], path: Path) -> None:
     """Seconds and memory over the number of documents, all logarithmic, with a line of what is proportional."""
-    try:
-        import matplotlib
-    except ImportError:
-        print(f"matplotlib is not installed: {path.name} is not drawn.")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     documents = np.array([cost.documents for cost in costs])
     measured = (

@@ -3,7 +3,7 @@
     python benchmarks/growth.py
     python benchmarks/growth.py --longest 2048 --measure length documents
 
-Three measurements, each a table; the first two are also drawn into docs/pictures, if matplotlib is installed:
+Three measurements, each a table; the first two are also drawn into docs/pictures:
 
 - length: embedding documents of 128 tokens up to --longest, packed and padded, the same number of tokens at each
   length. The encoder is small, in ModernBERT's way: 8,192 positions, a global layer after two local ones, random
@@ -30,6 +30,7 @@ from benchmark_inputs import (
     prepare_checkpoint,
     random_config,
 )
+from matplotlib import pyplot
 from side_by_side import ran_on, take_turns, timed
 from timed_training import load_segmented, timed_ours
 from transformers import AutoTokenizer, ModernBertConfig, ModernBertModel
@@ -130,14 +131,6 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
 
 def draw(path: Path, speed: Series, horizontal: str, vertical: str, logarithmic: bool = False) -> None:
     """Draw documents per second over length or batch size: linear from 0 on, where little changes."""
-    try:
-        import matplotlib
-    except ImportError:
-        print(f"matplotlib is not installed: {path.name} is not drawn.")
-        return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     for (name, series), color, marker in zip(speed.items(), (BLUE, ORANGE), "os", strict=False):
         axes.plot(list(series), list(series.values()), color=color, marker=marker, label=name)

@@ -6,8 +6,8 @@
 
 The first measures datastores of float32 and float16 keys and approximate indexes of the passages beside float16 ones:
 memory of the keys and of the index, time of a query of one vector and of one of as many passages as the documents have,
-the peak of memory that it takes besides, and how many of the 64 nearest documents are those that float32 finds. The
-passages are made on the spot, in clusters: 2,000 topics in 32 dimensions, documents around them, passages around these.
+and how many of the 64 nearest documents are those that float32 finds. The passages are made on the spot, in clusters:
+2,000 topics in 32 dimensions, documents around them, passages around these.
 
 The second compares distances of documents: on pairs of papers (``id_a``, ``id_b``, ``label`` 1 where one cites the
 other), by the accuracy of a threshold of the first file on the second and the area under the curve there; and by how
@@ -23,7 +23,6 @@ import argparse
 import gzip
 import json
 import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,10 +132,6 @@ def measure(
         record[f"{what}: ms alone"] = round(1000 * float(np.median(times)), 1)
         record[f"{what}: ms of {len(found)}"] = round(1000 * batch, 1)
         record[f"{what}: same neighbors"] = round(float(agreement), 4)
-    tracemalloc.start()
-    datastore.search(*searches(singles[0])[1])
-    record["peak MB of a search"] = round(megabytes(tracemalloc.get_traced_memory()[1]), 1)
-    tracemalloc.stop()
     print(json.dumps(record), flush=True)
     return record
 

@@ -24,6 +24,7 @@ from docsplit_hf.neighbors.mixing.mixture import (
 )
 from docsplit_hf.neighbors.store.keys import exact_search
 from docsplit_hf.text.paper_tasks import load_task
+from docsplit_hf.training.markdown import table
 
 MOST_NEIGHBORS = 128
 PLAIN, SMOOTHED = "equation 2", "one more example of each label"
@@ -79,17 +80,16 @@ def report(measured, options):
     """The table."""
     print(f"\nMeans over {len(options.tasks)} tasks, {options.seeds} draws each; differences with 95 % t-intervals.\n")
     columns = ("log loss", "accuracy", "macro F1", "confidence", "change in accuracy", "change in log loss")
-    print(f"| examples per label | | {' | '.join(columns)} |")
-    print("|---|---|---|---|---|---|---|---|")
+    lines = []
     for (per_label, name), values in measured.items():
         changes = np.array(values) - np.array(measured[per_label, PLAIN])
         intervals = [stats.t.ppf(0.975, len(changes) - 1) * stats.sem(changes[:, i]) for i in (0, 1)]
         log_loss, accuracy, macro_f1, confidence = np.mean(values, axis=0)
-        print(
-            f"| {per_label} | {name} | {log_loss:.3f} | {accuracy:.1%} | {macro_f1:.1%} | {confidence:.1%} "
-            f"| {100 * changes[:, 1].mean():+.2f} ± {100 * intervals[1]:.2f} "
-            f"| {changes[:, 0].mean():+.3f} ± {intervals[0]:.3f} |"
-        )
+        of_accuracy = f"{100 * changes[:, 1].mean():+.2f} ± {100 * intervals[1]:.2f}"
+        of_loss = f"{changes[:, 0].mean():+.3f} ± {intervals[0]:.3f}"
+        means = (f"{log_loss:.3f}", f"{accuracy:.1%}", f"{macro_f1:.1%}", f"{confidence:.1%}")
+        lines.append((str(per_label), name, *means, of_accuracy, of_loss))
+    print(table(("examples per label", "", *columns), lines))
 
 
 def answers(keys, labels, queries, num_labels):

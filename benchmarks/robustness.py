@@ -1,14 +1,10 @@
 """Break the folder of a classifier on purpose, and count what a user would notice.
 
     python benchmarks/robustness.py --kills 100 --flips 300
-    python benchmarks/robustness.py --kills 0 --flips 0 --full_disk /mnt/small --fills 100
-    python benchmarks/robustness.py --kills 0 --flips 0 --runs 100
 
 Kills: a process that saves a classifier over another one is killed at a random moment. What is loaded then must be one
-of the two, whole, and nothing else may lie in the folder. Full disk: a limit on the size of a file, or a small file
-system that is filled, stops the saving. Runs: examples/run_classification.py, which writes over a classifier, is killed
-at any moment after it has read its data, and just after its calibration. Flips: one bit of one file is flipped. Loading
-must fail, or all answers be the same.
+of the two, whole, and nothing else may lie in the folder. Limits: a limit on the size of a file stops the saving.
+Flips: one bit of one file is flipped. Loading must fail, or all answers be the same.
 
 The model is a BERT of 30,000 random weights: what is tried is how files are written and read, not what is in them.
 """
@@ -22,9 +18,7 @@ import multiprocessing
 import os
 import random
 import resource
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -44,11 +38,6 @@ TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place)
 )]  # fmt: skip
 LABELS = ["fruit", "mineral"] * 20
 DOCUMENTS = [text.replace("The", "A").replace("number", "size") for text in TEXTS]
-SCRIPT = Path(__file__).parents[1] / "examples" / "run_classification.py"
-STARTED, CALIBRATED = (
-    "training examples out",
-    "Calibrated on",
-)  # what the script logs once it has read its data, and later
 
 
 def make_pipeline(seed: int) -> KNNClassifierPipeline:
@@ -78,9 +67,8 @@ def answers(folder: Path) -> str:
 
 
 def files(folder: Path) -> list[str]:
-    """The files of a classifier's folder without checkpoints; those of a datastore without their checksum."""
-    found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return sorted({str(path).split("-")[0] for path in found if not path.parts[0].startswith(("checkpoint-", "_over"))})
+    """The files of a classifier's folder; those of a datastore without their checksum."""
+    return sorted({str(path.relative_to(folder)).split("-")[0] for path in folder.rglob("*") if path.is_file()})
 
 
 def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> str:
@@ -136,80 +124,6 @@ def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
             report(title, outcomes)
 
 
-def filled_disk(place: Path, fills: int, rng: random.Random) -> None:
-    """Save on a file system with less and less room, which is to be small and this script's alone."""
-    pipes = [make_pipeline(seed) for seed in range(2)]
-    folder, filler = place / "classifier", place / "filler"
-    states = {}
-    for pipe, state in zip(pipes[::-1], ("new", "old"), strict=True):
-        pipe.save_pretrained(folder)
-        states[answers(folder)] = state
-    expected, needed = files(folder), sum(path.stat().st_size for path in folder.rglob("*"))
-    outcomes: Counter[str] = Counter()
-    for _ in range(fills):
-        filler.unlink(missing_ok=True)
-        pipes[0].save_pretrained(folder)
-        with open(filler, "wb") as file:
-            file.write(bytes(max(0, shutil.disk_usage(place).free - rng.randrange(int(1.2 * needed)))))
-        with contextlib.suppress(Exception):  # which is what tokenizers raises
-            pipes[1].save_pretrained(folder)
-        outcomes[judge(folder, states, expected)] += 1
-    filler.unlink(missing_ok=True)
-    report("stopped by a full disk", outcomes)
-
-
-def killed_runs(runs: int, rng: random.Random) -> None:
-    """Kill run_classification.py while it writes over an older classifier: anywhere, and once it has calibrated."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        pipe = make_pipeline(0)
-        pipe.model.encoder.save_pretrained(place / "encoder")
-        pipe.tokenizer.save_pretrained(place / "encoder")
-        rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
-        (place / "labeled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        states, folder = {}, place / "classifier"
-        for seed, state in enumerate(("old", "new")):
-            process, log = start_run(place, seed)
-            seconds = {}
-            for marker in (STARTED, CALIBRATED):
-                wait_for(marker, process, log)
-                seconds[marker] = -time.monotonic()
-            process.wait()
-            seconds = {marker: time.monotonic() + start for marker, start in seconds.items()}
-            states[answers(folder)] = state
-            shutil.copytree(folder, place / state)
-        titles = {STARTED: "killed runs", CALIBRATED: "runs killed just after the calibration"}
-        for marker, title in titles.items():
-            outcomes: Counter[str] = Counter()
-            for _ in range(runs):
-                shutil.rmtree(folder)
-                shutil.copytree(place / "old", folder)
-                process, log = start_run(place, 1)
-                wait_for(marker, process, log)
-                time.sleep(rng.uniform(0, (1 if marker == STARTED else 1.2) * seconds[marker]))
-                process.kill()
-                process.wait()
-                outcomes[judge(folder, states, files(place / "new"))] += 1
-            report(title, outcomes)
-
-
-def start_run(place: Path, seed: int) -> tuple[subprocess.Popen, Path]:
-    """Start the script in a process of its own; and the file of its log."""
-    arguments = ["--model_name_or_path", place / "encoder", "--dataset_name", place / "labeled.jsonl", "--seed", seed,
-                 "--output_dir", place / "classifier", "--overwrite_output_dir", "--use_cpu", "--num_train_epochs", 1,
-                 "--validation_size", 10, "--learning_rate", 1e-2, "--report_to", "none"]  # fmt: skip
-    log = place / "log"
-    with log.open("w") as file:
-        process = subprocess.Popen([sys.executable, SCRIPT, *map(str, arguments)], stdout=file, stderr=file)
-    return process, log
-
-
-def wait_for(marker: str, process: subprocess.Popen, log: Path) -> None:
-    """Wait until a run has logged something, or has ended."""
-    while marker not in log.read_text() and process.poll() is None:
-        time.sleep(0.001)
-
-
 def flipped_bits(flips: int, pattern: str, rng: random.Random) -> None:
     """Flip one bit of one file, each file of a pattern in turn."""
     outcomes: Counter[str] = Counter()
@@ -246,11 +160,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="Processes to kill. Default: %(default)s.")
     parser.add_argument("--limits", type=int, help="Saves under a limit on the size of files. Default: as --kills.")
-    parser.add_argument("--runs", type=int, default=0, help="Runs of the script to kill. Default: %(default)s.")
     parser.add_argument("--flips", type=int, default=60, help="Bits to flip. Default: %(default)s.")
     parser.add_argument("--files", default="**/*", help="Whose bits are flipped. Default: all, %(default)s.")
-    parser.add_argument("--full_disk", type=Path, help="A folder on a small file system of its own, to be filled.")
-    parser.add_argument("--fills", type=int, default=20, help="How often to fill it. Default: %(default)s.")
     parser.add_argument("--seed", type=int, default=0, help="Of moments and bits. Default: %(default)s.")
     options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -261,10 +172,6 @@ def main() -> None:
     rng = random.Random(options.seed)
     disturbed_saves(options.kills, options.kills if options.limits is None else options.limits, rng)
     flipped_bits(options.flips, options.files, rng)
-    if options.runs:
-        killed_runs(options.runs, rng)
-    if options.full_disk is not None:
-        filled_disk(options.full_disk, options.fills, rng)
 
 
 if __name__ == "__main__":

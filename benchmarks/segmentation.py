@@ -12,13 +12,14 @@ import argparse
 import itertools
 import platform
 import re
+import signal
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NoReturn
 
 import datasets
-from plain_pysbd import GIVE_UP_SECONDS, is_segmented_in_time, plain_segmenter
+import pysbd
 from side_by_side import take_counted_turns
 
 from docsplit_hf import load_package_documentation
@@ -28,7 +29,7 @@ from docsplit_hf.text.segmentation.certain_boundaries import cut_at_certain_boun
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
-TARGET_RATIO, TARGET_F1 = 10, 0.995
+GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some texts, which are left out
 LINE = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
 
 
@@ -47,7 +48,7 @@ def main() -> None:
     except (FileNotFoundError, ConnectionError) as error:
         print(f"SKIPPED: the texts are not there. {error}")
         return
-    plain = plain_segmenter()
+    plain = pysbd.Segmenter(language="en", clean=False, char_span=True)
     ours = get_segmenter("pysbd")
     documents = [lines for text in texts if is_segmented_in_time(plain, lines := LINE.findall(text))]
     if not documents:
@@ -73,10 +74,34 @@ def main() -> None:
     rows = [
         ("plain pysbd", f"{statistics.median(rates):,.0f}", "1.0", "", "", "", "100.0 %"),
         ("docsplit_hf", *ours, f"{uncertain_share(documents):.1%}".replace("%", " %")),
-        ("target", "", f"{TARGET_RATIO:.1f}", "", "", f"{TARGET_F1:.5f}", ""),
-        ("", "", verdict(ratio >= TARGET_RATIO), "", "", verdict(f1 >= TARGET_F1), ""),
     ]
     print(table(header, rows))
+
+
+class _GaveUpError(BaseException):
+    """A BaseException, so that no ``except Exception`` in pysbd can swallow it."""
+
+
+def is_segmented_in_time(segmenter: pysbd.Segmenter, texts: Iterable[str]) -> bool:
+    """Whether pysbd splits all texts in time, without an error. docsplit_hf uses this timer too: never call it here."""
+
+    def give_up(signal_number: int, frame: Any) -> NoReturn:
+        raise _GaveUpError
+
+    can_give_up = hasattr(signal, "setitimer")  # not on Windows
+    previous = signal.signal(signal.SIGALRM, give_up) if can_give_up else None
+    try:
+        if can_give_up:
+            signal.setitimer(signal.ITIMER_REAL, GIVE_UP_SECONDS)
+        for text in texts:
+            segmenter.segment(text)
+    except (_GaveUpError, ValueError):  # pysbd takes a separator for a digit of a list
+        return False
+    finally:
+        if can_give_up:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+    return True
 
 
 def load(source: str | None, text_column: str, documents: int, seed: int) -> list[str]:
@@ -121,10 +146,6 @@ def describe(documents: list[list[str]]) -> str:
     return (
         f"{len(documents)} documents, {lines:,} lines, {sum(len(line) for d in documents for line in d):,} characters"
     )
-
-
-def verdict(is_reached: bool) -> str:
-    return "PASS" if is_reached else "FAIL"
 
 
 def machine() -> str:

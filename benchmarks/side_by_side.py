@@ -33,15 +33,7 @@ class Seconds(NamedTuple):
 
 
 def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> Seconds:
-    """Run all competitors in each round, beginning with another each time. One more round goes first, uncounted.
-
-    Args:
-        rounds: How many rounds count.
-        competitors: Functions that do the work once and give the seconds that count.
-
-    Returns:
-        The seconds.
-    """
+    """Run all competitors in each round, beginning with another each time. One more round goes first, uncounted."""
     seconds: dict[str, list[float]] = {name: [] for name in competitors}
     names = list(competitors)
     for turn in range(rounds + 1):
@@ -86,14 +78,9 @@ def now() -> float:
 def comparison(
     seconds: Seconds, documents: int, pairs: Sequence[Pair], flops: Mapping[str, float] | None = None
 ) -> str:
-    """The table: for each pair the documents per second of both, and how many times as fast the first is.
+    """For each pair the documents per second of both, and how many times as fast the first is.
 
-    Args:
-        seconds: What ``take_turns`` has measured.
-        documents: How many documents each competitor read in a round.
-        pairs: Which competitor is compared with which.
-        flops: The operations that a competitor's model needs for these documents, of those in bfloat16. On a GPU the
-            table then says which part of the peak that is.
+    On a GPU also the share of its peak, of those whose ``flops`` in bfloat16 for all documents are given.
     """
     peak = matmul_peak() if flops and torch.cuda.is_available() else None
 
@@ -115,24 +102,16 @@ def ran_on() -> str:
     return f"Run on {processor()}, {torch.get_num_threads()} threads, {versions}."
 
 
-def matmul_peak(size: int = 8192, products: int = 20) -> float:
+def matmul_peak() -> float:
     """Operations per second that the device reaches in a large bfloat16 matrix product: what is there to be used."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    left, right = (torch.randn(size, size, dtype=torch.bfloat16, device=device) for _ in range(2))
+    size, products = 8192, 20
+    left, right = (torch.randn(size, size, dtype=torch.bfloat16, device="cuda") for _ in range(2))
     fastest = min(timed(lambda: [left @ right for _ in range(products)])() for _ in range(4))
     return 2 * size**3 * products / fastest
 
 
 def forward_flops(model: PreTrainedModel, lengths: Iterable[int]) -> float:
-    """The operations that an encoder needs for documents: matrix products and attention, of real tokens only.
-
-    Args:
-        model: The encoder, or a model around one, whose head is not counted.
-        lengths: The tokens of each document.
-
-    Returns:
-        The operations of the forward pass; a training step needs three times as many.
-    """
+    """The operations of an encoder's forward pass, matrix products and attention; a training step needs three times."""
     encoder, config = model.base_model, model.config
     linear = [layer for name, layer in encoder.named_modules() if isinstance(layer, nn.Linear) and "pooler" not in name]
     weights = sum(layer.weight.numel() for layer in linear)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from matplotlib import pyplot
+
 COLUMNS = (
     "rows", "index", "nprobe", "rerank", "check (of the processor)", "build (of the processor)",
     "memory to check (anonymous)", "memory to build (anonymous)", "keys on disk", "index on disk", "open",
@@ -39,11 +41,6 @@ def gigabytes(size: int) -> str:
 
 
 def plot(records: list[dict[str, Any]], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 3), layout="constrained")
     rows = [one["rows"] for one in records]
     axes[0].plot(rows, [one["build_s"] / 60 for one in records], marker="o")

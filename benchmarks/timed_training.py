@@ -75,17 +75,7 @@ def timed_ours(
     bf16: bool,
     **arguments: Any,
 ) -> Callable[[], float]:
-    """A run of ContrastiveTrainer over the documents, in seconds. Each call begins with the model of the folder.
-
-    Args:
-        folder: The checkpoint.
-        documents: Segmented documents.
-        batch: How many of them there are in a step.
-        max_length: Tokens of one half.
-        mlm: Whether the masked-LM loss is added, with weight 0.1.
-        bf16: Whether to compute in bfloat16.
-        **arguments: Further ``ContrastiveTrainingArguments``.
-    """
+    """A run of ContrastiveTrainer over the documents, in seconds. Each call begins with the model of the folder."""
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as output:

@@ -25,7 +25,7 @@ PRINTED = "printed by the last block"
 LESS = {
     "classify": ["--num_train_epochs=1"],
     "evaluate": ["--repeats=2", "--seeds=1"],
-    "pretrain": ["--max_steps=2"],
+    "pretrain": ["--max_steps=2", "--per_device_train_batch_size=8"],
 }
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 

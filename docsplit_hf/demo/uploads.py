@@ -96,11 +96,6 @@ def shortened(text: Any, most: int = 240) -> str:
     return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
 
 
-def is_text(value: Any) -> bool:
-    """Whether there is something to read."""
-    return isinstance(value, str) and bool(value.strip())
-
-
 def guess_columns(rows: Sequence[dict[str, Any]], most_labels: int) -> tuple[str, str | None]:
     """The columns of texts and of labels, by their names or by what they hold. The second is None if no column fits."""
     columns = columns_of(rows)
@@ -122,7 +117,7 @@ def texts_of_file(
     rows = rows_of(path, limits, *reading)
     columns_of(rows, text_column, label_column)
     found = [(row.get(text_column), _label(row.get(label_column), number)) for number, row in enumerate(rows, start=1)]
-    usable = [pair for pair in found if is_text(pair[0])]
+    usable = [pair for pair in found if isinstance(pair[0], str) and pair[0].strip()]
     texts, labels = [text for text, _ in usable], [label for _, label in usable]
     return _checked(Texts(texts, labels, len(rows) - len(usable)), limits)
 

@@ -59,14 +59,7 @@ RECIPE = "study_options.json"  # beside a model: the options that it was trained
 
 
 class Study:
-    """What is trained and measured, in a folder.
-
-    Args:
-        folder: Where checkpoints, logs and results go.
-        data: The folder of the data sets.
-        seeds: Seeds of the methods and ablations.
-        workers: Runs at a time.
-    """
+    """What is trained and measured, in a folder, from the data sets in another; so many ``workers`` at a time."""
 
     def __init__(self, folder: str, data: str, seeds: Sequence[int], workers: int) -> None:
         self.folder, self.data, self.seeds, self.workers = Path(folder), Path(data), seeds, workers

@@ -185,16 +185,10 @@ ADAPTATION_RECIPES: dict[str, Options] = {
 
 @dataclass(frozen=True)
 class Run:
-    """A training run and where its checkpoint goes.
+    """A training run and where its checkpoint goes."""
 
-    Args:
-        name: The folder below the output folder, and the name in the tables.
-        options: Of docsplit pretrain, less ``output_dir``.
-        launcher: What stands before docsplit pretrain in place of ``python``.
-    """
-
-    name: str
-    options: Options = field(default_factory=dict)
+    name: str  # the folder below the output folder, and the name in the tables
+    options: Options = field(default_factory=dict)  # less output_dir
     launcher: tuple[str, ...] = ("python",)
 
     def command(self, folder: str) -> list[str]:

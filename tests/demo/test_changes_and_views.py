@@ -39,16 +39,26 @@ COMPLETE = {  # in names
 }
 
 
-@pytest.fixture
-def session(shared):
+def with_examples(shared):
     session = Session(shared.new_pipeline(), Limits())
     add_texts(session, example_texts())
     return session
 
 
-def test_sessions_share_the_weights_and_nothing_else(shared, session):
+@pytest.fixture
+def session(shared):
+    return with_examples(shared)
+
+
+@pytest.fixture(scope="module")
+def unchanged(shared):
+    """A session for tests that change nothing in it."""
+    return with_examples(shared)
+
+
+def test_sessions_share_the_weights_and_nothing_else(shared, unchanged):
     other = Session(shared.new_pipeline(), Limits())
-    own, others = session.pipe.model, other.pipe.model
+    own, others = unchanged.pipe.model, other.pipe.model
     assert own.encoder is others.encoder and own.config is not others.config
     assert own.config.knn_calibration is not None and others.config.knn_calibration is None
     with pytest.raises(ValueError, match="No text has a label yet"):
@@ -103,22 +113,25 @@ def test_the_audit_finds_the_two_wrong_labels_and_does_not_ask_twice(session):
     assert audit_findings(session)[1] == found[1:]
 
 
-def test_the_figures_agree_with_what_was_held_out(session):
-    assert right_of(session) == "**95% right** (83–99%; word counts 72%, always the largest label 28%)"
-    assert [int(row[1]) for row in labels_table(session)] == [9, 11, 11, 9]
-    assert sum(int(row[1]) * int(row[2][:-1]) for row in labels_table(session)) / 40 == pytest.approx(95, abs=0.5)
-    shares = answered_shares(session)
-    assert (shares[1:] >= shares[:-1]).all() and answered_at(session, 50).startswith(
+def test_the_figures_agree_with_what_was_held_out(unchanged):
+    assert right_of(unchanged) == "**95% right** (83–99%; word counts 72%, always the largest label 28%)"
+    assert [int(row[1]) for row in labels_table(unchanged)] == [9, 11, 11, 9]
+    assert sum(int(row[1]) * int(row[2][:-1]) for row in labels_table(unchanged)) / 40 == pytest.approx(95, abs=0.5)
+    shares = answered_shares(unchanged)
+    assert (shares[1:] >= shares[:-1]).all() and answered_at(unchanged, 50).startswith(
         "**100% of the texts get an answer**"
     )
     least = int((shares == 0).sum()) + 1
-    assert f"here {least}% is the least" in answered_at(session, least - 1)
-    assert session.fitted.share_answered(error_of(session, least)) == shares[least - 1] / 100 > 0
+    assert f"here {least}% is the least" in answered_at(unchanged, least - 1)
+    assert unchanged.fitted.share_answered(error_of(unchanged, least)) == shares[least - 1] / 100 > 0
 
 
-def test_unsure_texts_get_no_answer_and_strange_ones_are_told_of(session):
-    assert "gets no answer" in answer(session, "A star.", 1).said and "no answer" not in answer(session, "A star.").said
-    assert "unlike all your texts" in answer(session, "The tax form has seven pages.").said
+def test_unsure_texts_get_no_answer_and_strange_ones_are_told_of(unchanged):
+    assert (
+        "gets no answer" in answer(unchanged, "A star.", 1).said
+        and "no answer" not in answer(unchanged, "A star.").said
+    )
+    assert "unlike all your texts" in answer(unchanged, "The tax form has seven pages.").said
 
 
 def test_before_any_label_texts_are_suggested_that_stand_for_groups(shared):
@@ -137,15 +150,15 @@ def test_before_any_label_texts_are_suggested_that_stand_for_groups(shared):
     learn(session)
 
 
-def test_the_list_finds_words_labels_and_what_is_near_on_the_map(session):
-    said, rows, ids = listed_texts(session)
+def test_the_list_finds_words_labels_and_what_is_near_on_the_map(unchanged):
+    said, rows, ids = listed_texts(unchanged)
     assert said == "73 texts: click one." and len(rows) == len(ids) == 73
     assert all(
-        row[0] == "music" or "music" in text_of(session, one)[0]
-        for row, one in zip(*listed_texts(session, "MUSIC")[1:], strict=True)
+        row[0] == "music" or "music" in text_of(unchanged, one)[0]
+        for row, one in zip(*listed_texts(unchanged, "MUSIC")[1:], strict=True)
     )
-    document_map(session)
-    assert listed_texts(session, near=ids[3])[2][0] == ids[3]
+    document_map(unchanged)
+    assert listed_texts(unchanged, near=ids[3])[2][0] == ids[3]
 
 
 def test_a_text_that_gets_a_label_stays_where_it_is_on_the_map(session):
@@ -163,8 +176,8 @@ def test_a_text_that_gets_a_label_stays_where_it_is_on_the_map(session):
         text_of(session, "/etc/passwd")
 
 
-def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(session, shared, tmp_path):
-    saved = save_classifier(session)
+def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(unchanged, shared, tmp_path):
+    saved = save_classifier(unchanged)
     without = tmp_path / "without.zip"
     with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(without, "w") as smaller:
         for name in archive.namelist():
@@ -172,7 +185,7 @@ def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(sessi
                 smaller.writestr(name, archive.read(name))
     again = Session(open_classifier(without, shared, Limits()), Limits())
     text = example_texts().texts[-1]
-    assert answer(again, text).probabilities == pytest.approx(answer(session, text).probabilities, abs=1e-6)
+    assert answer(again, text).probabilities == pytest.approx(answer(unchanged, text).probabilities, abs=1e-6)
     with pytest.raises(ValueError, match="There are 4 different labels, and this page takes 3"):
         open_classifier(without, shared, Limits(labels=3))
     with pytest.raises(ValueError, match="unpacks to more"):

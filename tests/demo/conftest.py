@@ -8,7 +8,14 @@ import pytest
 
 from ..end_to_end.forked import start_script
 
-PAGE = "from docsplit_hf.demo.__main__ import main\nmain()\n"
+# Where it keeps what visitors add is a folder of the tests, not of who runs them.
+PAGE = """
+from pathlib import Path
+from huggingface_hub import constants
+constants.HF_HOME = str(Path(__file__).parent / "home")
+from docsplit_hf.demo.__main__ import main
+main()
+"""
 
 
 @pytest.fixture(scope="session")

@@ -225,7 +225,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             descriptions: For each label a few words, or a sentence, on its texts. A new description replaces the old.
 
         Returns:
-            The ids of the descriptions among the examples, ``"label:<name>"``.
+            The ids of the descriptions, which are among the examples, such as
+            ``"label:refund"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.

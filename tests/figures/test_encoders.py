@@ -33,9 +33,28 @@ def rows():
         )
 
 
+def static(page):
+    """The section on the static encoder."""
+    records = pd.DataFrame(content("encoders/static.jsonl"))
+    records["encoder"] = records["encoder"].str.split().str[0]
+    tasks = 100 * records.groupby(["encoder", "system", "task"])["macro_f1"].mean()
+    means = tasks.groupby(["encoder", "system"]).mean()
+    speeds = {
+        (r["model"], r["precision"]): r["tokens_per_second"] / 1000 for r in content("encoders/static_speed.jsonl")
+    }
+    for name in ("docsplit-small-en", "static"):
+        speed = [speeds[name, precision] for precision in ("float32", "int8")]
+        page.has_rows([(name, *(f"{x:.1f}" for x in (means[name, "ours"], means[name, "probe"], *speed)))])
+    behind = (tasks["docsplit-small-en", "ours"] - tasks["static", "ours"]).sort_values(ascending=False)
+    page.says("after `fit()` it is {} points behind", behind.mean())
+    assert behind.index[:2].tolist() == ["20news", "arxiv"]
+    page.says("20 Newsgroups {} points, arXiv {}.", *behind.iloc[:2])
+
+
 def test_figures():
     page = Page("docs/encoders.md")
     page.has_rows(rows())
+    static(page)
     means = macro_f1()
     gains = [means[name, n, "ours"] - means[name, n, "probe"] for n in ("5", "20") for name in ENCODERS]
     page.says("{}, {} and {} points with five labels; {}, {} and {} with twenty", *gains)

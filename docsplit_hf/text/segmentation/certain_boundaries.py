@@ -143,7 +143,7 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
             opening_end, _ = _opening_end(line, end, spans, last_closing)
             continue
         # Where a line begins, pysbd takes a number for one of a list, a word for one after white space, and so on.
-        is_dependent = not line[end - 1].isspace() or line[end] in "'‘" or _NUMBER_AT_START.match(line, end)
+        is_dependent = not line[end - 1].isspace() or line[end] in "'‘." or _NUMBER_AT_START.match(line, end)
         yield end, _Boundary.DEPENDENT if is_dependent else _Boundary.CERTAIN
         start = end
         opening_end, is_certain = _opening_end(line, start, spans, last_closing)
@@ -162,7 +162,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
         if after.isdecimal() or _FILE_ENDING.match(line, position + 1):
             return False
         is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
-        return True if is_alone else None
+        return True if is_alone and not after.strip() else None
     if before == "°":
         return None
     if not after:
@@ -201,7 +201,7 @@ def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
     end = position + len(marks)
     before, after = line[position - 1 : position], line[end : end + 1]
     if "." in marks:
-        return _full_stops_end(line, start, position, marks)
+        return _full_stops_end(line, position, marks)
     if position == start:
         return None
     if len(marks) > 2:
@@ -215,13 +215,11 @@ def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
     return True
 
 
-def _full_stops_end(line: str, start: int, position: int, marks: str) -> bool | None:
-    if marks.strip("."):
+def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
+    if marks.strip(".") or marks == "..":
         return None
     end = position + len(marks)
     before, after = line[position - 1 : position], line[end : end + 1]
-    if marks == "..":
-        return True if position == start and after.isspace() else None
     word = _word_before(line, position)
     if before.isdecimal() or after.isdecimal() or after == "[" or "." in word or word.lower() in _abbreviations():
         return None

@@ -96,6 +96,9 @@ def test_pieces_join_to_any_line(line):
 
 @given(st.lists(words, min_size=1, max_size=9).map("".join), st.sampled_from(["", "\n", "\n  "]))
 @example('word. (see." word.) Word." word.. ', "")
+@example("12.] Word. ., ", "")
+@example("word! .. .. ", "")
+@example('word." \\." \\." Word. ', "")
 @settings(max_examples=200, deadline=None)
 def test_certain_boundaries_are_those_of_pysbd(line, line_end):
     line += line_end

@@ -163,7 +163,7 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
             return False
         is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
         return True if is_alone and not after.strip() else None
-    if before == "°":
+    if before in "°\\":
         return None
     if not after:
         return True

@@ -117,7 +117,7 @@ def keep_tokens_alone(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
     shares = torch.tensor([counts[number] for number in range(len(vectors))]) / max(counts.total(), 1)
     vectors = (vectors - vectors.mean(0)) * (SMOOTHING / (SMOOTHING + shares))[:, None]
     vectors[tokenizer.all_special_ids] = 0
-    vectors /= vectors.norm(dim=1).mean()  # a scale that the texts' embeddings do not have, but learning rates do
+    vectors /= vectors.norm(dim=1).mean()  # embeddings are of norm 1 anyway; usual learning rates fit this scale
     del _layers_of(model)[:]
     model.config.num_hidden_layers = 0
     for module in parent.children():

@@ -24,7 +24,8 @@ class Lesson(NamedTuple):
     weights: np.ndarray  # float32 (N,): what each text counts
     soft: np.ndarray  # (N, C): labels of all texts, as far as they are known by now
     centers: np.ndarray  # (C, D): of the topics that go with them; (C, 0) without
-    names: np.ndarray | None  # (C, H): embeddings of the names of the labels, H the first dimensions of vectors
+    names: np.ndarray | None = None  # (C, H): embeddings of the labels' names, H the first dimensions of vectors
+    is_text: np.ndarray | None = None  # bool (n,): which examples are texts, not descriptions of labels; None: all
 
     @property
     def has_documents(self) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from .corpus import spread_labels
 from .expert import Asked, Expert, Lesson
 from .log_linear_pool import log_shift, pool, spread_of_scores
-from .vector_experts import EXAMPLE_WEIGHTS, Classifier, Names, Topics, centers_of, fit_topics
+from .vector_experts import EXAMPLE_WEIGHTS, Classifier, Names, Topics, belief_in_names, centers_of, fit_topics
 from .votes import Neighbors
 from .word_experts import Vocabulary, Words
 
@@ -44,24 +44,27 @@ def first_lesson(
     targets: np.ndarray,
     several: bool,
     has_head: bool = False,
-    names: np.ndarray | None = None,
     example_weight: float = EXAMPLE_WEIGHTS[0],
+    names: np.ndarray | None = None,
+    is_text: np.ndarray | None = None,
 ) -> Lesson:
     """Before anything is known of the documents: the examples ``rows`` have the labels ``targets`` ``(n, C)``."""
     weights, labels = np.ones(len(corpus.vectors), np.float32), targets.shape[1]
     weights[rows] = example_weight
     soft, centers = np.zeros((len(corpus.vectors), labels), np.float32), np.zeros((labels, 0), np.float32)
-    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names)
+    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names, is_text)
 
 
 def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | None = None) -> dict[str, np.ndarray]:
     """What experts learn from a first lesson; ``proportions`` of the labels ``(C,)``, or None to estimate them.
 
-    Labels are spread to the documents along the graph, and by topic. Then the mixture itself is asked about these, and
-    what it says is learned from, half and half with what was known: alone it would confirm its own errors.
+    Labels come to the documents along the graph, by names, and by topic. Then the mixture itself is asked about these,
+    and what it says is learned from, half and half with what was known: alone it would confirm its own errors.
     """
     corpus, rows, targets, several = lesson[:4]
     spread = soft = spread_labels(corpus.graph, rows, targets, several)
+    if "names" in experts and belief_in_names(lesson) > 0.5:
+        spread = _with_names(lesson, spread)
     if several:
         lesson = lesson._replace(soft=spread)
     else:
@@ -93,6 +96,16 @@ def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | No
 def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: Asked) -> np.ndarray:
     """The logits of texts by each of the experts, float64 ``(E, N, C)``."""
     return np.stack([np.asarray(EXPERTS[name].score(learned, asked), dtype=np.float64) for name in experts])
+
+
+def _with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
+    """Labels that were spread from the examples, ``(N, C)``, together with what their names say."""
+    pair, corpus = ("neighbors", "names"), lesson.corpus
+    asked = Asked(corpus.vectors, corpus.whitened, corpus.words, spread, None, False)
+    scores = ask_all(EXPERTS["names"].fit(lesson), pair, asked)
+    soft = pool(scores, prior_weights(pair, lesson) / spread_of_scores(scores, False), False).astype(np.float32)
+    soft[lesson.rows] = lesson.targets
+    return soft
 
 
 def _with_soft_labels(lesson: Lesson, soft: np.ndarray) -> Lesson:

@@ -25,6 +25,7 @@ from .fitted_experts import FittedExperts, HeldOutAnswers
 from .held_out_scores import (
     HeldOut,
     HeldOutScores,
+    are_texts,
     folds_of,
     one_hot,
     scores_by_folds,
@@ -40,7 +41,7 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
-from .vector_experts import EXAMPLE_WEIGHTS, choose_example_weight, names_as_vectors
+from .vector_experts import EXAMPLE_WEIGHTS, belief_in_names, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +93,8 @@ def fit_experts(
         vectors_of_names = None
         if "names" in experts:
             vectors_of_names = names_as_vectors(embed_names(tuple(names)), corpus.document_vectors.mean)
-        lesson = first_lesson(corpus, corpus.rows, targets, several, has_head, vectors_of_names, example_weight)
+        known = has_head, example_weight, vectors_of_names, are_texts(snapshot)
+        lesson = first_lesson(corpus, corpus.rows, targets, several, *known)
         learned = fit_all(lesson, experts, proportions)
         if held_out is not None and proportions is None:  # they show how often each label is
             learned[SHIFT] = np.zeros_like(learned[SHIFT])
@@ -138,7 +140,9 @@ def _weigh(
     """The spread of each expert's logits, and what it counts in this unit, both ``(E,)``."""
     corpus, rows, _, several = lesson[:4]
     prior, sharpness = prior_weights(experts, lesson), SHARPNESS
-    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(experts)), None)
+    # Names that say nothing agree with nobody: the mixture would be taken for a guess.
+    known = [name for name in experts if name != "names" or belief_in_names(lesson) >= 0.5]
+    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(known)), None)
     is_compared = pair is not None and not lesson.has_head and not several and len(rows) < len(corpus.ids)
     is_held_out, sample = len(asked.targets) > 0, None
     if is_compared or not is_held_out:

@@ -54,15 +54,20 @@ def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
 
 
+def are_texts(snapshot: Snapshot) -> np.ndarray:
+    """Which examples are texts, not descriptions of labels, bool ``(n,)``."""
+    return np.array([not row_id.startswith(LABEL_ID) for row_id in snapshot.rows["id"].to_pylist()])
+
+
 def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
     """The fold of each example, or -1, whatever order they and their labels came in: ``places`` are in the corpus."""
-    ids, rows = snapshot.rows["id"].to_pylist(), np.arange(len(snapshot.keys))
+    rows = np.arange(len(snapshot.keys))
     table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
     groups = number_texts(snapshot.rows, *table.values())[0]
     groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)  # texts that are not kept: all different
     groups = _first_places(groups, places)
     labels = snapshot.labels if snapshot.multi_label else _first_places(snapshot.labels, places)
-    return assign_folds(labels, groups, np.array([not row_id.startswith(LABEL_ID) for row_id in ids]))
+    return assign_folds(labels, groups, are_texts(snapshot))
 
 
 def _first_places(numbers: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -89,7 +94,8 @@ def scores_by_folds(
     words, by_words = None if corpus.words is None else corpus.words[rows], np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         learned, asked = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-        part = first_lesson(corpus, rows[learned], targets[learned], several, False, lesson.names, example_weight)
+        given = rows[learned], targets[learned], several, False, example_weight
+        part = first_lesson(corpus, *given, lesson.names, lesson.is_text[learned])
         found = fit_all(part, experts, proportions)
         shift[asked] = found[SHIFT]
         shares[asked] = vote(voters.weights[asked], voters.places[asked], found[SOFT])

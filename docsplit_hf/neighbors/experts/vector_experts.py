@@ -25,7 +25,7 @@ UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
 CONCENTRATION, STEPS = 30.0, 10
 EXAMPLE_WEIGHTS = 3.0, 10.0  # what a text with a label counts, where one without counts 1: folds choose
 EVIDENCE = 3.0  # the log likelihood that something else than the default must gain in folds: a Bayes factor of 20
-MOST, HALF_LIFE = 0.5, 3.0  # its share without examples, and with how many of each label it has half of that
+MOST, HALF_LIFE = 1.0, 3.0  # its share without examples, and with how many of each label it has half of that
 _NO_WORDS = str.maketrans("._-/", "    ")
 
 
@@ -159,17 +159,8 @@ class Names(Expert):
         return has_names and not several
 
     def prior(self, lesson: Lesson) -> float:
-        """Less with more examples, and next to nothing where names are no help with these.
-
-        It is times the probability that names tell labels apart, rather than being any words, given the examples: as
-        they were not learned from, all of them testify.
-        """
-        scores = _cosines(lesson.corpus.vectors, lesson.names)
-        scores /= max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
-        said = log_softmax(scores[lesson.rows], axis=1)[lesson.targets > 0]
-        labels = lesson.targets.shape[1]
-        evidence = float(said.sum() + len(said) * np.log(labels))
-        return MOST / (1 + len(lesson.rows) / labels / HALF_LIFE) * float(expit(evidence))
+        """Less with more examples, and next to nothing where names are no help with these."""
+        return MOST / (1 + len(lesson.rows) / lesson.targets.shape[1] / HALF_LIFE) * belief_in_names(lesson)
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         return {"names": lesson.names}
@@ -179,6 +170,20 @@ class Names(Expert):
 
     def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         return {"names": (sizes.labels, sizes.embedding)}
+
+
+def belief_in_names(lesson: Lesson) -> float:
+    """The probability that names tell labels apart, rather than being any words, given the examples.
+
+    As names were not learned from them, all examples testify but descriptions of labels, which are names themselves.
+    """
+    rows, targets = lesson.rows, lesson.targets
+    if lesson.is_text is not None:
+        rows, targets = rows[lesson.is_text], targets[lesson.is_text]
+    scores = _cosines(lesson.corpus.vectors, lesson.names)
+    scores /= max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
+    said = log_softmax(scores[rows], axis=1)[targets > 0]
+    return float(expit(said.sum() + len(said) * np.log(targets.shape[1])))
 
 
 def readable_names(names: Sequence[str]) -> list[str]:

@@ -6,19 +6,17 @@ import functools
 import io
 import json
 import math
-import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
-import docsplit_hf
-from docsplit_hf.__main__ import SCRIPTS, scripts_folder
+import pytest
 
-from .commands import ROOT, commands_in, parse
 from .conftest import make_text
 from .end_to_end.forked import finish_script, start_script, start_server
 
+ROOT = Path(__file__).parents[1]
 FOLDER = "folder of the page"
 PRINTED = "printed by the last block"
 # Options that leave a command as it is, and do less of it.
@@ -27,14 +25,23 @@ LESS = {
     "evaluate": ["--repeats=2", "--seeds=1"],
     "pretrain": ["--max_steps=2", "--per_device_train_batch_size=8"],
 }
+# int8 is quantized and tried on fewer texts, which no page shows.
+FEWER_TEXTS = {"CALIBRATED": 8, "MEASURED": 2}
+EMBEDDED = {}  # by all that it depends on: the embedding of a piece of a text, of whichever page
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
 
 def enter_folder(namespace):
     """Make a folder with what pages suppose to be there, and go into it."""
-    folder = Path(tempfile.mkdtemp())
-    namespace[FOLDER] = folder, os.getcwd()
-    os.chdir(folder)
+    import docsplit_hf  # here and below, since the process that hands tests out imports this file, too
+    from docsplit_hf.models.inference.openvino import export
+
+    folder, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
+    namespace[FOLDER] = folder, patch
+    patch.chdir(folder)
+    for name, count in FEWER_TEXTS.items():
+        patch.setattr(export, name, count)
+    embed_once(patch)
     texts = [make_text(number, sentences=4 + number % 5) for number in range(48)]
     kinds = ["river" if "river" in text else "other" for text in texts]
     with open("labeled.csv", "w", newline="") as labeled, open("new.csv", "w", newline="") as new:
@@ -61,9 +68,39 @@ def enter_folder(namespace):
 
 
 def leave_folder(namespace):
-    folder, before = namespace[FOLDER]
-    os.chdir(before)
+    folder, patch = namespace[FOLDER]
+    patch.undo()
     shutil.rmtree(folder)
+
+
+def embed_once(patch):
+    """Have pipelines embed a text once in this process: many pages read the same documentation of packages."""
+    import torch
+
+    from docsplit_hf.models.checkpoints.fingerprint import encoder_fingerprint
+    from docsplit_hf.models.inference import reader
+    from docsplit_hf.models.portable.run_encoder import engine_of
+
+    embed_pieces, names = reader.embed_pieces, ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
+
+    def embed(model, name, frame, texts, pieces, run, sizes, pool_states):
+        encoder, pieces = model.base_model, list(pieces)
+        given = texts, pieces, run, sizes, pool_states
+        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and run.bf16 is None
+        if not is_plain or any(piece.token_type_ids is not None or piece.parts is not None for piece in pieces):
+            yield from embed_pieces(model, name, frame, *given)
+            return
+        how = encoder_fingerprint(encoder, frame.tokenizer, of={name: getattr(model.config, name) for name in names})
+        keys = [(how, piece.input_ids.tobytes()) for piece in pieces]
+        new = [piece for key, piece in zip(keys, pieces, strict=True) if key not in EMBEDDED]
+        for group, (found, _) in embed_pieces(model, name, frame, texts, new, *given[2:]):
+            for piece, row in zip(group, found, strict=True):
+                EMBEDDED[how, piece.input_ids.tobytes()] = row
+        if pieces:
+            rows = torch.stack([EMBEDDED[key] for key in keys])
+            yield pieces, [rows, rows.new_empty(len(rows), 0)]
+
+    patch.setattr(reader, "embed_pieces", embed)
 
 
 def run_python(example):
@@ -93,6 +130,8 @@ def compare(shown, printed):
 
 def check_commands(example):
     """Parse the commands of the examples; those of the README run as well."""
+    from .commands import commands_in, parse
+
     for command in commands_in(f"```bash\n{example.parsed}```\n"):
         assert not command[0].startswith("-"), f"{command} is a part of a command"
         for word in command[1:]:
@@ -113,6 +152,8 @@ def datasets_cache():
 
 def run(command, *arguments):
     """Run a command in the folder of the page."""
+    from docsplit_hf.__main__ import SCRIPTS, scripts_folder
+
     start_server(Path(datasets_cache().name))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")

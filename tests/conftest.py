@@ -1,4 +1,8 @@
-"""Small real things that many tests use: documents, a tokenizer trained on them, a BERT of 30,000 parameters."""
+"""Small real things that many tests use: documents, a tokenizer trained on them, a BERT of 30,000 parameters.
+
+The libraries are imported where they are used: the process that hands tests out to others imports this file, too, and
+before it has done so none begins.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,6 @@ import shutil
 import hypothesis
 import numpy as np
 import pytest
-import torch
-import transformers
-from datasets import Dataset
-from filelock import FileLock
-from huggingface_hub import constants
-from transformers import BertConfig, BertModel, TrainerCallback
-
-from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentEncoder, segment_documents
-from docsplit_hf.models.small_bert import train_small_bert_tokenizer
-from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
 from .end_to_end.forked import finish_script, start_script, start_server
 
@@ -30,8 +24,13 @@ QUIET = (
 ).split()
 LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/models/inference", "docs", "README")
-ONE_WORKER = "tests/neighbors/store/milvus"  # these files share a server
-LONG += (ONE_WORKER,)
+LONG += ("tests/neighbors/store/milvus",)
+# Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
+TOGETHER = (
+    ("tests/neighbors/store/milvus",),
+    ("tests/demo/test_page", "tests/test_site"),
+    ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market library stadium forest".split()
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
@@ -49,12 +48,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """As ``--dist loadfile`` does, but for the files that share a server."""
+    """As ``--dist loadfile`` does, but for the files that share something."""
     from xdist.scheduler import LoadFileScheduling
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            return ONE_WORKER if nodeid.startswith(ONE_WORKER) else super()._split_scope(nodeid)
+            return next((files[0] for files in TOGETHER if nodeid.startswith(files)), super()._split_scope(nodeid))
 
     return Scheduling(config, log)
 
@@ -100,22 +99,32 @@ def texts():
 
 @pytest.fixture(scope="session")
 def tokenizer(texts):
+    from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+
     return train_small_bert_tokenizer(texts, vocab_size=300)
 
 
 @pytest.fixture(scope="session")
 def documents(texts, tokenizer):
+    from datasets import Dataset
+
+    from docsplit_hf import segment_documents
+
     return segment_documents(Dataset.from_dict({"text": texts}), tokenizer)
 
 
 @pytest.fixture
 def collator(tokenizer):
+    from docsplit_hf import DataCollatorForDocSplit
+
     return DataCollatorForDocSplit(tokenizer, max_length=64)
 
 
 @pytest.fixture
 def transformers_log(caplog):
     """What transformers logs, which it keeps from other loggers' handlers."""
+    import transformers
+
     transformers.logging.enable_propagation()
     yield caplog
     transformers.logging.disable_propagation()
@@ -147,6 +156,8 @@ def tagger(nlp):
 @pytest.fixture(scope="session")
 def make_tiny_config(tokenizer):
     """Makes a config for one model: a model keeps its config, and writes its attention implementation in it."""
+    from transformers import BertConfig
+
     return lambda: BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -167,6 +178,10 @@ def tiny_config(make_tiny_config):
 
 @pytest.fixture
 def tiny_model(tiny_config):
+    import torch
+
+    from docsplit_hf import AutoModelForDocSplit
+
     torch.manual_seed(0)
     return AutoModelForDocSplit.from_config(tiny_config)
 
@@ -185,6 +200,10 @@ def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_p
 
     Of distillation the tiny checkpoint is the teacher, and the student as large.
     """
+    import torch
+
+    from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
+    from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
         if objective == "distillation":
@@ -221,6 +240,13 @@ def loss_of_steps():
 def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
     """A checkpoint, a home with its exports for OpenVINO in float32 and int8, and their log: once for all workers."""
     pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+    import torch
+    from filelock import FileLock
+    from huggingface_hub import constants
+    from transformers import BertModel
+
+    from docsplit_hf import DocumentEncoder
+
     folder = tmp_path_factory.getbasetemp()
     folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "openvino"
     with FileLock(f"{folder}.lock"):
@@ -252,16 +278,16 @@ def browser():
         browser.close()
 
 
-class Stop(TrainerCallback):
-    """Ends a run after a step, as a run that is interrupted there."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, args, state, control, **kwargs):
-        control.should_training_stop = state.global_step >= self.step
-
-
 @pytest.fixture
 def stop_after():
+    """A callback that ends a run after a step, as a run that is interrupted there."""
+    from transformers import TrainerCallback
+
+    class Stop(TrainerCallback):
+        def __init__(self, step):
+            self.step = step
+
+        def on_step_end(self, args, state, control, **kwargs):
+            control.should_training_stop = state.global_step >= self.step
+
     return Stop

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import transformers
 
-from .code_blocks import compare
+from .code_blocks import compare, embed_once
 from .commands import ROOT
 
 FOLDER = ROOT / "examples" / "notebooks"
@@ -44,6 +44,7 @@ def progress_bars():
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_prints_what_is_stored_in_it(path, progress_bars, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    embed_once(monkeypatch)
     cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
     namespace = {}
     for cell in cells:

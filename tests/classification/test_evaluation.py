@@ -25,21 +25,3 @@ def test_the_matthews_correlation_of_a_two_by_two_table():
     metrics = {f"test_knn_{name}": value for name, value in found.items()}
     assert f"Matthews  {100 * expected:.1f} %" in describe_parts(metrics, "test", 10, "matthews_correlation")
     assert "Matthews" not in describe_parts(metrics, "test", 10)
-
-
-def test_the_last_screen_names_the_parts_that_there_are():
-    metrics = {f"validation_{part}_{name}": 0.5 for part in ("knn", "experts") for name in NAMES}
-    first, *lines = describe_parts(metrics, "validation", 8).splitlines()
-    assert first == "On 8 validation examples: (the classifier was chosen on them: too good)"
-    assert [line.split()[0] for line in lines] == ["neighbors", "experts"]
-
-
-def test_the_last_screen_has_word_counts_the_largest_class_and_a_plain_sentence_at_chance():
-    parts = ("knn", "word_counts", "largest_class")
-    metrics = {f"test_{part}_{name}": 0.5 for part in parts for name in NAMES}
-    screen = describe_parts(metrics, "test", 100)
-    assert [" ".join(line.split()[:2]) for line in screen.splitlines()[1:4]] == [
-        "neighbors accuracy", "word counts", "largest class",
-    ]  # fmt: skip
-    assert "Not reliably better than always the largest class: 50.0% right against 50.0%, on 100 texts." in screen
-    assert "reliably better" not in describe_parts(metrics | {"test_knn_accuracy": 0.9}, "test", 100)

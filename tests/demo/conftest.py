@@ -52,16 +52,49 @@ def address(server, tmp_path_factory):
         page.join(20)
 
 
-@pytest.fixture
-def open_page(browser, address):
-    """Opens the page in a session of its own; at the end nothing has been asked of another host."""
-    contexts, asked, complaints = [], [], []
+# Nothing moves: a third of what the browser does is to draw again what does.
+STILL = """
+document.addEventListener("DOMContentLoaded", () => {
+    const style = document.createElement("style");
+    style.textContent = "*, *::before, *::after { animation: none !important; transition: none !important; }";
+    document.head.append(style);
+});
+"""
 
-    def open_page(width=1280, **options):
-        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
-        contexts.append(context)
+
+@pytest.fixture(scope="module")
+def new_visitor(browser):
+    """Makes a browser of a visitor's own, with nothing kept in it; also without what others have loaded."""
+    contexts = []
+
+    def new_visitor():
+        context = browser.new_context()
+        context.add_init_script(STILL)
         context.set_default_timeout(20_000)
-        page = context.new_page()
+        contexts.append(context)
+        return context
+
+    yield new_visitor
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def visitor(new_visitor):
+    """The browser that visitors have one after the other: what it has loaded it need not load again."""
+    return new_visitor()
+
+
+@pytest.fixture
+def open_page(visitor, new_visitor, address):
+    """Opens the page in a session of its own; at the end nothing has been asked of another host."""
+    pages, asked, complaints = [], [], []
+
+    def open_page(width=1280, color_scheme="light"):
+        page = (new_visitor() if pages else visitor).new_page()
+        pages.append(page)
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=color_scheme)
         page.on("request", lambda request: asked.append(request.url))
         page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -69,7 +102,8 @@ def open_page(browser, address):
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.evaluate("localStorage.clear()")  # by which the next one is another visitor
+        page.close()
     assert not complaints
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []

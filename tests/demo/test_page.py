@@ -204,10 +204,11 @@ def test_by_keyboard_alone_and_axe_finds_nothing_serious_in_any_step(open_page):
     for scheme, rules in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
         step(page, 5)
         page.wait_for_url("**#use")  # where a reload stays
-        page.emulate_media(color_scheme=scheme)
-        page.reload()
-        page.locator("#use-button[aria-selected=true]").wait_for()
-        status(page, "73 texts")
+        if scheme == "dark":
+            page.emulate_media(color_scheme=scheme)
+            page.reload()
+            page.locator("#use-button[aria-selected=true]").wait_for()
+            status(page, "73 texts")
         page.locator("#asked textarea").fill("The telescope shows a galaxy.")
         click(page, "Classify")
         for number, shown in steps:

@@ -2,12 +2,6 @@
 
 import itertools
 
-COMMAND = "python examples/run_evaluation.py --models BERT tfidf"
-RUNS = [{"command": COMMAND, "date": "2024-01-01T00:00", "ran_on": "a processor", "versions": {"torch": "2.13.0"}}]
-SIZES = {"kind": "texts with labels", "train": 1000, "test": 400, "classes": 20, "mean_words": 182.3}
-TASKS = {name: SIZES for name in ("20News", "arXiv", "BBCNews", "NYT", "FakeNews", "mine")}
-TASKS["AAN"] = {"kind": "pairs of documents", "train": 1000, "test": 400, "documents": 300, "mean_words": 4692.4}
-
 
 def make_records(systems, tasks):
     records = []

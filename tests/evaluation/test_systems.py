@@ -28,13 +28,6 @@ def test_tfidf_is_fitted_on_the_training_texts_alone():
     assert (test @ train.T).toarray()[0].min() > 0 and test.nnz == 2
 
 
-def test_words_of_scripts_without_spaces_are_found():
-    texts = ["今天天气很好", "今天下雨", "東京タワー visits"]
-    train = TfidfSystem().features(texts)[0]
-    similarities = (train @ train.T).toarray()
-    assert similarities[0, 1] > 0.1 and similarities[0, 2] == 0
-
-
 def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, monkeypatch):
     name = f"{tiny_checkpoint}#pooling=mean# name = Tiny"
     system = load_system(name, cache_folder=tmp_path, max_length=32)

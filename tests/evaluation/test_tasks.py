@@ -80,17 +80,6 @@ def test_a_fifth_of_each_class_of_a_file_is_held_out_by_the_seed(tmp_path):
     assert tasks[0].fingerprint == tasks[1].fingerprint != tasks[2].fingerprint
 
 
-def test_no_text_or_pair_is_both_trained_and_tested_on(tmp_path):
-    task = load_evaluation_task(write_rows(tmp_path / "twice.jsonl", 2 * reviews(200)))
-    assert len(task.test_texts) == 80
-    assert not set(task.train_texts) & set(task.test_texts)
-    pairs = [{"text_a": f"{i % 9}, one.", "text_b": f"{i % 9}, two {i % 4}.", "label": i % 2} for i in range(144)]
-    task = load_evaluation_task(write_rows(tmp_path / "pairs.jsonl", pairs))
-    test_inputs = list(zip(task.test_texts, task.test_pairs, strict=True))
-    assert test_inputs and not set(task.train_inputs) & set(test_inputs)
-    assert all(first[0] == second[0] for first, second in [*task.train_inputs, *test_inputs])
-
-
 def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path):
     rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
     write_rows(tmp_path / "train.jsonl", rows)

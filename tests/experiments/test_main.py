@@ -87,12 +87,6 @@ def test_what_cannot_work_is_named_before_anything_is_measured(tmp_path, options
     assert not (tmp_path / "results.json").exists()
 
 
-def test_word_counts_of_every_kind_are_compared_and_the_command_is_in_the_report(labeled, tmp_path):
-    printed = run_papers(tmp_path, "--models", "tfidf", "bm25", "--tasks", labeled[0], "--no_figures", *SMALL)
-    assert "| bm25 |" in printed and "10 records, 10 of them measured now" in printed
-    assert "python -m experiments --models tfidf bm25" in (tmp_path / "results.md").read_text()
-
-
 def test_every_file_of_the_package_does_without_the_experiments():
     files = [*(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
     assert len(files) > 150 and not [file for file in files if re.search(IMPORTED, file.read_text(), re.MULTILINE)]

@@ -60,17 +60,6 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
     assert line.startswith("curve leaves 50 examples per class out on rivers")
 
 
-def test_where_texts_are_repeated_records_from_before_they_were_held_out_together_are_not_served():
-    labels = np.arange(800) % 2
-    for copies in (1, 2):
-        texts = [f"Text {number // copies}." for number in range(800)]
-        task = ClassificationTask("mine", texts, labels, texts, labels, ["no", "yes"])
-        settings = dataclasses.replace(SETTINGS, curve_shots=[10, 300])
-        planned, _ = plan(["full", "knn", "curve", "half_documents"], TfidfSystem(), task, settings)
-        new = {(one.protocol, one.settings.get("shots")) for one in planned if "equal_texts" in one.settings}
-        assert new == ({("full", None), ("knn", None), ("few_shot", 300)} if copies == 2 else set())
-
-
 def test_what_does_not_fit_is_left_out_with_a_line(tasks):
     planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
     assert planned == [] and left_out == [

@@ -21,23 +21,6 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
             assert name == "report_to" or found == (None if value == {} else value), (one.name, name)
 
 
-def test_methods_differ_by_nothing_but_views_and_objective():
-    varied = {"views", "views_kwargs", "objective", "mlm_weight"}
-    methods = [method for method in runs.METHODS if not method.startswith("docsplit_")]
-    every = [runs.method_run("out", method, "mean", 1e-3, 0).options for method in methods]
-    shared = [{name: value for name, value in options.items() if name not in varied} for options in every]
-    assert all(options == shared[0] for options in shared)
-
-
-def test_simcse_trains_through_its_head_where_it_takes_the_first_token():
-    heads = {
-        (method, pooling): "projection_head" in runs.method_run("out", method, pooling, 1e-3, 0).options
-        for method in runs.METHODS
-        for pooling in runs.poolings_of(method)
-    }
-    assert [key for key, has_head in heads.items() if has_head] == [("simcse_long", "cls"), ("simcse", "cls")]
-
-
 @pytest.mark.parametrize(
     ("best", "tried"),
     [

@@ -1,18 +1,28 @@
-"""Push and load, each in a process of its own that is forked from this one, which has imported the libraries."""
+"""Push and load, each in a process of its own that is forked from this one, which has imported the libraries.
 
+It runs where docsplit_hf is not installed, as some who load do; for the others it is put on the path.
+"""
+
+import importlib
 import json
 import os
 import sys
+from pathlib import Path
+
+# What push.py and load.py import beside docsplit_hf; they themselves are imported with it or without.
+import datasets  # noqa: F401
+import httpx2  # noqa: F401
+import peft  # noqa: F401
+import sentence_transformers  # noqa: F401
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer, pipeline  # noqa: F401
 
 if __name__ == "__main__":
-    import load
-    import push
-
     for line in sys.stdin:
-        script, arguments = json.loads(line)
+        script, has_docsplit, arguments = json.loads(line)
         if os.fork() == 0:
             os.environ |= {"HF_TOKEN": "hf_right"} if script == "push" else {}
-            print(json.dumps({"push": push, "load": load}[script].main(*arguments)), flush=True)
+            sys.path[:0] = [str(Path(__file__).parents[2])] if has_docsplit else []
+            print(json.dumps(importlib.import_module(script).main(*arguments)), flush=True)
             os._exit(0)
         if os.wait()[1]:
             sys.exit(1)

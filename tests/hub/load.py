@@ -1,8 +1,6 @@
 """Load all that ``push.py`` pushed, by name and by revision, where docsplit_hf is installed and where it is not."""
 
 import importlib.util
-import json
-import sys
 
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
@@ -50,8 +48,3 @@ def main(texts, commits):
     secret = {"token": "hf_right", "datastore_token": "hf_right"}
     answers["secret"] = pipeline(model="me/secret", **trusted, **secret)(texts, top_k=None)
     return answers
-
-
-if __name__ == "__main__":
-    for line in sys.stdin:
-        print(json.dumps(main(*json.loads(line)[1])))

@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +22,17 @@ FILES = {
 
 
 @contextlib.contextmanager
-def runner(script, folder, hub, python=sys.executable, variables=os.environ):
-    """A process with the Hub in the place of the real one, a cache of its own, and no switch that says offline."""
+def runner(folder, hub):
+    """Processes with the Hub in the place of the real one, a cache of their own, and no switch that says offline."""
+    python, variables = without_docsplit_hf(folder / "environment")
     kept = {name: value for name, value in variables.items() if name not in ("HF_HUB_OFFLINE", "HF_TOKEN")}
     own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with open(folder / "log", "w") as log:
-        with subprocess.Popen([python, HERE / script], **pipes, stderr=log, cwd=folder, env=kept | own) as process:
+        with subprocess.Popen([python, HERE / "forks.py"], **pipes, stderr=log, cwd=folder, env=kept | own) as process:
 
-            def run(name, *arguments):
-                process.stdin.write(json.dumps([name, arguments]) + "\n")
+            def run(name, *arguments, has_docsplit=True):
+                process.stdin.write(json.dumps([name, has_docsplit, arguments]) + "\n")
                 process.stdin.flush()
                 answer = next((line for line in process.stdout if line.startswith('{"')), None)  # training prints, too
                 shutil.rmtree(folder / "home")  # the next one finds no cache
@@ -54,7 +53,7 @@ def pushed(hub, name, revision="main"):
 
 
 def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_checkpoint, texts, tmp_path):
-    with serve() as hub, runner("forks.py", tmp_path, hub) as run:
+    with serve() as hub, runner(tmp_path, hub) as run:
         made = run("push", texts, labels_of(texts))
         used = {"push": hub.requests[:]}
         for name in ("checkpoint", "adapter", "trained"):
@@ -75,8 +74,7 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         assert hub.cut["GET"] == 0
         used["load"] = hub.requests[:]
         hub.requests.clear()
-        with runner("load.py", tmp_path, hub, *without_docsplit_hf(tmp_path / "environment")) as run_elsewhere:
-            elsewhere = run_elsewhere("load", *arguments)
+        elsewhere = run("load", *arguments, has_docsplit=False)
         used["load without docsplit_hf"] = hub.requests[:]
 
     assert (loaded["has docsplit_hf"], elsewhere["has docsplit_hf"]) == (True, False)

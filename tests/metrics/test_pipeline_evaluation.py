@@ -107,13 +107,6 @@ def test_metrics_of_others_get_labels(pipe, examples):
     assert result["share"] == result["accuracy"] == expected
 
 
-def test_it_needs_no_cache_that_can_be_written_to(pipe, examples, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    for name in ("HF_METRICS_CACHE", "HF_MODULES_CACHE"):
-        monkeypatch.setattr(evaluate.config, name, str(tmp_path / "file" / "cache"))
-    assert evaluate_pipeline(pipe, examples)["accuracy"] == np.mean(right_answers(pipe, examples))
-
-
 def test_the_stock_pipeline_is_evaluated_too(tiny_config, tokenizer, examples):
     torch.manual_seed(0)
     tiny_config.id2label = {0: "other", 1: "engine", 2: "river", 3: "unseen"}  # another order, and one more

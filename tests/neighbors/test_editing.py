@@ -1,7 +1,6 @@
 """Adding, describing, relabeling and removing examples and documents."""
 
 import logging
-import threading
 
 import numpy as np
 import pytest
@@ -87,27 +86,6 @@ def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts
     assert untrained.model.config.knn_calibration is None
     with pytest.raises(ValueError, match="all the same text"):
         untrained.calibrate()
-
-
-def test_two_threads_classify_while_a_third_adds_and_removes(pipe, texts):
-    stop, errors = threading.Event(), []
-
-    def classify():
-        while not stop.is_set():
-            answer = pipe({"text": texts[0]}, return_neighbors=5)
-            for neighbor in answer["neighbors"]:
-                if neighbor["label"] == "river" and "garden gate" in neighbor["text"]:
-                    errors.append(neighbor)
-
-    threads = [threading.Thread(target=classify) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for i in range(15):
-        pipe.remove_examples(pipe.add_examples([f"garden gate {i} {texts[0]}"], ["engine"]))
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not errors
 
 
 LABELS = {"water": "The river feeds the valley and the glacier.", "machine": "The engine moves the table."}

@@ -1,9 +1,7 @@
 """DocSplitClassifier: the pipeline's answers, in all the ways that scikit-learn asks for them."""
 
-import copy
 import multiprocessing
 import os
-import pickle
 import re
 import warnings
 
@@ -13,11 +11,8 @@ import pytest
 import scipy.sparse as sp
 import torch
 from joblib import parallel_config
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.model_selection import cross_val_predict, cross_val_score
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
 from transformers import pipeline
@@ -83,14 +78,6 @@ def test_it_is_the_pipeline_that_is_made_by_hand(encoder, texts, labels):
     np.testing.assert_allclose(model.predict_proba(texts), scores(pipe, texts), atol=1e-4)
     assert (report.examples, report.documents) == (model.report_.examples, model.report_.documents) == (30, 18)
     assert model.pipeline_.model.config.k == pipe.model.config.k
-
-
-def test_a_copy_answers_alike(encoder, texts, labels):
-    model = DocSplitClassifier(encoder, unlabeled=texts[30:]).fit(texts[:30], labels[:30])
-    copies = clone(model).fit(texts[:30], labels[:30]), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
-    for other in copies:
-        assert other is not model and other.get_params() == model.get_params()
-        np.testing.assert_array_equal(other.predict_proba(texts), model.predict_proba(texts))
 
 
 def test_the_form_of_texts_makes_no_difference(encoder, texts, labels):
@@ -186,18 +173,6 @@ def test_cross_validation_is_silent_and_the_same_in_threads_and_processes(server
         np.testing.assert_array_equal(cross_val_score(*given, cv=3, n_jobs=2), alone)
     with multiprocessing.get_context("forkserver").Pool(1) as pool:
         np.testing.assert_array_equal(pool.apply(cross_val_score, given, {"cv": 3}), alone)
-
-
-def test_a_search_over_experts_in_a_pipeline(encoder, texts, labels):
-    steps = make_pipeline(
-        FunctionTransformer(lambda texts: [text.lower() for text in texts]), DocSplitClassifier(encoder)
-    )
-    grid = {"docsplitclassifier__experts": [None, ["words"]]}
-    search = GridSearchCV(steps, grid, cv=2, scoring=["accuracy", "neg_log_loss"], refit="accuracy")
-    search.fit(pd.Series(texts), labels)
-    best = search.best_estimator_[-1]
-    assert list(best.report_.shares) == list(best.experts or NAMELESS)
-    assert np.isfinite(search.cv_results_["mean_test_neg_log_loss"]).all()
 
 
 def test_cleanlab_finds_wrong_labels(encoder, texts, labels):

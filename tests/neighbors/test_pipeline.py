@@ -138,19 +138,6 @@ def test_code_in_a_saved_folder_is_told_and_not_run(pipe, texts, tmp_path, monke
     assert type(AutoModel.from_pretrained(tmp_path)) is docsplit_hf.KNNClassifier
 
 
-def test_progress_is_shown_when_asked_for(pipe, texts, capsys, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.pipeline.WINDOW_WITH_PROGRESS", 5)
-    expected = pipe(texts[:12])
-    assert capsys.readouterr().err == ""
-    assert [answer["label"] for answer in pipe(texts[:12], show_progress=True)] == [a["label"] for a in expected]
-    bar = capsys.readouterr().err
-    assert "12/12" in bar and bar.count(" 0/12") == 1
-    assert list(pipe((text for text in texts[:3]), show_progress=True)) and "3text" in capsys.readouterr().err
-    assert pipe(texts[0], show_progress=True)[0]["label"] == expected[0]["label"]
-    with pytest.raises(ValueError, match="show_progress must be True or False, got 3"):
-        pipe(texts[:2], show_progress=3)
-
-
 def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
     texts = ["Returns the eigenvalues.", "Downloads a data set.", "Computes the determinant.", "Uploads a file."]
     whole = pipeline("docsplit-knn", device="cpu")

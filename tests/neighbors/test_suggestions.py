@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from docsplit_hf.neighbors import suggestions
 from docsplit_hf.neighbors.suggestions import choose_documents
 
-from .conftest import labels_of
-
 
 def make_groups(sizes, seed=0):
     """Documents around centers that are far from each other, and the group of each."""
@@ -93,16 +91,6 @@ def test_several_labels_per_text(untrained, texts):
     untrained.fit(show_progress=False)
     same = [one["labels"] == untrained(one["text"])[0]["labels"] for one in untrained.suggest(4)]
     assert sum(same) >= 3  # a document votes where it is asked for itself, which may move one at a threshold
-
-
-def test_a_trained_classifier_is_asked_with_its_head(pipe, texts):
-    pipe.remove_examples(pipe.datastore.ids[24:])
-    pipe.add_documents(texts[24:30])
-    pipe.fit(texts[30:40], labels_of(texts[30:40]), show_progress=False)
-    for one in pipe.suggest(3):
-        assert one["score"] == pytest.approx(
-            pipe(one["text"])[0]["score"], abs=0.2
-        )  # it votes where it is asked for itself
 
 
 ERRORS = {

@@ -261,13 +261,6 @@ def test_examples_to_test_on_are_held_out_first_unless_there_are_some(tmp_path):
     assert there["test"]["text"][:] == TEXTS[20:]
 
 
-def test_the_hub_is_asked_for_what_is_not_here(monkeypatch):
-    calls = []
-    monkeypatch.setattr("datasets.load_dataset", lambda *args: calls.append(args) or in_memory(train=ROWS, test=ROWS))
-    assert set(load_labeled_examples("somebody/animals", "small")) == {"train", "validation", "test"}
-    assert calls == [("somebody/animals", "small")]
-
-
 def test_hidden_labels_leave_a_split_out(caplog):
     features = {"text": Value("string"), "label": ClassLabel(names=["no", "yes"])}
     examples = load_labeled_examples(in_memory(features, train=labeled([0, 1] * 15), test=labeled([-1] * 30)))
@@ -369,20 +362,6 @@ def test_errors_say_what_to_do(tmp_path, case):
     file = write(tmp_path / "a.jsonl", rows)
     with pytest.raises(ValueError, match=message):
         load_labeled_examples(file, **options)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"text": "x"}\n{"text": \n', "train.jsonl cannot be used: Row 2 of train.jsonl is not JSON"),
-        (b'{"text": "x"}\n[1]\n', r"Row 2 of train.jsonl is '\[1\]', not an object"),
-        (b'{"text": "caf\xe9"}\n', "Row 1 of train.jsonl is not JSON in UTF-8"),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path, content, message):
-    (tmp_path / "train.jsonl").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        load_labeled_examples(tmp_path)
 
 
 NO_ROWS = Dataset.from_dict({"text": [], "label": []}, Features(text=Value("string"), label=Value("string")))

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from few_labels.protocol import FEWEST_DOCUMENTS, draw, load_few_labels, rest, scores
+from few_labels.protocol import FEWEST_DOCUMENTS, draw, load_few_labels, rest
 
 
 @pytest.fixture
@@ -27,11 +27,6 @@ def test_rare_classes_leave_pool_and_test_and_the_others_have_descriptions(folde
         )
 
 
-def test_a_smaller_pool_is_a_part_of_the_larger_and_the_test_set_stays(folder):
-    whole, part = load_few_labels(folder), load_few_labels(folder, pool_size=40)
-    assert set(part.pool) < set(whole.pool) and part.test == whole.test
-
-
 def test_a_draw_has_as_many_of_each_class_and_the_rest_is_disjoint():
     labels = np.random.default_rng(1).integers(3, size=90)
     rows = draw(labels, 5, 0)
@@ -40,10 +35,3 @@ def test_a_draw_has_as_many_of_each_class_and_the_rest_is_disjoint():
     assert draw(labels, 5, 0).tolist() == rows.tolist() != draw(labels, 5, 1).tolist()
     assert set(draw(labels, 1, 0)) < set(rows) < set(draw(labels, 20, 0))  # more labels are the same ones and others
     assert len(draw(labels, 0, 0)) == 0 and rest(90, draw(labels, 90, 0)).size == 0
-
-
-def test_scores_of_certainty_and_of_none():
-    labels = np.array([0, 1, 2, 0])
-    assert scores(np.eye(3)[labels], labels)["macro_f1"] == 1
-    even = scores(np.full((4, 3), 1 / 3), labels)
-    assert even["log_loss"] == pytest.approx(np.log(3)) and even["accuracy"] == 0.5

@@ -11,8 +11,6 @@ from few_labels.embedder import Embedder
 from few_labels.protocol import load_few_labels
 from few_labels.records import read_records
 
-from docsplit_hf.neighbors.experts import experts
-
 
 @pytest.fixture
 def folder(tmp_path, texts):
@@ -57,11 +55,6 @@ def test_what_is_there_is_not_measured_again_and_half_a_line_is(measure):
     assert len(keys) == len(set(keys)) == 9 and {r["examples"] for r in read_records(file)} == {4, 32}
 
 
-def test_without_labels_only_those_run_that_need_none(measure):
-    file = measure("--systems", "probe", "name_cosine", "--per_label", "0", "2", "--draws", "1")
-    assert [(r["system"], r["per_label"]) for r in read_records(file)] == [("name_cosine", "0"), ("probe", "2")]
-
-
 def test_an_unknown_system_is_refused_before_anything_is_measured(measure, capsys):
     with pytest.raises(SystemExit):
         measure("--systems", "probe", "prob")
@@ -83,10 +76,3 @@ def test_the_pipeline_answers_the_same_from_remembered_embeddings(folder, tiny_c
         embedder._pipe = None  # whatever embeds by it fails
         np.testing.assert_allclose(answers(), expected, atol=1e-5)
     assert Path(tmp_path / "kept").exists()
-
-
-def test_constants_of_the_experts_can_be_others(measure):
-    before = experts.ROUNDS
-    file = measure("--systems", "ours", "ours#experts.ROUNDS=1", "--per_label", "4", "--draws", "1")
-    usual, other = (r["log_loss"] for r in read_records(file))
-    assert usual != other and before == experts.ROUNDS

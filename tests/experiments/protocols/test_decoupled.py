@@ -28,12 +28,6 @@ def task(texts):
     return ClassificationTask("subjects", texts[:36], labels[:36], texts[36:], labels[36:], ["glacier", "market"])
 
 
-def named(name, task):
-    return ClassificationTask(
-        name, task.train_texts, task.train_labels, task.test_texts, task.test_labels, task.label_names
-    )
-
-
 def found(seed=0, queries=40, classes=3):
     rng = np.random.default_rng(seed)
     labels = rng.integers(classes, size=queries)
@@ -104,48 +98,3 @@ def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkp
     plan(["neighbors_sweep"], evaluation.system, task, settings)
     [*_, point] = plan(["neighbors_sweep"], evaluation.system, task, settings)[0]
     assert point.run(again)["weight"] == 0.5 and len(trained) == 4  # the sweep is of the same classifier
-
-
-def test_each_retrieval_vector_is_what_neighbors_are_looked_for_with(task, tiny_checkpoint):
-    evaluation = Evaluation(load_system(str(tiny_checkpoint), max_length=32), task, str(tiny_checkpoint))
-    planned, _ = plan(["retrieval_vectors"], evaluation.system, task, PaperSettings(seeds=1, fine_tuning=QUICK))
-    assert [one.settings["retrieval_pooling"] for one in planned] == ["cls", "mean", "max"]
-    tune, arguments = fine_tuned.fine_tune, tuple(QUICK.items())
-    own, first, maximum = (
-        tune(evaluation, fine_tuned.FineTuning("base", pooling, 32, arguments), 0).distances
-        for pooling in ("own", "cls", "max")
-    )
-    assert (own == first).all() and not np.allclose(own, maximum)  # the tiny encoder's own pooling is cls
-
-
-class SeenError(Exception):
-    """What a trainer was given."""
-
-
-@pytest.fixture
-def stopped(monkeypatch):
-    """A trainer that stops as soon as it is made: what it was given is the error."""
-
-    def stop(model, arguments, train, *_):
-        raise SeenError(model, arguments)
-
-    monkeypatch.setattr(fine_tuned, "KNNClassifierTrainer", stop)
-
-
-def given(task, settings, checkpoint, **options):
-    system = load_system(str(checkpoint), max_length=32, **options)
-    planned, _ = plan(["decoupled"], system, task, settings)
-    with pytest.raises(SeenError) as seen:
-        planned[-1].run(Evaluation(system, task, str(checkpoint)))
-    return seen.value.args
-
-
-def test_the_papers_tasks_are_trained_by_its_table_3_and_others_by_our_defaults(task, tiny_checkpoint, stopped):
-    _, arguments = given(named("TNEWS", task), PaperSettings(), tiny_checkpoint)
-    assert (arguments.learning_rate, arguments.num_train_epochs, arguments.warmup_steps) == (2e-5, 5, 300)
-    assert arguments.per_device_train_batch_size == 64
-    settings = PaperSettings(fine_tuning='{"learning_rate": 0.001}')
-    _, arguments = given(named("TNEWS", task), settings, tiny_checkpoint)
-    assert (arguments.learning_rate, arguments.num_train_epochs) == (1e-3, 5)
-    _, arguments = given(task, PaperSettings(), tiny_checkpoint)
-    assert (arguments.learning_rate, arguments.num_train_epochs, arguments.triplet_weight) == (2e-5, 3, 0.5)

@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 from nltk.tag import PerceptronTagger
 
 from docsplit_hf.text.characters import replace_lone_surrogates
-from experiments.protocols.redundancy import nouns_and_verbs_ratio
 from experiments.taggers.nltk_tagger import nltk_tagger
 from experiments.taggers.parts_of_speech import GROUPS
 
@@ -42,12 +41,7 @@ def test_groups_places_and_stems(tagger):
     assert bases["rivers"] == bases["river"] == "river" and bases["feeding"] == "feed" and bases["Nile"] == "nile"
 
 
-def test_r_counts_forms_of_a_word_as_one(tagger):
-    ratios, lengths = nouns_and_verbs_ratio(["The river feeds the rivers. Rivers, rivers!", "the"], tagger)
-    assert ratios[0] == 5 / 2 and lengths.tolist() == [7, 1]
-
-
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(texts=st.lists(st.text() | st.text("river `'\"\ud800.…“”’\n👍[](){}<>,:;-$%s0", max_size=40), max_size=3))
 def test_words_lie_in_their_text(tagger, texts):
     for text, words in zip(texts, tagger.tag(texts), strict=True):

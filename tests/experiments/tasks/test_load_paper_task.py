@@ -2,13 +2,13 @@ import logging
 import shutil
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict
+from datasets import Dataset, DatasetDict
 
 from docsplit_hf.text.paper_tasks import TASKS
 from experiments.tasks.citation_pairs import PairTask
 from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
 from experiments.tasks.load_paper_task import load_paper_task
-from tests.evaluation.test_tasks import reviews, write_rows
+from tests.evaluation.test_tasks import write_rows
 
 
 def test_documents_with_pairs_are_a_pair_task(tmp_path):
@@ -39,14 +39,6 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
     assert load_paper_task(tmp_path).train_texts[0].startswith("From: ann")
 
 
-@pytest.mark.parametrize(
-    ("given", "name"), [("bbc", "BBCNews"), ("BBC-News", "BBCNews"), ("sst2", "SST-2"), ("FAKENEWS", "FakeNews")]
-)
-def test_a_name_may_be_written_in_several_ways(tmp_path, given, name):
-    write_rows(tmp_path / "train.jsonl", reviews(20))
-    assert load_paper_task(given, folder=tmp_path).name == name
-
-
 HUB_ROWS = {  # a row, its columns of texts and labels, another label, whether there is a test set, and the result
     "FakeNews": ({"id": 1, "type": "satire", "content": "Fake."}, "content", "type", "other", False, "Fake. 0"),
     "20News": ({"text": "Post.", "label": 1, "label_text": "x"}, "text", "label_text", "other", True, "Post. 0"),
@@ -74,18 +66,6 @@ def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
     assert len(task.test_texts) == (40 if has_test else 8)
     assert task.label_names == HUB_LABELS.get(name, ["other", "sport"])
     assert task.train_texts[0] == first or not has_test
-
-
-def test_tasks_of_glue_are_tested_on_the_official_development_set(monkeypatch):
-    def split(count, label=None):
-        rows = [{"sentence": f"S {i}.", "label": i % 2 if label is None else label} for i in range(count)]
-        return Dataset.from_list(rows).cast_column("label", ClassLabel(names=["negative", "positive"]))
-
-    splits = DatasetDict({"train": split(20), "validation": split(6), "test": split(4, -1)})
-    monkeypatch.setattr("datasets.load_dataset", lambda dataset, config: splits)
-    task = load_paper_task("SST-2")
-    assert (len(task.train_texts), len(task.test_texts)) == (20, 6)
-    assert task.label_names == ["negative", "positive"]
 
 
 def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_path):

@@ -69,13 +69,6 @@ def test_of_each_length_as_many_are_drawn(monkeypatch):
     assert np.bincount(np.searchsorted(wikipedia_tasks.LENGTHS, words)).tolist() == [4] * 5
 
 
-def test_articles_without_section_titles_or_others_before_them_are_refused():
-    with pytest.raises(ValueError, match="those of 0 labels can be used, which are told by lines such as 'Plot.'"):
-        wikipedia_splits(NONE, TITLED, 0)
-    with pytest.raises(ValueError, match="too few articles of no label"):
-        wikipedia_splits([*FILMS, *PLACES], PAIRED, 0)
-
-
 def test_they_are_made_of_a_file_of_articles(tmp_path):
     with pytest.raises(ValueError, match="WikipediaPaired is made of Wikipedia's articles: give a file or folder"):
         load_paper_task("wikipedia_paired")

@@ -9,7 +9,6 @@ import pytest
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from peft import LoraConfig, get_peft_model
-from safetensors.torch import load_file
 from transformers import AutoModel, BertConfig, BertModel, DistilBertConfig, pipeline
 
 from docsplit_hf import (
@@ -99,14 +98,6 @@ def test_its_folder_is_small_and_holds_what_loading_needs():
     for name, path in files.items():
         if name not in ("model.safetensors", "README.md"):
             json.loads(path.read_text())
-
-
-def test_it_is_float16_on_disk_and_float32_in_training():
-    assert {tensor.dtype for tensor in load_file(DEFAULT_FOLDER / "model.safetensors").values()} == {torch.float16}
-    model = AutoModelForDocSplit.from_pretrained()
-    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
-    classifier = KNNClassifier.from_encoder(num_labels=2)
-    assert {parameter.dtype for parameter in classifier.parameters()} == {torch.float32}
 
 
 def test_none_and_its_name_are_the_same(texts):

@@ -2,10 +2,8 @@ import copy
 import logging
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from datasets import Dataset
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
@@ -58,13 +56,6 @@ def test_of_a_long_text_only_the_beginning_is_tokenized(
     assert sum(map(len, read)) < 1000
     assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text
     assert found[0] == pytest.approx(encoder.encode([long_text[:1000]], show_progress=False)[0], abs=1e-6)
-
-
-def test_any_sequence_of_texts(encoder, texts):
-    expected = encoder.encode(texts[:9], show_progress=False)
-    series = pd.Series(texts[:9], index=range(9)[::-1])
-    for given in (tuple(texts[:9]), np.array(texts[:9]), series, Dataset.from_dict({"text": texts[:9]})["text"]):
-        assert (encoder.encode(given, show_progress=False) == expected).all()
 
 
 @pytest.mark.parametrize(

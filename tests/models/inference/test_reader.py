@@ -1,7 +1,6 @@
 import time
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -25,15 +24,6 @@ def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, token
     with torch.no_grad():
         alone = classifier.eval()(**tokenizer(texts[7], truncation=True, max_length=64, return_tensors="pt"))
     assert whole.logits[7] == pytest.approx(alone.logits[0].numpy(), abs=1e-5)
-
-
-def test_a_series_is_read_in_its_order_and_not_by_its_index(classifier, tokenizer, texts):
-    first, second = (
-        pd.Series(some, index=np.random.default_rng(0).permutation(9)) for some in (texts[:9], texts[9:18])
-    )
-    for given in ([first], [first, second]):
-        expected = Reader(classifier, tokenizer).read(*(list(one) for one in given))
-        assert Reader(classifier, tokenizer).read(*given).logits == pytest.approx(expected.logits)
 
 
 def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):

@@ -126,17 +126,6 @@ def test_several_labels():
     assert issue.given == ["animal"] and 0 <= issue.probability < 0.5
 
 
-def test_without_texts_the_embeddings_tell():
-    store = make_store(60, 0, texts=False)
-    keys, labels = store.keys, store.labels.copy()
-    labels[4] = 2
-    store = KNNDatastore(np.concatenate([keys, keys[:1]]), [*labels, 0], NAMES)
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    found = audit(store)
-    assert marked(found).new_labels["4"] == "mineral" and ["0", "60"] in [group.ids for group in found.duplicates]
-    assert found.label_issues[0].text == "" and found.to_remove == ["60"]
-
-
 def test_what_came_after_fit_is_counted_and_may_be_a_copy():
     store = spoiled_store()
     store.add(store.keys[:1], ["fruit"], store.texts[:1], ids=["late"])

@@ -31,15 +31,6 @@ def test_what_it_says_to_change():
     assert AUDIT.to_remove == ["2", "8", "9"]
 
 
-def test_it_prints_as_a_table():
-    printed = str(AUDIT)
-    assert "1,234 examples, 1,200 labels checked; not checked: 34 came after fit()." in printed
-    assert "Wrong labels: about 2. Worth a look: 3, marked to be changed: 2. 5 examples are copies" in printed
-    assert "1 | 2 | 8" in printed and "engine" in printed and "more" not in printed
-    many = Audit(9, 9, {}, 0, [AUDIT.label_issues[0]] * 12, [], [], [])
-    assert "... and 2 more" in str(many) and "9 labels checked.\n" in str(many)
-
-
 @given(st.text(), st.floats(0, 1), st.lists(st.text()), st.booleans())
 def test_a_file_gives_back_what_was_written(tmp_path_factory, text, number, names, flag):
     path = tmp_path_factory.mktemp("audit") / "report.json"

@@ -120,13 +120,6 @@ def test_spreading_goes_to_the_closed_form(monkeypatch):
     np.testing.assert_allclose(spread_labels(graph, rows, several, several=True), expected, atol=1e-4)
 
 
-def test_forty_steps_are_near_the_end(monkeypatch):
-    graph, rows, targets = make_graph(), np.array([2, 7, 11]), np.eye(3)
-    found = spread_labels(graph, rows, targets, several=False)
-    monkeypatch.setattr(corpus_module, "STEPS", 400)
-    assert np.abs(found - spread_labels(graph, rows, targets, several=False)).max() < 0.02
-
-
 @pytest.mark.parametrize("several", [False, True])
 def test_a_text_that_no_example_reaches_has_all_labels_alike_or_as_often_as_the_examples(several):
     graph = sp.block_array([[make_graph(10), None], [None, make_graph(6)]], format="csr").astype(np.float32)
@@ -136,14 +129,6 @@ def test_a_text_that_no_example_reaches_has_all_labels_alike_or_as_often_as_the_
     assert np.array_equal(found[:3], targets) and found.dtype == np.float32
     if not several:
         np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
-
-
-def test_unequal_examples_have_equal_mass():
-    """Three examples of one label do not outvote one of another where both are as near."""
-    graph = sp.csr_array(np.array([[0, 0, 0, 0, 0.5], [0] * 5, [0] * 5, [0] * 5, [0.5, 0, 0, 0, 0]], np.float32))
-    graph = graph + sp.csr_array(([0.5, 0.5], ([1, 4], [4, 1])), (5, 5), dtype=np.float32)
-    found = spread_labels(graph, np.arange(4), np.eye(2)[[0, 1, 0, 0]], several=False)
-    assert found[4, 1] > 0.5
 
 
 def test_it_has_all_texts_and_knows_where_the_examples_are():
@@ -184,15 +169,6 @@ def test_the_order_of_examples_and_labels_makes_no_difference():
         np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-5)
 
 
-def test_the_words_of_a_pair_are_those_of_both():
-    assert joined_texts(["a", None, "c", None], ["b", "d", None, None]) == ["a b", " d", "c", ""]
-
-
-def test_without_texts_there_are_no_words():
-    found = make_corpus(make_store(texts=False).snapshot)
-    assert found.vectorizer is None and found.words is None and found.vectors.shape == (72, 16)
-
-
 def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkeypatch, caplog):
     monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 20)
     store = fitted_store()
@@ -203,9 +179,3 @@ def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkey
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
     assert (ready_experts(store.snapshot).places >= 0).sum() == 20
     assert len(store.documents) == 60
-
-
-def test_half_precision_is_read():
-    store = make_store()
-    half = type(store)(store.keys, store.labels, store.label_names, store.texts, dtype="float16")
-    assert make_corpus(half.snapshot).vectors.dtype == np.float32

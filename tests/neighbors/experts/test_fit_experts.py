@@ -69,13 +69,6 @@ def test_a_label_without_examples_is_none_of_those_that_were_fitted():
     assert found.shape == (9, 4) and not found[:, 3].any()
 
 
-def test_copies_with_the_same_and_with_other_labels():
-    store = make_store()
-    for labels in (store.labels[:3], (store.labels[:3] + 1) % 3):
-        store.add(store.keys[:3], labels, store.texts[:3])
-    assert fit(store)["examples"] == 18
-
-
 def test_held_out_texts_choose_the_weights():
     """Where the others guess, a classifier that is always right counts more than one that guesses too."""
     store = make_store()
@@ -144,10 +137,6 @@ def test_what_cannot_be_fitted_is_refused(case):
     make, options, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         fit(make(), **options)
-
-
-def test_an_expert_that_is_named_twice_counts_once():
-    assert fit(make_store(), ["words", "words"])["shares"] == {"words": 1.0}
 
 
 def test_texts_without_any_word():

@@ -66,11 +66,3 @@ def test_what_is_at_chance_says_so_in_a_sentence():
     good, _ = fit(make_store(60))
     assert "reliably better" not in str(FitReport.of(good))
     assert at_chance(0.53, 0.5, 124) and not at_chance(0.53, 0.5, 2_000)
-
-
-def test_a_report_of_an_earlier_version_has_no_such_lines():
-    settings, _ = fit(random_labels(40))
-    earlier = settings | {
-        "measured": [r for r in settings["measured"] if r["expert"] not in (WORD_COUNTS, LARGEST_CLASS)]
-    }
-    assert "mixture" in str(FitReport.of(earlier)) and "reliably better" not in str(FitReport.of(earlier))

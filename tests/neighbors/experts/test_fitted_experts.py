@@ -223,7 +223,3 @@ def test_a_state_of_something_else_is_refused_before_it_is_used(store, change, m
     other.fitted = FittedState(settings, arrays, state.vocabulary)
     with pytest.raises(ValueError, match=f"{message}.*fit\\(\\) again"):
         ready_experts(other.snapshot)
-
-
-def test_what_was_fitted_here_is_taken(store):
-    assert ready_experts(store.snapshot).fitted.labels

@@ -7,7 +7,7 @@ from docsplit_hf.neighbors.experts.held_out_scores import FEWER_FOLDS, FOLDS, MA
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(EXAMPLES)
 def test_each_is_answered_by_others_that_know_all_labels(examples):
     labels, groups, held_out = map(np.array, zip(*examples, strict=True))

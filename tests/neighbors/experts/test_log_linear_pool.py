@@ -15,7 +15,6 @@ from docsplit_hf.neighbors.experts.log_linear_pool import (
     log_shift,
     pool,
     sharpness_by_agreement,
-    smoothed,
     spread_of_scores,
 )
 from docsplit_hf.neighbors.experts.mixture_of_experts import explain
@@ -47,10 +46,6 @@ def test_examples_that_were_not_drawn_label_by_label_show_the_proportions_themse
     proportions = np.array([0.7, 0.2, 0.1])
     assert not log_shift(proportions, unequal, True).any() and log_shift(proportions, nearly, True)[0] > 0
     assert log_shift(proportions, unequal, False).any()
-
-
-def test_half_way_to_equal():
-    assert smoothed(np.array([0.9, 0.1])).tolist() == [0.7, 0.3]
 
 
 def test_the_proportions_of_the_documents_are_found_printed_and_used():

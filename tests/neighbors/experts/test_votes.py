@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
 from docsplit_hf.neighbors.experts.votes import LEAST_SHARE, NEIGHBORS, Neighbors, nearest_of_both, vote
 
-from .stores import asked, fitted_store, make_queries, make_store
+from .stores import asked, make_queries, make_store
 
 
 def by_definition(query, keys, soft, temperature):
@@ -65,12 +64,6 @@ def test_an_index_serves_the_votes(index):
     found = nearest_of_both(store.snapshot, queries, None, np.ones(2_000, bool))
     for one, other in ((exact.examples, found.examples), (exact.documents, found.documents)):
         assert np.mean([len({*a} & {*b}) / len(a) for a, b in zip(one.ids, other.ids, strict=True)]) > 0.8
-
-
-def test_the_soft_labels_of_documents_are_those_that_fit_spread_to_them():
-    store = fitted_store()
-    ready = ready_experts(store.snapshot)
-    assert (ready.places >= 0).all() and len(set(ready.places.tolist())) == 60
 
 
 def test_scores_are_logits_of_shares_and_finite():

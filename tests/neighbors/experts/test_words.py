@@ -28,7 +28,7 @@ def test_words_of_scripts_with_and_without_spaces(text, words):
     assert words_of(text) == words
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=[])))
 def test_any_text_has_words_or_none(text):
     """Of a spaced script they are scikit-learn's own."""

@@ -64,15 +64,6 @@ def test_a_datastore_keeps_it_and_nothing_else_in_its_place():
     assert datastore.fitted is None
 
 
-def test_neighbors_stay_what_they_were_when_rows_go():
-    datastore = make_datastore()
-    neighbors = datastore.search(make_queries(datastore), 5)
-    before = neighbors.ids, neighbors.texts, [neighbors.example(1, j) for j in range(5)]
-    datastore.remove(datastore.ids[:40])
-    datastore.add(np.zeros((60, 8)), [0] * 60)
-    assert (neighbors.ids, neighbors.texts, [neighbors.example(1, j) for j in range(5)]) == before
-
-
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("index", ["Flat", "IVF16,Flat"])
 def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_label, index, monkeypatch):

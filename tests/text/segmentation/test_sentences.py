@@ -74,7 +74,7 @@ pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
 @example(" \n ", "de")
 @example("\n\n a. b\n \n", "de")
 @example(BRACKETED_NUMBERS, "de")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_segmenter_is_faithful_to_any_text(text, language):
     pysbd = (get_segmenter("pysbd"), get_segmenter("pysbd", language))
     for segmenter in (*pysbd, get_segmenter("newline"), get_segmenter(list)):
@@ -83,7 +83,7 @@ def test_every_segmenter_is_faithful_to_any_text(text, language):
 
 
 @given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
     if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]

@@ -175,10 +175,8 @@ def one_row(engine):
     return datastore
 
 
-def test_a_pipeline_gives_the_same_answers(milvus, tiny_config, tokenizer, texts):
+def test_a_pipeline_gives_the_same_answers(folder, tiny_config, tokenizer, texts):
     """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
     options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "whole"}
-    address = milvus.new_address()
-    remote = {"datastore": address, "datastore_token": milvus.token}
-    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", **remote, **options)
+    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", datastore=folder.new_address(), **options)
     compare(*(journey(pipe, texts, labels_of(texts)) for pipe in pipes))

@@ -3,6 +3,7 @@
 import socket
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,17 +27,15 @@ def shared():
     return SharedModel()
 
 
-@pytest.fixture(scope="session")
-def address(server, tmp_path_factory):
-    """The address of a page with small limits."""
+@contextmanager
+def serving(folder, *options):
+    """A page with these options, as a process; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("server")
     (folder / "page.py").write_text(PAGE)
-    limits = (f"--port={port}", "--max_rows=1000", "--max_megabytes=80")
     log, uploads = folder / "log", str(folder / "uploads")
-    page = start_script(folder / "page.py", *limits, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
+    page = start_script(folder / "page.py", f"--port={port}", *options, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(1_200):
@@ -50,6 +49,13 @@ def address(server, tmp_path_factory):
     finally:
         page.terminate()
         page.join(20)
+
+
+@pytest.fixture(scope="session")
+def address(server, tmp_path_factory):
+    """The address of a page with small limits."""
+    with serving(tmp_path_factory.mktemp("server"), "--max_rows=1000", "--max_megabytes=80") as url:
+        yield url
 
 
 @pytest.fixture

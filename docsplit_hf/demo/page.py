@@ -108,7 +108,8 @@ def _texts(parts: Parts, limits: Limits) -> None:
     with gr.Row():
         with gr.Column():
             _upload(parts, "file", "A file")
-            takes = f"{', '.join(ENDINGS)}; at most {limits.rows:,} rows and {limits.megabytes} MB."
+            endings = ", ".join(ENDINGS)
+            takes = f"{endings} (a text in each line); at most {limits.rows:,} rows and {limits.megabytes} MB."
             gr.Markdown(takes, elem_classes="lead")
             parts["add_file"] = gr.Button("Add the file", variant="primary")
         with gr.Column():

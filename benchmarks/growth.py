@@ -3,7 +3,7 @@
     python benchmarks/growth.py
     python benchmarks/growth.py --longest 2048 --measure length documents
 
-Three measurements, each a table; the first two are also drawn into docs/pictures:
+Three measurements, each a table; the first is also drawn into docs/pictures:
 
 - length: embedding documents of 128 tokens up to --longest, packed and padded, the same number of tokens at each
   length. The encoder is small, in ModernBERT's way: 8,192 positions, a global layer after two local ones, random
@@ -114,9 +114,10 @@ def by_batch_size(options: argparse.Namespace, folder: str) -> str:
     }
     seconds = take_turns(options.rounds, competitors)
     speed = {int(batch): len(documents) / seconds.median(batch) for batch in competitors}
-    labels = "documents in a batch", "training, documents/s"
-    draw(options.pictures / "speed_by_batch_size.png", {"docsplit_hf with MLM": speed}, *labels)
-    return table(labels, [(f"{batch:,}", f"{rate:,.1f}") for batch, rate in speed.items()])
+    return table(
+        ("documents in a batch", "training, documents/s"),
+        [(f"{batch:,}", f"{rate:,.1f}") for batch, rate in speed.items()],
+    )
 
 
 def by_number(options: argparse.Namespace, folder: str) -> str:

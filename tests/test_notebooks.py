@@ -59,3 +59,17 @@ def test_notebooks_are_executed_by_a_kernel(tmp_path):
     nbformat.write(notebook, tmp_path / "own.ipynb")
     [executed] = EXECUTE(tmp_path / "own.ipynb").cells
     assert outputs(executed) == "out\n42"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_installs_the_wheel_beside_it_where_the_package_is_missing(path, tmp_path, monkeypatch):
+    source = next(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docsplit_hf-0.1.0-py3-none-any.whl").touch()
+    asked = []
+    monkeypatch.setattr("subprocess.run", lambda command, check: asked.append(command[1:]))
+    exec(source, {})
+    assert asked == []
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(source, {})
+    assert asked == [["-m", "pip", "install", "--quiet", "docsplit_hf-0.1.0-py3-none-any.whl"]]

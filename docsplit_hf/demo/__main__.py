@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import fields
+from pathlib import Path
 
 from .sessions import Limits, SharedModel
 
@@ -21,6 +22,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets other machines in")
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    said = "serve assistants by MCP, too: their tools read and write files in this folder"
+    parser.add_argument("--mcp", type=_folder, metavar="FOLDER", help=said)
     limits = parser.add_argument_group("limits of each visitor")
     helps = {
         "rows": "texts of a file, and of all together",
@@ -41,18 +44,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
     try:
         from .page import launch_options, make_page
+
+        if args.mcp:
+            import mcp  # noqa: F401
     except ModuleNotFoundError as error:
-        if error.name != "gradio":
+        if error.name not in ("gradio", "mcp"):
             raise
-        parser.exit(1, "docsplit demo needs gradio: pip install 'docsplit_hf[demo]'.\n")
+        extra = "mcp" if args.mcp else "demo"
+        parser.exit(1, f"docsplit demo needs {error.name}: pip install 'docsplit_hf[{extra}]'.\n")
     try:
         shared = SharedModel(args.model)
         shared.new_pipeline()
     except (OSError, ValueError) as error:
         parser.exit(1, f"{error}\n")
     limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
-    page = make_page(shared, limits)
-    page.launch(server_name=args.host, server_port=args.port, inbrowser=args.open, **launch_options(limits))
+    page, options = make_page(shared, limits, args.mcp), launch_options(limits) | {"mcp_server": args.mcp is not None}
+    page.launch(server_name=args.host, server_port=args.port, inbrowser=args.open, **options)
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder here: name the one of your files.")
+    return Path(text)
 
 
 def _count(text: str) -> int:

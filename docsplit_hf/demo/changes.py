@@ -122,12 +122,13 @@ def _first_texts(store: KNNDatastore, count: int) -> list[dict[str, Any]]:
 
     from ..neighbors.suggestions import choose_documents
 
-    texts = store.documents.texts
+    texts, ids = store.documents.texts, store.documents.ids
     rows = np.random.default_rng(0).permutation(len(texts))[:CANDIDATES]
     keys, examples = (np.asarray(own, np.float32) for own in (store.documents.keys[rows], store.keys))
     chosen = choose_documents(keys, np.ones(len(rows)), examples, count)
     reason = "One text of a group of {:,} similar ones"
-    return [{"text": texts[rows[one.row]], "label": None, "reason": reason.format(len(one.cluster))} for one in chosen]
+    first = [(rows[one.row], reason.format(len(one.cluster))) for one in chosen]
+    return [{"id": ids[row], "text": texts[row], "label": None, "reason": why} for row, why in first]
 
 
 def save_classifier(session: Session) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable
@@ -215,9 +216,8 @@ class Events:
 
     def map(self, key: Key, step: str) -> Values:
         """Draw the map, where it is looked at."""
-        session = self.sessions[key]
-        if step != "labels" or not any(session.counts()):
-            return {}
+        if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
+            return {}  # the page is loading, another step is open, or there is nothing to draw
         with session.lock:
             said, value = views.document_map(session)
         return {"map": value, "mapped": said}
@@ -236,7 +236,8 @@ class Events:
         texts = counted(session.fitted.settings["texts"], "labeled text")
         return {
             "right": f"{views.right_of(session)}. Measured on {texts}, each answered by what the others taught. "
-            "The range in brackets is where the true share lies, nineteen times out of twenty.",
+            "The range in brackets is where the true share lies, nineteen times out of twenty. Beside it, to compare: "
+            "what a program reaches that counts words, and one that always says the most frequent label.",
             "by_label": gr.Dataframe(views.labels_table(session)),
             "curve": gr.LinePlot(curve),
         }
@@ -308,6 +309,15 @@ class Events:
             "answers": gr.DownloadButton(value=str(target), visible=True),
             "first": gr.Dataframe(first, visible=True),
         }
+
+    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
+        """Classify the texts that have no label, and offer the answers for download."""
+        session = self.sessions[key]
+        if not session.store.documents:
+            raise ValueError("All texts of this page have a label: choose a file.")
+        path = session.folder / "texts.jsonl"
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in session.store.documents.texts))
+        return self.classify(key, str(path), sure_only, percent, "text")
 
     def save(self, key: Key) -> Values:
         """Save the classifier, and offer it for download."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -12,6 +13,7 @@ import gradio as gr
 from .changes import give_label, keep_label, remove_text
 from .events import BUTTONS, NEEDS, Events, spoken
 from .sessions import Limits, SharedModel
+from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
 from .views import NEIGHBORS, WORD
 
@@ -30,7 +32,8 @@ LEADS = {
     "texts": "What is to be classified. **Bring** a file or lines; a label is the kind of a text, and not all need it.",
     "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
     "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
-    "next": "The texts whose labels teach most. **Keyboard:** a number gives the label beside it, S skips the text.",
+    "next": "The texts whose labels teach most. **Keyboard:** a number gives the label beside it, S skips the text. "
+    "After ten, the page learns from them and chooses ten more.",
     "use": "Classify a text and see why, classify a file, or save the classifier.",
 }
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
@@ -45,8 +48,8 @@ FILE = {"encoding": "Encoding", "separator": "Separator", "text": "Column of tex
 Parts = dict[str, Any]  # the components by the names that events give
 
 
-def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
-    """The page of one server. ``launch_options`` go with it."""
+def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> gr.Blocks:
+    """The page of one server, with tools for assistants that know a folder. ``launch_options`` go with it."""
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         # The key keeps others out, as nobody can guess it; this encryption of it, in the browser, does not.
         parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
@@ -62,7 +65,10 @@ def make_page(shared: SharedModel, limits: Limits) -> gr.Blocks:
                         parts[f"{step}_need"] = gr.Markdown(NEEDS[step], container=True)
                     with gr.Column(visible=step not in NEEDS) as parts[f"{step}_body"]:
                         layout(parts, limits)
-        _connect(parts, Events(shared, limits), page)
+        events = Events(shared, limits)
+        _connect(parts, events, page)
+        if mcp is not None:
+            add_tools(events, mcp)
     return page
 
 
@@ -102,13 +108,14 @@ def _texts(parts: Parts, limits: Limits) -> None:
     with gr.Row():
         with gr.Column():
             _upload(parts, "file", "A file")
-            takes = f"{', '.join(ENDINGS)}; at most {limits.rows:,} rows and {limits.megabytes} MB."
+            endings = ", ".join(ENDINGS)
+            takes = f"{endings} (a text in each line); at most {limits.rows:,} rows and {limits.megabytes} MB."
             gr.Markdown(takes, elem_classes="lead")
             parts["add_file"] = gr.Button("Add the file", variant="primary")
         with gr.Column():
             labeled, other = "sport: The home team won.", "One text in each line."
             parts["labeled"] = gr.Textbox(label="Or lines with labels", placeholder=labeled, lines=3, max_lines=12)
-            parts["unlabeled"] = gr.Textbox(label="Or lines without", placeholder=other, lines=3, max_lines=12)
+            parts["unlabeled"] = gr.Textbox(label="Or lines without labels", placeholder=other, lines=3, max_lines=12)
             parts["add_lines"] = gr.Button("Add these lines")
     with gr.Accordion("Or open a saved classifier", open=False):
         parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
@@ -135,7 +142,7 @@ def _quality(parts: Parts, _: Limits) -> None:
             parts["right"] = gr.Markdown()
             parts["by_label"] = gr.Dataframe(headers=["Label", "Texts", "Right", "Else taken for"], max_height=240,
                                              column_widths=["34%", "20%", "20%", "26%"],
-                                             label="By label", elem_id="by_label", **TABLE)  # fmt: skip
+                                             elem_id="by_label", label="The weakest label first", **TABLE)  # fmt: skip
         with gr.Column(min_width=300):
             parts["percent"] = gr.Slider(1, 50, 10, step=1, label="Wrong answers to allow, in percent")
             parts["allowed"] = gr.Markdown(elem_id="allowed")
@@ -155,7 +162,7 @@ def _use(parts: Parts, limits: Limits) -> None:
                                 autoscroll=False, elem_id="asked")  # fmt: skip
     with gr.Row(elem_classes="head"):
         parts["ask"] = gr.Button("Classify", variant="primary")
-        parts["sure_only"] = gr.Checkbox(label="Leave out unsure answers, as step 3 says", container=False)
+        parts["sure_only"] = gr.Checkbox(label="Leave out unsure answers: step 3 has the limit", container=False)
     with gr.Row(visible=False) as parts["answered"]:
         with gr.Column(scale=2, min_width=280):
             parts["answer"] = gr.Label(label="Answer", num_top_classes=3, elem_id="answer")
@@ -168,7 +175,8 @@ def _use(parts: Parts, limits: Limits) -> None:
             with gr.Accordion("The most similar of your texts", open=False):
                 for number in range(NEIGHBORS):
                     parts[f"near_{number}"] = _highlighted("")
-    with gr.Accordion("Classify a whole file", open=False):
+    with gr.Accordion("Classify a whole file, or all texts without a label", open=False):
+        parts["rest"] = gr.Button("Classify the texts of step 1 that have no label")
         _upload(parts, "new", "A file of texts")
         parts["classify"] = gr.Button("Classify the file", variant="primary")
         parts["classified"] = gr.Markdown(elem_id="classified")
@@ -266,6 +274,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     on(parts["right_label"].click, events.confirm, "key", "answer", *asked, over="answer", busy="right_label")
     new = ("new", *asked[1:], "new_text", "new_encoding", "new_separator")
     on(parts["classify"].click, events.classify, "key", *new, over="new", busy="classify")
+    on(parts["rest"].click, events.classify_rest, "key", *asked[1:], over="classified", busy="rest")
     on(parts["save"].click, events.save, "key", over="save", busy="save")
 
     later = partial(give_label, learn_now=False)

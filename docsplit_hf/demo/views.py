@@ -59,7 +59,7 @@ def right_of(session: Session) -> str:
 
 
 def labels_table(session: Session) -> list[list[str]]:
-    """Of each label: how many held-out texts it has, how many were recognized, and what the others were taken for."""
+    """Of each label: its held-out texts, how many were recognized, what others were taken for; the weakest first."""
     held, names = session.fitted.held_out, session.fitted.labels
     best, rows = held.probabilities.argmax(1), []
     for number, name in enumerate(names):
@@ -67,7 +67,7 @@ def labels_table(session: Session) -> list[list[str]]:
         others = np.bincount(own[own != number], minlength=len(names))
         taken = f"{names[others.argmax()]} ({others.max()})" if others.any() else ""
         rows.append([name, f"{len(own):,}", f"{np.mean(own == number):.0%}" if len(own) else "", taken])
-    return rows
+    return sorted(rows, key=lambda row: float(row[2].rstrip("%") or 101))
 
 
 ERRORS = np.arange(1, 51)  # percent

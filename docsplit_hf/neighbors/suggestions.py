@@ -49,7 +49,7 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
     doubt = _doubt(answers.probabilities, snapshot.multi_label)
     choices = choose_documents(answers.vectors, doubt, vectors_of_examples(ready), count)
-    found = [_suggestion(choice, table, answers.probabilities, doubt, ready) for choice in choices]
+    found = [_suggestion(choice, table, answers.probabilities, ready) for choice in choices]
     ids = [one["id"] for one in found]
     with FITTING:
         if (fitted := datastore.fitted) is not None:
@@ -88,9 +88,7 @@ def _doubt(probabilities: np.ndarray, several: bool) -> np.ndarray:
     return 1 - (ranked[:, -1] - ranked[:, -2])
 
 
-def _suggestion(
-    choice: Choice, table: pa.Table, probabilities: np.ndarray, doubt: np.ndarray, ready: ReadyExperts
-) -> dict[str, Any]:
+def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: ReadyExperts) -> dict[str, Any]:
     document = {name: value[0] for name, value in table.slice(choice.row, 1).to_pydict().items()}
     probabilities, names = probabilities[choice.row], ready.snapshot.label_names
     best = np.argsort(-probabilities, kind="stable")
@@ -101,7 +99,7 @@ def _suggestion(
         best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first
     here = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in best[:2])
     alike = f"similar documents without a label: {len(choice.cluster) - 1:,}, with a label: {choice.examples:,}"
-    reason = f"{alike}; average uncertainty {doubt[choice.cluster].mean():.0%}; {here}"
+    reason = f"{alike}; guessed: {here}"
     return {**document, **output, "reason": reason}
 
 

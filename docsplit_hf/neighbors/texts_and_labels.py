@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from .store.row_table import is_multi_label
@@ -36,7 +37,8 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
             raise TypeError(f"Text {i} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
         text, pair = (item["text"], item.get("text_pair")) if isinstance(item, dict) else (item, None)
         if not isinstance(text, str):
-            raise TypeError(f"Text {i} is {text!r}, not a string.")
+            instead = f"{text!r}.read_text()" if isinstance(text, Path) else "only rows that have one"
+            raise TypeError(f"Text {i} is {text!r}, not a string: give {instead}.")
         if not isinstance(pair, (str, type(None))):
             raise TypeError(f"Text pair {i} is {pair!r}, not a string.")
         texts.append(text)
@@ -56,7 +58,10 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
         for label in given if isinstance(given, list) else [given]:
             if not isinstance(label, str):
                 names = "[dataset.features['label'].int2str(label) for label in dataset['label']]"
-                raise TypeError(f"The label of text {row} is {label!r}, not a name. Of a ClassLabel column: {names}.")
+                advice = f"of a ClassLabel column give {names}"
+                if str(label) in ("None", "nan", "<NA>"):
+                    advice = "leave it out, or give it to add_documents, which takes texts without labels"
+                raise TypeError(f"The label of text {row} is {label!r}, not a name: {advice}.")
     return labels
 
 

@@ -45,7 +45,8 @@ def refuse_mistyped_path(name: str) -> None:
     if path.exists():
         return
     siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
-    near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=0.85)
+    cutoff = 0.75 if path.suffix else 0.85  # a name on the Hub seldom has an ending, and one of a file is short
+    near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=cutoff)
     if near or path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
         hint = f" Did you mean {str(path.parent / near[0])!r}?" if near else ""
         raise FileNotFoundError(f"There is no file or folder {name!r}.{hint}")

@@ -3,6 +3,7 @@
 import socket
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
@@ -26,17 +27,15 @@ def shared():
     return SharedModel()
 
 
-@pytest.fixture(scope="session")
-def address(server, tmp_path_factory):
-    """The address of a page with small limits."""
+@contextmanager
+def serving(folder, *options):
+    """A page with these options, as a process; gives its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("server")
     (folder / "page.py").write_text(PAGE)
-    limits = (f"--port={port}", "--max_rows=1000", "--max_megabytes=80")
     log, uploads = folder / "log", str(folder / "uploads")
-    page = start_script(folder / "page.py", *limits, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
+    page = start_script(folder / "page.py", f"--port={port}", *options, log=log, folder=folder, GRADIO_TEMP_DIR=uploads)
     url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(1_200):
@@ -52,49 +51,23 @@ def address(server, tmp_path_factory):
         page.join(20)
 
 
-# Nothing moves: a third of what the browser does is to draw again what does.
-STILL = """
-document.addEventListener("DOMContentLoaded", () => {
-    const style = document.createElement("style");
-    style.textContent = "*, *::before, *::after { animation: none !important; transition: none !important; }";
-    document.head.append(style);
-});
-"""
-
-
-@pytest.fixture(scope="module")
-def new_visitor(browser):
-    """Makes a browser of a visitor's own, with nothing kept in it; also without what others have loaded."""
-    contexts = []
-
-    def new_visitor():
-        context = browser.new_context()
-        context.add_init_script(STILL)
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        return context
-
-    yield new_visitor
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture(scope="module")
-def visitor(new_visitor):
-    """The browser that visitors have one after the other: what it has loaded it need not load again."""
-    return new_visitor()
+@pytest.fixture(scope="session")
+def address(server, tmp_path_factory):
+    """The address of a page with small limits."""
+    with serving(tmp_path_factory.mktemp("server"), "--max_rows=1000", "--max_megabytes=80") as url:
+        yield url
 
 
 @pytest.fixture
-def open_page(visitor, new_visitor, address):
+def open_page(browser, address):
     """Opens the page in a session of its own; at the end nothing has been asked of another host."""
-    pages, asked, complaints = [], [], []
+    contexts, asked, complaints = [], [], []
 
-    def open_page(width=1280, color_scheme="light"):
-        page = (new_visitor() if pages else visitor).new_page()
-        pages.append(page)
-        page.set_viewport_size({"width": width, "height": 844})
-        page.emulate_media(color_scheme=color_scheme)
+    def open_page(width=1280, **options):
+        context = browser.new_context(viewport={"width": width, "height": 844}, **options)
+        contexts.append(context)
+        context.set_default_timeout(20_000)
+        page = context.new_page()
         page.on("request", lambda request: asked.append(request.url))
         page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -102,8 +75,7 @@ def open_page(visitor, new_visitor, address):
         return page
 
     yield open_page
-    for page in pages:
-        page.evaluate("localStorage.clear()")  # by which the next one is another visitor
-        page.close()
+    for context in contexts:
+        context.close()
     assert not complaints
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []

@@ -11,9 +11,10 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def task(texts):
+def tasks(texts):
     mteb = pytest.importorskip("mteb", reason="pip install docsplit_hf[mteb]")
     from mteb.abstasks.classification import AbsTaskClassification
+    from mteb.abstasks.sts import AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
     class TinyClassification(AbsTaskClassification):
@@ -35,19 +36,31 @@ def task(texts):
             self.dataset = DatasetDict(train=Dataset.from_dict(rows), test=Dataset.from_dict(rows))
             self.data_loaded = True
 
+    class TinySTS(AbsTaskSTS):
+        metadata = TinyClassification.metadata.model_copy(
+            update={"name": "TinySTS", "type": "STS", "main_score": "cosine_spearman"}
+        )
+        min_score, max_score = 0, 2
+
+        def load_data(self, **kwargs):
+            rows = {"sentence1": texts[:3], "sentence2": [texts[0], texts[1][:9], texts[0]], "score": [2.0, 1.0, 0.0]}
+            self.dataset = DatasetDict(test=Dataset.from_dict(rows))
+            self.data_loaded = True
+
     assert mteb
-    return TinyClassification()
+    return [TinyClassification(), TinySTS()]
 
 
-def test_mteb_evaluates_a_checkpoint(task, tiny_checkpoint):
+def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint):
     import mteb
     from mteb.models import EncoderProtocol
 
     model = MTEBEncoder(f"{tiny_checkpoint}#pooling=mean")
     assert isinstance(model, EncoderProtocol)
-    results = mteb.evaluate(model, task, cache=None, show_progress_bar=False)
+    results = mteb.evaluate(model, tasks, cache=None, show_progress_bar=False)
     assert results.model_name == "local/tiny" and results.model_revision == model.encoder.fingerprint[:16]
-    assert results.task_results[0].get_score() == 1.0
+    scores = {result.task_name: result.get_score() for result in results.task_results}
+    assert scores["TinyClassification"] == 1.0 and -1 <= scores["TinySTS"] <= 1
     meta = model.mteb_model_meta
     assert (meta.embed_dim, meta.max_tokens, meta.use_instructions) == (32, 64, False)
 

@@ -66,8 +66,8 @@ def test_pretraining():
     assert page.wrong == []
 
 
-def test_architecture():
-    page = Page("docs/architecture.md")
+def test_decisions():
+    page = Page("docs/decisions.md")
     most, told = gain(SMALL, "head_tail", PAIRED, "probe"), gain(SMALL, "head_tail", TITLED, "probe")
     page.says("`head_tail` gains {} points where the beginning says nothing, and loses {} where", most, -told)
     average = [gain(SMALL, "average", task, "probe", None) for task in (TITLED, PAIRED)]

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,7 +44,8 @@ def test_the_pipeline_takes_tables_wherever_it_takes_texts(pipe, untrained, text
 @pytest.mark.parametrize("given, said", [
     (np.array([["a", "b"]]), "shape \\(1, 2\\)"),
     (np.array([1, 2]), "Text 0 is 1, not a string"),
-    (pd.Series(["a", None]), "Text 1 is (None|nan), not a string"),
+    (pd.Series(["a", None]), "Text 1 is (None|nan), not a string: give only rows that have one"),
+    ([Path("a.txt")], r"not a string: give .*Path\('a.txt'\).read_text\(\)"),
     (pd.DataFrame({"text": ["a", None]}), "Text 1 is None, not a string"),
     (pd.DataFrame({"body": ["a"]}), "no column 'text' among \\['body'\\]"),
     (Dataset.from_dict({"body": ["a"]}), "no column 'text' among \\['body'\\]"),
@@ -55,8 +58,11 @@ def test_what_holds_no_texts_is_refused(given, said):
         texts_and_pairs(given)
 
 
-@pytest.mark.parametrize("labels", [[0, 1], ["a", None], [["a"], [1]], np.array([0, 1])], ids=str)
-def test_labels_are_names(labels):
-    with pytest.raises(TypeError, match="The label of text . is .*, not a name"):
+@pytest.mark.parametrize("labels, said", [
+    ([0, 1], "of a ClassLabel"), (["a", None], "leave it out"), (["a", float("nan")], "leave it out"),
+    ([["a"], [1]], "of a ClassLabel"), (np.array([0, 1]), "of a ClassLabel"),
+], ids=str)  # fmt: skip
+def test_labels_are_names(labels, said):
+    with pytest.raises(TypeError, match=f"The label of text . is .*, not a name: {said}"):
         names_of_labels(labels)
     assert names_of_labels([("a", "b"), []]) == [["a", "b"], []]

@@ -6,8 +6,10 @@ from docsplit_hf.text.sources import refuse_mistyped_path
 def test_mistyped_paths_are_refused_with_the_nearest_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "output" / "pretrain").mkdir(parents=True)
-    (tmp_path / "documents.jsonl").touch()
-    for name, near in (("output/pretrian", "output/pretrain"), ("document.jsonl", "documents.jsonl")):
+    for file in ("documents.jsonl", "l.csv"):
+        (tmp_path / file).touch()
+    mistyped = {"output/pretrian": "output/pretrain", "document.jsonl": "documents.jsonl", "l.cvs": "l.csv"}
+    for name, near in mistyped.items():
         with pytest.raises(FileNotFoundError, match=f"'{name}'. Did you mean '{near}'"):
             refuse_mistyped_path(name)
     for name in ("/no/such", "./nothing", "~/nothing", "a/b/c"):

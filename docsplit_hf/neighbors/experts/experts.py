@@ -64,7 +64,7 @@ def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | No
     corpus, rows, targets, several = lesson[:4]
     spread = soft = spread_labels(corpus.graph, rows, targets, several)
     if "names" in experts and belief_in_names(lesson) > 0.5:
-        spread = _with_names(lesson, spread)
+        spread = with_names(lesson, spread)
     if several:
         lesson = lesson._replace(soft=spread)
     else:
@@ -98,7 +98,7 @@ def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: As
     return np.stack([np.asarray(EXPERTS[name].score(learned, asked), dtype=np.float64) for name in experts])
 
 
-def _with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
+def with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
     """Labels that were spread from the examples, ``(N, C)``, together with what their names say."""
     pair, corpus = ("neighbors", "names"), lesson.corpus
     asked = Asked(corpus.vectors, corpus.whitened, corpus.words, spread, None, False)

@@ -99,11 +99,12 @@ def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: As
 
 
 def with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
-    """Labels that were spread from the examples, ``(N, C)``, together with what their names say."""
+    """Labels that were spread from the examples, ``(N, C)``, times what their names say, as far as they are believed."""
     pair, corpus = ("neighbors", "names"), lesson.corpus
     asked = Asked(corpus.vectors, corpus.whitened, corpus.words, spread, None, False)
     scores = ask_all(EXPERTS["names"].fit(lesson), pair, asked)
-    soft = pool(scores, prior_weights(pair, lesson) / spread_of_scores(scores, False), False).astype(np.float32)
+    weights = prior_weights(pair, lesson) / spread_of_scores(scores, False)
+    soft = pool(scores, weights / weights[0], False).astype(np.float32)
     soft[lesson.rows] = lesson.targets
     return soft
 

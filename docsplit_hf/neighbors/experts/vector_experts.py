@@ -25,7 +25,7 @@ UNKNOWN = 1e-3  # the share of a label that no example, or every example, has
 CONCENTRATION, STEPS = 30.0, 10
 EXAMPLE_WEIGHTS = 3.0, 10.0  # what a text with a label counts, where one without counts 1: folds choose
 EVIDENCE = 3.0  # the log likelihood that something else than the default must gain in folds: a Bayes factor of 20
-MOST, HALF_LIFE = 1.0, 3.0  # its share without examples, and with how many of each label it has half of that
+MOST, HALF_LIFE = 1.0, 1.5  # its share without examples, and with how many of each label it has half of that
 _NO_WORDS = str.maketrans("._-/", "    ")
 
 

@@ -15,6 +15,7 @@ from transformers import AutoTokenizer
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, DataCollatorForDocSplit
 from docsplit_hf.pretraining.trainers import get_arguments_class
 
+INSTALL = "pip install wheel py-cpuinfo, then DS_BUILD_OPS=0 pip install --no-build-isolation deepspeed"
 ADAM = {"lr": 1e-3, "eps": 1e-4, "weight_decay": 0.0, "betas": [0.9, 0.999], "torch_adam": True}
 ZERO = {
     "train_micro_batch_size_per_gpu": "auto",
@@ -65,7 +66,7 @@ def launch(folder, *resume):
 
 
 def test_two_processes_train_as_one_and_go_on(make_tiny_config, tokenizer, documents, tmp_path, texts, record):
-    deepspeed = pytest.importorskip("deepspeed", reason="needs DeepSpeed: pip install deepspeed")
+    deepspeed = pytest.importorskip("deepspeed", reason=f"needs DeepSpeed: {INSTALL}")
     torch.manual_seed(0)
     AutoModelForDocSplit.from_config(make_tiny_config()).save_pretrained(tmp_path / "tiny")
     tokenizer.save_pretrained(tmp_path / "tiny")
@@ -76,7 +77,8 @@ def test_two_processes_train_as_one_and_go_on(make_tiny_config, tokenizer, docum
     assert set(weights) == set(other)
     for name, weight in weights.items():
         torch.testing.assert_close(other[name], weight, atol=1e-4, rtol=1e-4, msg=name)
-    embedded = [SentenceTransformer(str(tmp_path / name), device="cpu").encode(texts[:4]) for name in ("run-1", "run-2")]
+    models = [SentenceTransformer(str(tmp_path / name), device="cpu") for name in ("run-1", "run-2")]
+    embedded = [model.encode(texts[:4]) for model in models]
     assert embedded[0] == pytest.approx(embedded[1], abs=1e-4)
     assert launch(tmp_path, str(tmp_path / "run-2" / "checkpoint-2")) == (two, saved)
     difference = max(abs(a - b) for a, b in zip(one, two, strict=True))

@@ -1,16 +1,18 @@
 """Embed a million passages in parts, stream them into a Milvus server, and search it meanwhile and afterwards.
 
-    docsplit pretrain --static --model_name_or_path MINILM --teacher MINILM --teacher_precision int8 \\
-        --dataset_name passages.jsonl --views_kwargs '{"parts": 1}' --learning_rate 0.002 \\
-        --per_device_train_batch_size 128 --max_length 128 --output_dir output/static
-    python benchmarks/milvus_million.py /data/million articles.jsonl.gz output/static
+    docsplit pretrain --static --model_name_or_path MINILM --teacher MINILM --max_steps 1 --max_length 128 \\
+        --dataset_name passages.jsonl --views_kwargs '{"parts": 1}' --per_device_train_batch_size 128 \\
+        --output_dir output/static
+    python benchmarks/milvus_million.py /data/million articles.jsonl.gz output/static --minutes 13
 
-The first command made the encoder of the record, of 20,000 of the passages. A passage is whole sentences of 20 words or
-more. `docsplit embed-corpus` embeds them in tasks of datatrove, into shards; the package milvus starts a server, into
-which ``merge`` writes the shards, while another process asks for 64 neighbors of a held-out passage, twice a second,
-from the first block on. Afterwards: single queries, and how many of the neighbors of an exact search are found, first
-as it is, then with the server's index built; and the same of a KNNDatastore that maps the same shards. What has been
-measured is kept in the folder, and is not measured again.
+The first command made the encoder of the record: all-MiniLM-L6-v2's tokens, by 20,000 of the passages, after a single
+step. A passage is whole sentences of 20 words or more. `docsplit embed-corpus` embeds them in tasks of datatrove, into
+shards; the package milvus starts a server, into which ``merge`` writes the shards, for so many minutes, while another
+process asks for 64 neighbors of a held-out passage, with pauses of half a second. Afterwards, with the server's index
+built: single queries, and how many of the neighbors of an exact search are found; and the same of a KNNDatastore of the
+same rows. What has been measured is kept in the folder, and is not measured again. For the record, all was run on the
+same server, which was not started anew; searches just after adding, which took 2 to 15 seconds while the server built
+its index, were stopped.
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from typing import Any
 import numpy as np
 from datastore_index import machine
 from milvus_engines import build
-from milvus_kills import patient, start_server
+from milvus_kills import start_server
 
 from docsplit_hf import DocumentEncoder, KNNDatastore, connect_datastore
 
-K, WORDS, QUERIES, PAUSE, PART = 64, 20, 200, 0.5, 50_000
+K, WORDS, QUERIES, SINGLE, PAUSE, PART = 64, 20, 200, 50, 0.5, 50_000
 INDEX, NPROBE = "IVF1024,PQ48", 32  # of the KNNDatastore
 
 
@@ -49,7 +51,7 @@ def main() -> None:
     parser.add_argument("model", help="the encoder")
     parser.add_argument("--rows", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("--tasks", type=int, default=20, help="of embedding, one at a time (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=60, help="no more rows go in then (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=60, help="later no more rows go in (default: %(default)s)")
     parser.add_argument("--index", default="IVF_FLAT", help="of the server (default: %(default)s)")
     parser.add_argument("--record", type=Path, default=Path("million.json"), help="(default: %(default)s)")
     parser.add_argument("--search", metavar="ADDRESS", help=argparse.SUPPRESS)  # the process that searches meanwhile
@@ -60,14 +62,17 @@ def main() -> None:
         return
     options.folder.mkdir(parents=True, exist_ok=True)
     record: dict[str, Any] = {"machine": machine(), "rows": options.rows, "k": K, "server index": options.index}
-    for phase in (embed, stream, local):
+    server = start_server(str(options.folder / "server"))
+    for phase in (embed, stream, serve, local):
         file = options.folder / f"{phase.__name__}.json"
         if not file.exists():
             load = os.getloadavg()[0]
-            found = phase(options)
-            file.write_text(json.dumps(found | {"load": [round(load, 1), round(os.getloadavg()[0], 1)]}))
+            made = phase(options, server)
+            file.write_text(json.dumps(made | {"load": [round(load, 1), round(os.getloadavg()[0], 1)]}))
         record[phase.__name__] = json.loads(file.read_text())
         print(json.dumps({phase.__name__: record[phase.__name__]}, indent=1), flush=True)
+    server.server_proc.kill()
+    server.server_proc.wait()
     options.record.write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -83,7 +88,7 @@ def passages(articles: Path) -> Iterator[dict[str, str]]:
                     held, number = "", number + 1
 
 
-def embed(options: argparse.Namespace) -> dict[str, Any]:
+def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
     """Write the passages, the queries held out, and embed them in tasks of a queue, one at a time."""
     cut = islice(passages(options.articles), options.rows + QUERIES)
     documents = options.folder / "passages.jsonl"
@@ -109,71 +114,72 @@ def embed(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def stream(options: argparse.Namespace) -> dict[str, Any]:
-    """The server: rows going in, searches meanwhile and afterwards, memory and disk."""
+def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
+    """Rows going into the server, and searches meanwhile."""
+    address, process = f"http://127.0.0.1:{server.listen_port}", server.server_proc.pid
+    shards = KNNDatastore.from_shards(options.folder / "shards")
+    remote = connect_datastore(
+        address, "million", dimension=shards.dimension, multi_label=True, index=options.index, timeout=600
+    )
+    command = [sys.executable, __file__, *map(str, (options.folder, options.articles, options.model))]
+    with subprocess.Popen([*command, "--search", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"begins\n"
+        start, own, theirs, there = time.perf_counter(), time.process_time(), processor_of(process), 0
+        while there < options.rows and time.perf_counter() - start < 60 * options.minutes:
+            remote.merge(rows_of(shards, there, there := min(there + PART, options.rows)))
+            print(f"{there:,} rows after {time.perf_counter() - start:.0f} s", flush=True)
+        seconds, own = time.perf_counter() - start, time.process_time() - own
+        theirs = processor_of(process) - theirs
+        searches = json.loads(other.communicate(b"")[0])
+    coming = searches["seconds"]
+    thirds = np.array_split(coming, 3) if len(coming) > 2 else []
+    return {
+        "rows": there,
+        "rows there": len(remote),
+        "rows per second in": round(there / seconds),
+        "s": round(seconds),
+        "client, processor s": round(own),
+        "server, processor s": round(theirs),
+        "meanwhile": quantiles(coming) | {"errors": searches["errors"]},
+        "p50 of thirds, ms": [quantiles(third)["p50, ms"] for third in thirds],
+        "memory, GB": memory(process),
+    }
+
+
+def serve(options: argparse.Namespace, server: Any) -> dict[str, Any]:
+    """Searches once the server's index is built; its memory and disk."""
+    there, process = rows_of_stream(options), server.server_proc.pid
+    remote = connect_datastore(f"http://127.0.0.1:{server.listen_port}", "million", timeout=600)
+    start = time.perf_counter()
+    build(remote._collection)
+    waited = time.perf_counter() - start
+    time.sleep(60)  # the server takes the built segments in place of those in memory
     data = options.folder / "server"
-    server = start_server(str(data))
-    address, shards = f"http://127.0.0.1:{server.listen_port}", KNNDatastore.from_shards(options.folder / "shards")
-    process = server.server_proc.pid
-    try:
-        remote = connect_datastore(
-            address, "million", dimension=shards.dimension, multi_label=True, index=options.index, timeout=600
-        )
-        command = [sys.executable, __file__, *map(str, (options.folder, options.articles, options.model))]
-        with subprocess.Popen([*command, "--search", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-            assert other.stdout.readline() == b"begins\n"
-            memory = Memory(process)
-            start, own, theirs = time.perf_counter(), time.process_time(), processor_of(process)
-            there = 0
-            while there < options.rows and time.perf_counter() - start < 60 * options.minutes:
-                remote.merge(rows_of(shards, there, there := min(there + PART, options.rows)))
-                print(f"{there:,} rows after {time.perf_counter() - start:.0f} s", flush=True)
-            seconds, own = time.perf_counter() - start, time.process_time() - own
-            theirs = processor_of(process) - theirs
-            searches = json.loads(other.communicate(b"")[0])
-        coming = [seconds_of for _, seconds_of in searches["answers"]]
-        thirds = np.array_split(coming, 3) if len(coming) > 2 else []
-        record = {
-            "rows": there,
-            "rows there": len(remote),
-            "rows per second in": round(there / seconds),
-            "s": round(seconds),
-            "client, processor s": round(own),
-            "server, processor s": round(theirs),
-            "meanwhile": quantiles(coming) | {"errors": searches["errors"]},
-            "p50 of thirds, ms": [quantiles(third)["p50, ms"] for third in thirds],
-            "memory, GB": memory.now(),
-        }
-        truth = rows_of(shards, 0, there).search(load_queries(options), K).ids
-        (options.folder / "truth.json").write_text(json.dumps(truth))
-        record |= {
-            "just after adding": found(options, remote),
-        }
-        print(json.dumps(record, indent=1), flush=True)
-        start, theirs = time.perf_counter(), processor_of(process)
-        build(remote._collection)
-        record["until the index was built, s"] = round(time.perf_counter() - start)
-        record["index, processor s of the server"] = round(processor_of(process) - theirs)
-        time.sleep(60)  # the server takes the built segments in place of those in memory
-        record["index built"] = patient(lambda: found(options, remote))
-        record |= {"memory then, GB": memory.now(), "most memory, GB": round(memory.most, 2)}
-        parts = {part.name: round(size(part) / there) for part in data.iterdir() if part.is_dir()}
-        record |= {"bytes a row on the disk": round(size(data) / there), "of these": parts}
-    finally:
-        server.server_proc.kill()
-        server.server_proc.wait()
-    return record
+    parts = {part.name: round(size(part) / there) for part in (data / "data").iterdir() if part.is_dir()}
+    record = {"rows there": len(remote), "until the index was built, s": round(waited)}
+    record |= {"memory, GB": memory(process), "bytes a row on the disk": parts}
+    return record | found(options, remote, truth(options))
 
 
-def local(options: argparse.Namespace) -> dict[str, Any]:
+def local(options: argparse.Namespace, server: Any) -> dict[str, Any]:
     """The same rows in the memory of this process, as in the shards, float16: exactly, and with an index of FAISS."""
-    there = json.loads((options.folder / "stream.json").read_text())["rows"]
-    held = rows_of(KNNDatastore.from_shards(options.folder / "shards"), 0, there)
-    record: dict[str, Any] = {"exact": timed(held, load_queries(options)[:50], K)}
+    held = rows_of(KNNDatastore.from_shards(options.folder / "shards"), 0, rows_of_stream(options))
+    record: dict[str, Any] = {"exact": timed(held, load_queries(options), K)}
     start = time.process_time()
     held.reindex(INDEX, nprobe=NPROBE)
     record |= {"index": INDEX, "nprobe": NPROBE, "build, processor s": round(time.process_time() - start)}
-    return record | {"indexed": found(options, held), "memory, GB": Memory(os.getpid()).now()}
+    return record | {"indexed": found(options, held, truth(options)), "memory, GB": memory(os.getpid())}
+
+
+def truth(options: argparse.Namespace) -> list[list[str]]:
+    """The nearest of the rows that went in, by an exact search."""
+    shards = KNNDatastore.from_shards(options.folder / "shards")
+    return rows_of(shards, 0, rows_of_stream(options)).search(load_queries(options), K).ids
+
+
+def rows_of_stream(options: argparse.Namespace) -> int:
+    """How many went in."""
+    return int(json.loads((options.folder / "stream.json").read_text())["rows"])
 
 
 def rows_of(shards: KNNDatastore, start: int, end: int) -> KNNDatastore:
@@ -182,31 +188,32 @@ def rows_of(shards: KNNDatastore, start: int, end: int) -> KNNDatastore:
 
 
 def search_meanwhile(options: argparse.Namespace) -> None:
-    """Ask for neighbors, twice a second, until the other process closes the pipe; print when and how long."""
+    """Ask for neighbors, twice a second, until the other process closes the pipe; print how long each took."""
     closed = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), closed.set())).start()
     remote, queries = connect_datastore(options.search, "million", timeout=600), load_queries(options)
-    answers, errors, number = [], 0, 0
+    seconds, errors, number = [], 0, 0
     print("begins", flush=True)
     while not closed.wait(PAUSE):
         query, number, start = queries[number % len(queries)][None], number + 1, time.perf_counter()
         try:
             remote.search(query, K)
-            answers.append((time.time(), time.perf_counter() - start))
+            seconds.append(time.perf_counter() - start)
         except ValueError:  # it is empty: the first block is on its way
             continue
         except OSError:
             errors += 1
-    print(json.dumps({"answers": answers, "errors": errors}))
+    print(json.dumps({"seconds": seconds, "errors": errors}))
 
 
-def found(options: argparse.Namespace, datastore: Any) -> dict[str, Any]:
+def found(options: argparse.Namespace, datastore: Any, nearest: list[list[str]]) -> dict[str, Any]:
     """How long single queries take for 64 and for 10 neighbors, and which share of the nearest they find."""
-    queries, truth, record = load_queries(options), json.loads((options.folder / "truth.json").read_text()), {}
+    queries, record = load_queries(options), {}
     for k in (K, 10):
         record |= {f"{name}, {k}": value for name, value in timed(datastore, queries, k).items()}
-        ids = [datastore.search(query[None], k).ids[0] for query in queries]
-        shares = [len({*own} & {*true[:k]}) / k for own, true in zip(ids, truth, strict=True)]
+        shares = [
+            len({*own} & {*true[:k]}) / k for own, true in zip(datastore.search(queries, k).ids, nearest, strict=True)
+        ]
         record[f"recall, {k}"] = round(float(np.mean(shares)), 4)
     return record
 
@@ -214,7 +221,7 @@ def found(options: argparse.Namespace, datastore: Any) -> dict[str, Any]:
 def timed(datastore: Any, queries: np.ndarray, k: int) -> dict[str, float]:
     """The seconds of single queries, one after the other."""
     seconds = []
-    for query in queries:
+    for query in queries[:SINGLE]:
         start = time.perf_counter()
         datastore.search(query[None], k)
         seconds.append(time.perf_counter() - start)
@@ -240,23 +247,11 @@ def processor_of(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Memory:
-    """The resident memory of a process, and the most of it since."""
-
-    def __init__(self, process: int) -> None:
-        self.process, self.most = process, 0.0
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def now(self) -> float:
-        """Gigabytes."""
-        lines = Path(f"/proc/{self.process}/status").read_text().splitlines()
-        [resident] = [int(line.split()[1]) for line in lines if line.startswith("VmRSS")] or [0]
-        return round(resident * 1024 / 1e9, 2)
-
-    def _watch(self) -> None:
-        while Path(f"/proc/{self.process}").exists():
-            self.most = max(self.most, self.now())
-            time.sleep(1)
+def memory(process: int) -> float:
+    """The resident memory of a process, in gigabytes."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    [resident] = [int(line.split()[1]) for line in lines if line.startswith("VmRSS")]
+    return round(resident * 1024 / 1e9, 2)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from .records import content
 
 NOW, LATER = "after adds and removes", "after a kill, indexed"
 OWN, WIDER = ", ef of the server", "; ef of 8 for each found"
+QUANTILES = ("p50, ms", "p99, ms")
 ROWS = (
     ("memory", "memory", NOW),
     ('milvus-lite, `"FLAT"`', "milvus-lite, FLAT", NOW),
@@ -39,9 +40,46 @@ def rows():
         yield victim, *map(str, (len(kills), *sums))
 
 
+def rows_of_passages(million):
+    """The lines of the table on half a million passages."""
+    local, stream = million["local"], million["stream"]
+    yield "server, while rows come in", *(f"{stream['meanwhile'][name]:,.1f}" for name in QUANTILES), "–", "–"
+    for said, record in (
+        ('server, `"IVF_FLAT"` built', million["serve"]),
+        (f'`KNNDatastore`, `"{local["index"]}"`, `nprobe={local["nprobe"]}`', local["indexed"]),
+    ):
+        times = [f"{record[f'{name}, 64']:,.1f}" for name in QUANTILES]
+        yield said, *times, *(f"{100 * record[f'recall, {k}']:.1f}" for k in (64, 10))
+    yield "`KNNDatastore`, exact", *(f"{local['exact'][name]:,.1f}" for name in QUANTILES), "100", "100"
+
+
+def passages(page):
+    """Half a million passages."""
+    million = content("milvus/million.json")
+    embed, stream, serve = (million[phase] for phase in ("embed", "stream", "serve"))
+    assert stream["rows there"] == stream["rows"] == serve["rows there"] and not stream["meanwhile"]["errors"]
+    page.has_rows(rows_of_passages(million))
+    page.says("{} passages of {} words", million["rows"], embed["mean words"])
+    page.says("in {} tasks take {} s of the processor", embed["tasks"], embed["processor s"])
+    page.says("{} a second of it, {} a second", million["rows"] / embed["processor s"], million["rows"] / embed["s"])
+    page.says("and {} bytes a row", embed["bytes a row"])
+    page.says("first {} of them went in, {} a second", stream["rows"], stream["rows per second in"])
+    page.says(
+        "{} s of the processor for the client and {} for the server",
+        *(stream[f"{who}, processor s"] for who in ("client", "server")),
+    )
+    page.says("rose from {} to {} ms", *(stream["p50 of thirds, ms"][i] for i in (0, -1)))
+    page.says("{} searches meanwhile", stream["meanwhile"]["queries"])
+    page.says("{} GB of memory after adding, {} once", stream["memory, GB"], serve["memory, GB"])
+    page.says("the process with the `KNNDatastore` {}", million["local"]["memory, GB"])
+    parts = (serve["bytes a row on the disk"][name] for name in ("insert_log", "index_files", "rocksmq"))
+    page.says("{} bytes a row on the disk for the rows, {} for the index, and {} for its queue", *parts)
+
+
 def test_figures():
     page = Page("docs/remote_datastore.md")
     page.has_rows(rows())
+    passages(page)
     widths = [found(f"server, {index}", LATER + OWN)["same of 64, %"] for index in ("HNSW", "AUTOINDEX")]
     page.says('`"HNSW"` found {} % and `"AUTOINDEX"` {}.', *widths)
     page.says('`"AUTOINDEX"` {} % just after adding', found("server, HNSW", NOW, 3)["same of 64, %"])

@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=500, help="(default: %(default)s)")
     parser.add_argument("--dimension", type=int, default=384, help="of the keys (default: %(default)s)")
     parser.add_argument("--passages", type=int, nargs="*", default=[1, 3], help="of a document (default: 1 and 3)")
+    parser.add_argument("--engines", nargs="+", help="beside memory, such as 'server, FLAT' (default: all)")
     parser.add_argument("--records", type=Path, default=Path("milvus_engines.jsonl"), help="(default: %(default)s)")
     options = parser.parse_args()
     logging.disable()  # pymilvus prints each error
@@ -73,13 +74,12 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
     passages = [make_passages(rng, key, each) for key in keys] if each > 1 else []
     address, new = f"http://127.0.0.1:{server.listen_port}", {"dimension": options.dimension}
     new |= {"label_names": [f"label {i}" for i in range(LABELS)]}
-    engines = {
-        "memory": KNNDatastore.empty(**new),
-        "milvus-lite, FLAT": connect_datastore(lite, "engines", index="FLAT", timeout=600, **new),
-        **{
-            f"server, {index}": connect_datastore(address, f"{index}{each}", index=index, timeout=600, **new)
-            for index in ("FLAT", "HNSW", "AUTOINDEX")
-        },
+    indexes = {f"server, {index}": (address, f"{index}{each}", index) for index in ("FLAT", "HNSW", "AUTOINDEX")}
+    indexes = {"milvus-lite, FLAT": (lite, "engines", "FLAT"), **indexes}
+    engines = {"memory": KNNDatastore.empty(**new)} | {
+        name: connect_datastore(place, collection, index=index, timeout=600, **new)
+        for name, (place, collection, index) in indexes.items()
+        if options.engines is None or name in options.engines
     }
     rates = {}
     for engine, datastore in engines.items():

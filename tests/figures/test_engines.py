@@ -1,4 +1,4 @@
-"""What was run on Slurm and Ray: the page on a corpus."""
+"""What was run on Slurm and Ray: the page on a corpus; and by DeepSpeed: README.md."""
 
 from ..commands import ROOT
 from .records import content
@@ -15,3 +15,10 @@ def test_corpus():
     for engine in ("slurm", "ray", "datatrove"):
         versions = {run[engine] for run in runs.values() if engine in run}
         assert f"{engine.capitalize() if engine != 'datatrove' else engine} {versions.pop()}" in text and not versions
+
+
+def test_deepspeed():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    run = content("engines.json")["deepspeed, ZeRO-2"]
+    assert f"ZeRO-2 of DeepSpeed {run['deepspeed']}" in text
+    assert run["resumed_equal"] and run["losses_differ_by"] < 1e-5

@@ -99,7 +99,7 @@ def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: As
 
 
 def with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
-    """Labels that were spread from the examples, ``(N, C)``, times what their names say, as far as they are believed."""
+    """Labels that were spread from the examples, ``(N, C)``, times what names say, as far as they are believed."""
     pair, corpus = ("neighbors", "names"), lesson.corpus
     asked = Asked(corpus.vectors, corpus.whitened, corpus.words, spread, None, False)
     scores = ask_all(EXPERTS["names"].fit(lesson), pair, asked)

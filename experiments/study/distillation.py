@@ -37,20 +37,20 @@ from experiments.tasks.load_paper_task import load_paper_task
 LAYERS, VOCABULARY = [0, 2, 5], 16_384  # the start of docsplit-small-en
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 RATE = 7e-4  # that of docsplit-small-en
-VIEWS, LENGTH = 64, 64  # views a step and tokens of each: what every student reads
-STEPS, SEEDS = 50, (0, 1)
-DOCUMENTS = 3_300  # no student reads one twice
-SHOTS, DRAWS = 5, 10
-LIMITS = {"max_train_examples": 2000, "max_test_examples": 300}
-HELD_OUT, HELD_OUT_WORDS = 300, 40  # short enough that student and teacher read the same
+VIEWS, LENGTH = 64, 48  # views a step and tokens of each: what every student reads
+STEPS, SEEDS = 30, (0, 1)
+DOCUMENTS = 2_000  # no student reads one twice
+SHOTS, DRAWS = 5, 8
+LIMITS = {"max_train_examples": 2000, "max_test_examples": 200}
+HELD_OUT, HELD_OUT_WORDS = 300, 30  # short enough that student and teacher read the same
 
 # Each student: the views of a document, and what is learned from them.
 DISTILLED = {"objective": "distillation"}
 STUDENTS: dict[str, tuple[int, dict[str, Any]]] = {
-    "whole": (1, DISTILLED),
     "halves": (2, DISTILLED),
     "halves_contrast_0.1": (2, DISTILLED | {"contrast_weight": 0.1}),
     "halves_contrast_1": (2, DISTILLED | {"contrast_weight": 1.0}),
+    "whole": (1, DISTILLED),
     "contrast": (2, {"objective": "info_nce", "mlm_weight": 0}),
 }
 TUNED = ("halves_contrast_1", "contrast")
@@ -153,8 +153,8 @@ class Students:
         """Measure an encoder, and write its record with its settings."""
         encoder = self.encoder(model)
         few_shot = {task: self.few_shot(encoder, task) for task in TASKS}
-        embedded = encoder.encode(self.beginnings, show_progress=False)
-        first, second = (torch.from_numpy(encoder.encode(half, show_progress=False)) for half in self.halves)
+        embedded = encoder.encode(self.beginnings, show_progress=False, bf16=True)
+        first, second = (torch.from_numpy(encoder.encode(half, show_progress=False, bf16=True)) for half in self.halves)
         ranks = ranks_of_right(first @ second.T, torch.arange(len(first))).numpy()
         self.write({
             "name": name,
@@ -227,6 +227,15 @@ class Students:
         else:
             self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
 
+    def references(self) -> None:
+        """Measure the teacher, and the start of all students."""
+        known = {record["name"] for record in self.records()}
+        if "teacher" not in known:
+            self.measure("teacher", self.teacher, {})
+        if "start" not in known:
+            self.train("start", "whole", RATE, 0, 0)
+            self.measure("start", str(self.folder / "start"), {})
+
     def best_rate(self, student: str) -> float:
         """The rate that is best on rows held out of the training sets."""
         for rate in RATES:
@@ -240,12 +249,15 @@ class Students:
 
 
 class Measured:
-    """What the records say of the students of all seeds, of the teacher and of the start."""
+    """What the records say of a student, of the seeds given or all, of the teacher or of the start."""
 
-    def __init__(self, records: list[dict[str, Any]], student: str, rate: float | None = None) -> None:
+    def __init__(
+        self, records: list[dict[str, Any]], student: str, rate: float | None = None, seeds: set[int] | None = None
+    ) -> None:
         mine = (record for record in records if not record["name"].startswith("validation/"))
         mine = [one for one in mine if (one.get("student", one["name"]), one.get("rate")) == (student, rate)]
-        self.records = sorted(mine, key=lambda record: record.get("seed", 0))
+        self.records = [one for one in mine if seeds is None or one["seed"] in seeds]
+        self.seeds = {record["seed"] for record in self.records if "seed" in record} or None
 
     def few_shot(self, tasks: Iterable[str] = tuple(TASKS)) -> np.ndarray:
         """Macro F1 of each draw in %, mean over tasks and seeds of training."""
@@ -264,17 +276,20 @@ class Measured:
 
 
 def distillation_table(records: list[dict[str, Any]]) -> str:
-    """All students, and by how much each differs from distillation on halves alone."""
-    base, rows = Measured(records, "halves", RATE), []
+    """All students, and by how much each differs from distillation on halves alone with the same seeds."""
+    rows = []
     trained = {(record["student"], record["rate"]) for record in records if "steps" in record}
     known = [(student, rate) for student in STUDENTS for rate in RATES if (student, rate) in trained]
-    for student, rate in (("teacher", None), ("start", None), *known):
+    references = [(name, None) for name in ("teacher", "start") if Measured(records, name).records]
+    for student, rate in (*references, *known):
         one = Measured(records, student, rate)
+        base = Measured(records, "halves", RATE, one.seeds)
         cells = [f"{one.few_shot([task]).mean():.1f}" for task in TASKS]
         cells += [f"{one.few_shot().mean():.1f}", difference(one.few_shot(), base.few_shot()), f"{one.cosine():.3f}"]
         cells += [f"{one.found().mean():.1f}", difference(one.found(), base.found())]
-        rows.append((student, "–" if rate is None else f"{rate:.2g}", *cells))
-    header = ("", "rate", *TASKS, "mean", "change", "cosine to the teacher", "half retrieval", "change")
+        about = ("–", "–") if rate is None else (f"{rate:.2g}", str(len(one.records)))
+        rows.append((student, *about, *cells))
+    header = ("", "rate", "seeds", *TASKS, "mean", "change", "cosine to the teacher", "half retrieval", "change")
     return table(header, rows)
 
 
@@ -289,21 +304,19 @@ def main() -> None:
     parser.add_argument("--teacher", required=True, help="On the Hub or a folder; a BERT of six layers.")
     parser.add_argument("--folder", type=Path, default=Path("output/distillation"), help="Default: %(default)s.")
     parser.add_argument("--data", type=Path, default=Path("data"), help="The data sets. Default: %(default)s.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="Default: 0 1.")
+    parser.add_argument("--students", nargs="+", choices=STUDENTS, default=tuple(STUDENTS), help="Default: all.")
+    parser.add_argument("--tune", action="store_true", help="Also train those with a contrast at their best rate.")
     options = parser.parse_args()
     torch.set_num_threads(1)
     students = Students(options.folder, options.data, options.teacher)
-    for seed in SEEDS:
-        for student in STUDENTS:
+    for seed in options.seeds:
+        for student in options.students:
             students.student(student, RATE, seed)
-    done = {record["name"] for record in students.records()}
-    if "teacher" not in done:
-        students.measure("teacher", options.teacher, {})
-    if "start" not in done:
-        students.train("start", "whole", RATE, 0, 0)
-        students.measure("start", str(options.folder / "start"), {})
-    for student in TUNED:
+    students.references()
+    for student in TUNED if options.tune else ():
         best = students.best_rate(student)
-        for seed in SEEDS:
+        for seed in options.seeds:
             students.student(student, best, seed)
     print(distillation_table(students.records()))
 

@@ -7,10 +7,11 @@ class, are the pool that examples are drawn from and neighbors are looked for in
 and ask for neighbors. The classifiers are a linear probe, as the pipeline fits it, and the 5 nearest examples by cosine
 similarity. Both sides of a comparison are embedded in the same precision; the same examples are drawn for both. Recall
 is the share of the 10 nearest texts in float32 that are among the 10 nearest in int8. Int8 is calibrated on the
-documentation of installed packages, none of these texts.
+documentation of installed packages, none of these texts. ``--record`` adds a line to a file for each row.
 """
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--model", help="A model on the Hub or a folder. Default: the installed all-MiniLM-L6-v2.")
     parser.add_argument("--max_length", type=int, default=256, help="Tokens of one input. Default: %(default)s.")
     parser.add_argument("--seeds", type=int, default=10, help="Draws of examples. Default: %(default)s.")
+    parser.add_argument("--record", type=Path, help="A JSONL file to add to, a line for each row of the table.")
     options = parser.parse_args()
     name, given = options.model or default_model(), {"max_length": options.max_length, "device": "cpu"}
     encoders = [
@@ -38,7 +40,7 @@ def main() -> None:
                                         precision=precision, **given)
         for precision in PRECISIONS
     ]  # fmt: skip
-    rows, differences = [], []
+    records = []
     for folder in options.folders:
         train, test = labeled_texts(folder, "train"), labeled_texts(folder, "test")
         embedded = [[encoder.encode(texts) for texts, _ in (train, test)] for encoder in encoders]
@@ -46,11 +48,26 @@ def main() -> None:
         for shots in SHOTS:
             scores = [few_shot_scores(*vectors, train[1], test[1], shots, options.seeds) for vectors in embedded]
             for kind, (exact, int8) in zip(("linear probe", "neighbors"), zip(*scores, strict=True), strict=True):
-                differences.append(100 * (int8 - exact))
-                cells = f"{100 * exact:.2f}", f"{100 * int8:.2f}", f"{100 * (int8 - exact):+.2f}"
-                rows.append((folder.name, str(shots), kind, *cells, f"{recall:.4f}"))
-    print(table(("", "per class", "", "float32", "int8", "difference", f"recall@{NEAREST}"), rows))
-    print(f"\nMean difference in macro F1: {np.mean(differences):+.2f} points, over {options.seeds} draws each.")
+                about = {"model": Path(name).name, "task": folder.name, "shots": shots, "classifier": kind}
+                found = {"float32": 100 * exact, "int8": 100 * int8, f"recall@{NEAREST}": recall}
+                read = {"max_length": options.max_length, "draws": options.seeds}
+                records.append(about | found | read)
+    print(accuracy_table(records))
+    change = np.mean([record["int8"] - record["float32"] for record in records])
+    print(f"\nMean difference in macro F1: {change:+.2f} points, over {options.seeds} draws each.")
+    if options.record:
+        with options.record.open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def accuracy_table(records: list[dict]) -> str:
+    """A row for each record."""
+    rows = []
+    for record in records:
+        exact, int8 = record["float32"], record["int8"]
+        cells = f"{exact:.2f}", f"{int8:.2f}", f"{int8 - exact:+.2f}", f"{record[f'recall@{NEAREST}']:.4f}"
+        rows.append((record["task"], str(record["shots"]), record["classifier"], *cells))
+    return table(("", "per class", "", "float32", "int8", "difference", f"recall@{NEAREST}"), rows)
 
 
 def neighbors_recall(exact: list[np.ndarray], int8: list[np.ndarray]) -> float:

@@ -51,8 +51,27 @@ def static(page):
     page.says("20 Newsgroups {} points, arXiv {}.", *behind.iloc[:2])
 
 
+def int8(page):
+    """The table of what int8 changes in docsplit-small-en."""
+    records = pd.DataFrame(content("encoders/int8.jsonl"))
+    change = (records["int8"] - records["float32"]).rename("change")
+    for task, rows in records.join(change).groupby("task", sort=False):
+        cells = rows.set_index(["classifier", "shots"])["change"]
+        page.has_rows(
+            [
+                (
+                    task,
+                    *(f"{cells[kind, shots]:+.2f}" for kind in ("linear probe", "neighbors") for shots in (5, 10)),
+                    f"{rows['recall@10'].iloc[0]:.3f}",
+                )
+            ]
+        )
+    page.says("On average macro F1 changes by {} points", change.mean())
+
+
 def test_figures():
     page = Page("docs/encoders.md")
+    int8(page)
     page.has_rows(rows())
     static(page)
     means = macro_f1()

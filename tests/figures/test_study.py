@@ -6,7 +6,9 @@ import re
 import numpy as np
 import pytest
 
+from docsplit_hf.evaluation.results import summarize
 from experiments.study import study_report
+from experiments.study.distillation import RATE, Measured, distillation_table
 
 from ..commands import ROOT
 from .page import Page
@@ -74,9 +76,12 @@ def test_figures(report):
 
     in_short(page, report, method, few)
     open_questions(page, report, few)
+    distillation(page)
     shipped(page, report, few)
     page.without_record(
         "MLM 0.1, batches",  # settings, here and below
+        "with a weight of 0.1 (",
+        "half its 95 % interval",
         "at a weight of 0.1 or 1",
         "learning rate 5e-5",
         "6.0 million parameters",
@@ -190,6 +195,28 @@ def open_questions(page, report, few):
         for name in ("one_sentence_dropped", "without_mlm")
     ]
     page.says("make 20News far better ({} against {} for", *news)
+
+
+def distillation(page):
+    rows = content("study/distillation.jsonl")
+    page.has(distillation_table(rows))
+    students = {name: Measured(rows, name, RATE) for name in ("halves_contrast_0.1", "halves_contrast_1", "whole")}
+    changes = {}
+    for metric in ("few_shot", "found"):
+        for name, student in students.items():
+            halves = Measured(rows, "halves", RATE, student.seeds)
+            found = summarize(list(getattr(student, metric)() - getattr(halves, metric)()))
+            changes[name, metric] = found.mean, found.interval
+    page.says(": {} ± {} points with a weight of", *changes["halves_contrast_0.1", "few_shot"])
+    page.says("{} ± {} with 1 (", *changes["halves_contrast_1", "few_shot"])
+    cosines = [students[f"halves_contrast_{weight}"].cosine() for weight in ("0.1", "1")]
+    page.says("a cosine of {} and {} in place of {},", *cosines, Measured(rows, "halves", RATE).cosine())
+    found = [*changes["halves_contrast_0.1", "found"], *changes["halves_contrast_1", "found"]]
+    page.says("({} ± {} and {} ± {} points), which is what it trains", *found)
+    ahead, interval = changes["whole", "few_shot"]
+    page.says("they are {} ± {} points ahead in few-shot", -ahead, interval)
+    losses = [log["loss"] for log in next(row for row in rows if row["name"] == "halves/0.0007/seed0")["logs"]]
+    page.says("fell from {} in the first ten steps to {} in the last ten", losses[0], losses[-1])
 
 
 def shipped(page, report, few):

@@ -127,6 +127,14 @@ def test_the_commands_parse():
         parse(command)
 
 
+def test_a_killed_run_of_its_command_ended_as_an_uninterrupted_one():
+    runs = json.loads((ROOT / "docs" / "results" / "study" / "resumed.json").read_text(encoding="utf-8"))
+    whole, resumed = runs["whole"], runs["resumed_from_step"]
+    assert runs["killed"] == whole and len(whole["losses"]) > resumed > 0
+    assert runs["before_the_kill"] == runs["uninterrupted_logged"][: len(runs["before_the_kill"])]
+    assert runs["after"] == runs["uninterrupted_logged"][resumed:]
+
+
 def test_all_ways_to_load_it_give_the_same_embeddings(tmp_path, monkeypatch):
     shutil.copytree(default_checkpoint(), tmp_path / "docsplit-small-en")  # in the place of the one on the Hub
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,325 @@
+"""What DocSplit's halves and its contrast add to distillation: students of one start, on as many tokens each.
+
+    python -m experiments.study.distillation --teacher sentence-transformers/all-MiniLM-L6-v2
+
+It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/. A record is
+written for every student as soon as it is measured; those that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import functools
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer, set_seed
+
+import docsplit_hf
+from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, sample_per_class
+from docsplit_hf.evaluation.results import summarize
+from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.metrics.registry import ranks_of_right
+from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
+from docsplit_hf.pretraining.half_retrieval import half_texts
+from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
+from docsplit_hf.training.markdown import table
+from experiments.study.run_study import Study
+from experiments.study.study_runs import CORPUS, TASKS
+from experiments.tasks.load_paper_task import load_paper_task
+
+LAYERS, VOCABULARY = [0, 2, 5], 16_384  # the start of docsplit-small-en
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+RATE = 7e-4  # that of docsplit-small-en
+VIEWS, LENGTH = 64, 48  # views a step and tokens of each: what every student reads
+STEPS, SEEDS = 30, (0, 1)
+DOCUMENTS = 2_000  # no student reads one twice
+SHOTS, DRAWS = 5, 8
+LIMITS = {"max_train_examples": 2000, "max_test_examples": 200}
+HELD_OUT, HELD_OUT_WORDS = 300, 30  # short enough that student and teacher read the same
+
+# Each student: the views of a document, and what is learned from them.
+DISTILLED = {"objective": "distillation"}
+STUDENTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "halves": (2, DISTILLED),
+    "halves_contrast_0.1": (2, DISTILLED | {"contrast_weight": 0.1}),
+    "halves_contrast_1": (2, DISTILLED | {"contrast_weight": 1.0}),
+    "whole": (1, DISTILLED),
+    "contrast": (2, {"objective": "info_nce", "mlm_weight": 0}),
+}
+TUNED = ("halves_contrast_1", "contrast")
+RATES = (RATE, RATE / 3, 3 * RATE)
+
+
+class Remembered:
+    """A teacher that embeds a text once: students of one seed and as many views read the same ones."""
+
+    def __init__(self, encoder: docsplit_hf.DocumentEncoder) -> None:
+        self.encoder, self.known = encoder, {}
+
+    def encode(self, texts: list[str], show_progress: bool) -> np.ndarray:
+        """The embeddings, float32 ``(N, D)``."""
+        if new := [text for text in dict.fromkeys(texts) if text not in self.known]:
+            self.known.update(zip(new, self.encoder.encode(new, show_progress=show_progress), strict=True))
+        return np.array([self.known[text] for text in texts])
+
+
+class Students:
+    """Trains and measures students in a folder, and writes a record of each."""
+
+    def __init__(self, folder: Path, data: Path, teacher: str) -> None:
+        self.folder, self.data, self.teacher = folder, data, teacher
+        self.path = folder / "records.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.documents = docsplit_hf.load_documents(CORPUS, test_size=HELD_OUT)
+        self.documents["train"] = self.documents["train"].take(DOCUMENTS)
+
+    def records(self) -> list[dict[str, Any]]:
+        """What is measured so far."""
+        return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+
+    @functools.cached_property
+    def start(self) -> tuple[torch.nn.Module, Any]:
+        """The model that all students begin as, and its tokenizer."""
+        model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
+            self.teacher, None, mlm_head=False, config_overrides=NO_DROPOUT
+        )
+        keep_layers(model, LAYERS)
+        texts = self.documents["train"]["text"]
+        tokenizer = AutoTokenizer.from_pretrained(self.teacher)
+        return model, keep_frequent_tokens(model, tokenizer, VOCABULARY, list(texts))
+
+    @functools.cached_property
+    def segmented(self) -> Any:
+        """The documents to train on."""
+        return docsplit_hf.segment_documents(self.documents["train"], self.start[1])
+
+    @functools.cached_property
+    def remembered(self) -> Remembered:
+        """The teacher of training, in int8."""
+        return Remembered(
+            docsplit_hf.DocumentEncoder.from_pretrained(
+                self.teacher, device="cpu", backend="openvino", precision="int8"
+            )
+        )
+
+    def train(self, name: str, student: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
+        """Train a student into a folder of its name; its settings, and what the log says."""
+        parts, options = STUDENTS[student]
+        model, tokenizer = self.start
+        set_seed(seed)
+        arguments = get_arguments_class(options["objective"])(
+            str(self.folder / name),
+            **options | ({"teacher": self.teacher} if options["objective"] == "distillation" else {}),
+            per_device_train_batch_size=VIEWS // parts,
+            max_steps=max(steps, 1),
+            learning_rate=rate,
+            lr_scheduler_type="linear",
+            warmup_steps=steps // 10,
+            logging_steps=10,
+            save_strategy="no",
+            seed=seed,
+            bf16=True,
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+        )
+        collator = docsplit_hf.DataCollatorForDocSplit(
+            tokenizer, max_length=LENGTH, mlm_probability=0, views_kwargs={"parts": parts}, seed=seed
+        )
+        trainer = get_trainer_class(options["objective"])(
+            copy.deepcopy(model), arguments, self.segmented, None, collator
+        )
+        if options["objective"] == "distillation":
+            trainer.teacher = self.remembered
+        begun = time.process_time()
+        if steps:
+            trainer.train()
+        trainer.save_model()
+        logs = [log for log in trainer.state.log_history if "loss" in log]
+        kept = ("step", "loss", "teacher_similarity", "contrastive_loss")
+        return {
+            "seconds": time.process_time() - begun,
+            "logs": [{key: log[key] for key in kept if key in log} for log in logs],
+        }
+
+    def measure(self, name: str, model: str, settings: dict[str, Any]) -> None:
+        """Measure an encoder, and write its record with its settings."""
+        encoder = self.encoder(model)
+        few_shot = {task: self.few_shot(encoder, task) for task in TASKS}
+        embedded = encoder.encode(self.beginnings, show_progress=False, bf16=True)
+        first, second = (torch.from_numpy(encoder.encode(half, show_progress=False, bf16=True)) for half in self.halves)
+        ranks = ranks_of_right(first @ second.T, torch.arange(len(first))).numpy()
+        self.write({
+            "name": name,
+            **settings,
+            "few_shot": few_shot,
+            "teacher_cosine": float((embedded * self.taught).sum(1).mean()),
+            "documents": len(ranks),
+            "not_found_first": np.flatnonzero(ranks > 1).tolist(),
+        })  # fmt: skip
+
+    def encoder(self, model: str) -> docsplit_hf.DocumentEncoder:
+        """An encoder that reads as much as students do in training."""
+        return docsplit_hf.DocumentEncoder.from_pretrained(model, device="cpu", max_length=LENGTH)
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Add a record to the file."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+        means = {task: round(100 * float(np.mean(values)), 1) for task, values in record["few_shot"].items()}
+        print(record["name"], means, record.get("teacher_cosine"), len(record.get("not_found_first", ())), flush=True)
+
+    @functools.cached_property
+    def beginnings(self) -> list[str]:
+        """The beginnings of the held-out documents."""
+        return [" ".join(text.split()[:HELD_OUT_WORDS]) for text in self.documents["test"]["text"]]
+
+    @functools.cached_property
+    def taught(self) -> np.ndarray:
+        """The teacher's embeddings of them."""
+        teacher = docsplit_hf.DocumentEncoder.from_pretrained(self.teacher, device="cpu")
+        return teacher.encode(self.beginnings, show_progress=False)
+
+    @functools.cached_property
+    def halves(self) -> tuple[list[str], list[str]]:
+        """The halves of the held-out documents."""
+        return half_texts(self.documents["test"]["text"], seed=0, show_progress=False)
+
+    @functools.cache  # noqa: B019
+    def task(self, name: str, validation: bool) -> ClassificationTask:
+        """A task; for validation, rows that are held out of its training set."""
+        if not validation:
+            return load_paper_task(name, self.data / TASKS[name], **LIMITS)
+        Study(str(self.folder), str(self.data), (), 1).write_validation_tasks()
+        return load_paper_task(str(self.folder / "validation" / name), **LIMITS)
+
+    def few_shot(self, encoder: docsplit_hf.DocumentEncoder, name: str, validation: bool = False) -> list[float]:
+        """Macro F1 of each draw; only what is drawn is embedded."""
+        task = self.task(name, validation)
+        drawn = [sample_per_class(task.train_labels, SHOTS, seed, task.label_names) for seed in range(DRAWS)]
+        rows = np.unique(np.concatenate(drawn))
+        train = np.zeros((len(task.train_labels), encoder.dimension), np.float32)
+        train[rows] = encoder.encode([task.train_texts[row] for row in rows], show_progress=False, bf16=True)
+        test = encoder.encode(list(task.test_texts), show_progress=False, bf16=True)
+        features = LabeledFeatures(train, task.train_labels, test, task.test_labels, task.train_inputs)
+        parts = [features.draw(SHOTS, seed, task.label_names) for seed in range(DRAWS)]
+        return [part.metrics(logistic_predictions(part, seed))["macro_f1"] for seed, part in enumerate(parts)]
+
+    def student(self, student: str, rate: float, seed: int, validate: bool = False) -> None:
+        """Train a student and measure it, or only on the rows for validation, unless there is a record of it."""
+        name = f"{student}/{rate:.2g}/seed{seed}"
+        recorded = f"validation/{name}" if validate else name
+        if recorded in {record["name"] for record in self.records()}:
+            return
+        log, settings = self.folder / name / "log.json", {"student": student, "rate": rate, "seed": seed}
+        if not log.exists():
+            log.write_text(json.dumps(self.train(name, student, rate, seed, STEPS)))
+        if validate:
+            encoder = self.encoder(str(log.parent))
+            self.write({"name": recorded, **settings, "few_shot": {t: self.few_shot(encoder, t, True) for t in TASKS}})
+        else:
+            self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
+
+    def references(self) -> None:
+        """Measure the teacher, and the start of all students."""
+        known = {record["name"] for record in self.records()}
+        if "teacher" not in known:
+            self.measure("teacher", self.teacher, {})
+        if "start" not in known:
+            self.train("start", "whole", RATE, 0, 0)
+            self.measure("start", str(self.folder / "start"), {})
+
+    def best_rate(self, student: str) -> float:
+        """The rate that is best on rows held out of the training sets."""
+        for rate in RATES:
+            self.student(student, rate, SEEDS[0], validate=True)
+        found = {
+            record["rate"]: np.mean(list(record["few_shot"].values()))
+            for record in self.records()
+            if record["name"].startswith(f"validation/{student}/")
+        }
+        return max(found, key=found.get)
+
+
+class Measured:
+    """What the records say of a student, of the seeds given or all, of the teacher or of the start."""
+
+    def __init__(
+        self, records: list[dict[str, Any]], student: str, rate: float | None = None, seeds: set[int] | None = None
+    ) -> None:
+        mine = (record for record in records if not record["name"].startswith("validation/"))
+        mine = [one for one in mine if (one.get("student", one["name"]), one.get("rate")) == (student, rate)]
+        self.records = [one for one in mine if seeds is None or one["seed"] in seeds]
+        self.seeds = {record["seed"] for record in self.records if "seed" in record} or None
+
+    def few_shot(self, tasks: Iterable[str] = tuple(TASKS)) -> np.ndarray:
+        """Macro F1 of each draw in %, mean over tasks and seeds of training."""
+        return 100 * np.mean([[record["few_shot"][task] for task in tasks] for record in self.records], axis=(0, 1))
+
+    def cosine(self) -> float:
+        """The mean cosine to the teacher."""
+        return float(np.mean([record["teacher_cosine"] for record in self.records]))
+
+    def found(self) -> np.ndarray:
+        """Of each held-out document, whether one half finds the other as the first, in %, mean over seeds."""
+        ranks = np.full((len(self.records), self.records[0]["documents"]), 100.0)
+        for row, record in zip(ranks, self.records, strict=True):
+            row[record["not_found_first"]] = 0
+        return ranks.mean(0)
+
+
+def distillation_table(records: list[dict[str, Any]]) -> str:
+    """All students, and by how much each differs from distillation on halves alone with the same seeds."""
+    rows = []
+    trained = {(record["student"], record["rate"]) for record in records if "steps" in record}
+    known = [(student, rate) for student in STUDENTS for rate in RATES if (student, rate) in trained]
+    references = [(name, None) for name in ("teacher", "start") if Measured(records, name).records]
+    for student, rate in (*references, *known):
+        one = Measured(records, student, rate)
+        base = Measured(records, "halves", RATE, one.seeds)
+        cells = [f"{one.few_shot([task]).mean():.1f}" for task in TASKS]
+        cells += [f"{one.few_shot().mean():.1f}", difference(one.few_shot(), base.few_shot()), f"{one.cosine():.3f}"]
+        cells += [f"{one.found().mean():.1f}", difference(one.found(), base.found())]
+        about = ("–", "–") if rate is None else (f"{rate:.2g}", str(len(one.records)))
+        rows.append((student, *about, *cells))
+    header = ("", "rate", "seeds", *TASKS, "mean", "change", "cosine to the teacher", "half retrieval", "change")
+    return table(header, rows)
+
+
+def difference(one: np.ndarray, other: np.ndarray) -> str:
+    """The mean of paired differences with half its 95 % interval; a dash for what is compared with itself."""
+    found = summarize(list(one - other))
+    return f"{found.mean + 0:+.1f} ± {found.interval:.1f}" if np.any(one != other) else "–"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--teacher", required=True, help="On the Hub or a folder; a BERT of six layers.")
+    parser.add_argument("--folder", type=Path, default=Path("output/distillation"), help="Default: %(default)s.")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="The data sets. Default: %(default)s.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="Default: 0 1.")
+    parser.add_argument("--students", nargs="+", choices=STUDENTS, default=tuple(STUDENTS), help="Default: all.")
+    parser.add_argument("--tune", action="store_true", help="Also train those with a contrast at their best rate.")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    students = Students(options.folder, options.data, options.teacher)
+    for seed in options.seeds:
+        for student in options.students:
+            students.student(student, RATE, seed)
+    students.references()
+    for student in TUNED if options.tune else ():
+        best = students.best_rate(student)
+        for seed in options.seeds:
+            students.student(student, best, seed)
+    print(distillation_table(students.records()))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ others asked. "novelty": a quarter of the classes has no examples; documents wit
 the known ones. Records are kept in rejection.jsonl, and not made again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,11 +29,13 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
+from docsplit_hf.neighbors.experts.vector_experts import readable_names
 from docsplit_hf.neighbors.rejection import confidence
 from docsplit_hf.neighbors.store.row_table import encode_known_labels
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"
+Embed = Callable[[tuple[str, ...]], np.ndarray]  # names of labels
 SHARE_OF_ALL, MOST_DOCUMENTS, LEFT_OUT = 0.8, 3_000, 0.25
 KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "held_out", "draw")
 
@@ -52,6 +54,10 @@ def main() -> None:
         task = load_few_labels(folder, options.pool, test_size=3_000)
         embedder = Embedder(options.encoder, task, options.embeddings)
         pool, test = embedder.embed(task.pool), embedder.embed(task.test)
+
+        def embed_names(names: tuple[str, ...], embedder: Embedder = embedder) -> np.ndarray:
+            return embedder.embed_anew(readable_names(names))
+
         for per_label in options.per_label:
             for number in tqdm(range(options.draws if per_label else max(options.draws // 3, 1)), desc=task.name):
                 given = _mixed(task, pool, test, number) if options.mixed else (task, pool, test)
@@ -62,9 +68,9 @@ def main() -> None:
                     if values in {tuple(r[name] for name in KEY) for r in read_records(options.output / RECORDS)}:
                         continue
                     if kind == "promises":
-                        found = promises(*given, per_label, number, held_out)
+                        found = promises(*given, per_label, number, held_out, embed_names)
                     else:
-                        found = novelty(*given, per_label, number, documents)
+                        found = novelty(*given, per_label, number, documents, embed_names)
                     add_record(options.output / RECORDS, dict(zip(KEY, values, strict=True)) | found)
     text = report(read_records(options.output / RECORDS))
     (options.output / "rejection.md").write_text(text, encoding="utf-8")
@@ -72,12 +78,12 @@ def main() -> None:
 
 
 def promises(
-    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, held_out: int
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, held_out: int, embed_names: Embed
 ) -> dict[str, Any]:
     """By the error that is promised: how many texts get an answer, and how many of the answers are wrong."""
     rows = np.random.default_rng(number).permutation(len(test))
     fitted_on, rows = rows[:held_out], rows[held_out:]
-    ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), "all", test, fitted_on)
+    ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), "all", test, fitted_on, embed_names)
     answers, right = _ask(task, test, ready, rows)
     sure = confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
     found = {}
@@ -90,12 +96,12 @@ def promises(
 
 
 def novelty(
-    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, documents: str
+    task: FewLabels, pool: np.ndarray, test: np.ndarray, per_label: int, number: int, documents: str, embed_names: Embed
 ) -> dict[str, Any]:
     """The area under the ROC curve of texts of left-out classes against those of known ones, by three measures."""
     rng, classes = np.random.default_rng(number), np.arange(len(task.names))
     known = np.setdiff1d(classes, rng.choice(classes, max(round(LEFT_OUT * len(classes)), 1), replace=False))
-    ready = _fit(task, pool, per_label, number, known, documents, test, [])
+    ready = _fit(task, pool, per_label, number, known, documents, test, [], embed_names)
     answers, _ = _ask(task, test, ready, np.arange(len(test)))
     is_new = ~np.isin(task.test_labels, known)
     measures = {
@@ -115,6 +121,7 @@ def _fit(
     documents: str,
     test: np.ndarray,
     fitted_on: Sequence[int],
+    embed_names: Embed,
 ) -> ReadyExperts:
     rng = np.random.default_rng(number)
     rows = draw(task.pool_labels, per_label, number)
@@ -133,7 +140,8 @@ def _fit(
     if len(fitted_on):
         labels = encode_known_labels([task.names[task.test_labels[i]] for i in fitted_on], task.names, False)
         held_out = HeldOut(test[fitted_on], [task.test[i] for i in fitted_on], labels, None)
-    store.fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False).to_state()
+    fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False, embed_names=embed_names)
+    store.fitted = fitted.to_state()
     return ready_experts(store.snapshot)
 
 

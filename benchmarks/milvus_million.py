@@ -244,6 +244,8 @@ def timed(datastore: Any, queries: np.ndarray, k: int) -> dict[str, float]:
 
 
 def quantiles(seconds: Any) -> dict[str, float]:
+    if not len(seconds):  # few rows are in before the first search has an answer
+        return {"queries": 0}
     shown = {f"p{q}, ms": round(1000 * float(np.percentile(seconds, q)), 1) for q in (50, 99)}
     return {"queries": len(seconds), **shown}
 

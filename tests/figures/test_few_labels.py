@@ -239,7 +239,7 @@ def with_a_hundred():
 
 
 def unseen(page):
-    """The section on sets that no constant was chosen on."""
+    """The section on sets that were not used for tuning."""
     page.has_rows(rows_of_means("unseen", NINETEEN[:4] + ("tfidf",)))
     page.has_rows(rows_of_each("unseen"))
     page.has(below_the_best("unseen"))

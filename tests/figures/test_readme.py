@@ -28,7 +28,7 @@ def test_figures():
     page = Page("README.md")
     five = [100 * mean_of_sets("unseen", name, "5") for name in ("ours", "probe", "tfidf")]
     page.says(
-        "over 17 data sets that no constant was chosen on, all-MiniLM-L6-v2: [{}](docs/results/few_labels.md); a "
+        "over 17 data sets that were not used for tuning, all-MiniLM-L6-v2: [{}](docs/results/few_labels.md); a "
         "linear probe {}, word counts {}. Over four",
         *five,
     )

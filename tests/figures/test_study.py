@@ -217,6 +217,10 @@ def distillation(page):
     page.says("they are {} ± {} points ahead in few-shot", -ahead, interval)
     losses = [log["loss"] for log in next(row for row in rows if row["name"] == "halves/0.0007/seed0")["logs"]]
     page.says("fell from {} in the first ten steps to {} in the last ten", losses[0], losses[-1])
+    longer = content("study/distillation_longer.jsonl")
+    means = [Measured(longer, name, RATE).few_shot().mean() for name in ("halves", "halves_contrast_0.1", "whole")]
+    page.says("of `halves` is {}, with the contrast beside it {}, of `whole` {},", *means)
+    page.says("alone, without a teacher, {}.", Measured(longer, "contrast", RATE).few_shot().mean())
 
 
 def shipped(page, report, few):

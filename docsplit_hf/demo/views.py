@@ -66,8 +66,9 @@ def labels_table(session: Session) -> list[list[str]]:
         own = best[held.labels[:, number]]
         others = np.bincount(own[own != number], minlength=len(names))
         taken = f"{names[others.argmax()]} ({others.max()})" if others.any() else ""
-        rows.append([name, f"{len(own):,}", f"{np.mean(own == number):.0%}" if len(own) else "", taken])
-    return sorted(rows, key=lambda row: float(row[2].rstrip("%") or 101))
+        right = np.mean(own == number) if len(own) else np.inf  # a label without held-out texts is the last
+        rows.append((right, [name, f"{len(own):,}", f"{right:.0%}" if len(own) else "", taken]))
+    return [shown for _, shown in sorted(rows, key=lambda row: row[0])]
 
 
 ERRORS = np.arange(1, 51)  # percent

@@ -26,6 +26,7 @@ class Lesson(NamedTuple):
     centers: np.ndarray  # (C, D): of the topics that go with them; (C, 0) without
     names: np.ndarray | None = None  # (C, H): embeddings of the labels' names, H the first dimensions of vectors
     is_text: np.ndarray | None = None  # bool (n,): which examples are texts, not descriptions of labels; None: all
+    belief: float = 0.0  # the probability that names tell labels apart, rather than being any words
 
     @property
     def has_documents(self) -> bool:

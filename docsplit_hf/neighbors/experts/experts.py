@@ -52,7 +52,8 @@ def first_lesson(
     weights, labels = np.ones(len(corpus.vectors), np.float32), targets.shape[1]
     weights[rows] = example_weight
     soft, centers = np.zeros((len(corpus.vectors), labels), np.float32), np.zeros((labels, 0), np.float32)
-    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names, is_text)
+    belief = 0.0 if names is None else belief_in_names(corpus, rows, targets, names, is_text)
+    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names, is_text, belief)
 
 
 def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -63,7 +64,7 @@ def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | No
     """
     corpus, rows, targets, several = lesson[:4]
     spread = soft = spread_labels(corpus.graph, rows, targets, several)
-    if "names" in experts and belief_in_names(lesson) > 0.5:
+    if "names" in experts and lesson.belief > 0.5:
         spread = with_names(lesson, spread)
     if several:
         lesson = lesson._replace(soft=spread)

@@ -41,7 +41,7 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
-from .vector_experts import EXAMPLE_WEIGHTS, belief_in_names, choose_example_weight, names_as_vectors
+from .vector_experts import EXAMPLE_WEIGHTS, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -141,7 +141,7 @@ def _weigh(
     corpus, rows, _, several = lesson[:4]
     prior, sharpness = prior_weights(experts, lesson), SHARPNESS
     # Names that say nothing agree with nobody: the mixture would be taken for a guess.
-    known = [name for name in experts if name != "names" or belief_in_names(lesson) >= 0.5]
+    known = [name for name in experts if name != "names" or lesson.belief >= 0.5]
     pair = next((pair for pair in INDEPENDENT if set(pair) <= set(known)), None)
     is_compared = pair is not None and not lesson.has_head and not several and len(rows) < len(corpus.ids)
     is_held_out, sample = len(asked.targets) > 0, None

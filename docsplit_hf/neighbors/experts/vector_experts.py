@@ -160,7 +160,7 @@ class Names(Expert):
 
     def prior(self, lesson: Lesson) -> float:
         """Less with more examples, and next to nothing where names are no help with these."""
-        return MOST / (1 + len(lesson.rows) / lesson.targets.shape[1] / HALF_LIFE) * belief_in_names(lesson)
+        return MOST / (1 + len(lesson.rows) / lesson.targets.shape[1] / HALF_LIFE) * lesson.belief
 
     def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
         return {"names": lesson.names}
@@ -172,15 +172,16 @@ class Names(Expert):
         return {"names": (sizes.labels, sizes.embedding)}
 
 
-def belief_in_names(lesson: Lesson) -> float:
+def belief_in_names(
+    corpus: Corpus, rows: np.ndarray, targets: np.ndarray, names: np.ndarray, is_text: np.ndarray | None = None
+) -> float:
     """The probability that names tell labels apart, rather than being any words, given the examples.
 
     As names were not learned from them, all examples testify but descriptions of labels, which are names themselves.
     """
-    rows, targets = lesson.rows, lesson.targets
-    if lesson.is_text is not None:
-        rows, targets = rows[lesson.is_text], targets[lesson.is_text]
-    scores = _cosines(lesson.corpus.vectors, lesson.names)
+    if is_text is not None:
+        rows, targets = rows[is_text], targets[is_text]
+    scores = _cosines(corpus.vectors, names)
     scores /= max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
     said = log_softmax(scores[rows], axis=1)[targets > 0]
     return float(expit(said.sum() + len(said) * np.log(targets.shape[1])))

@@ -14,7 +14,6 @@ from docsplit_hf.neighbors.experts.vector_experts import (
     MOST,
     STEPS,
     UNKNOWN,
-    belief_in_names,
     centers_of,
     choose_example_weight,
     fit_probe,
@@ -106,7 +105,7 @@ def test_descriptions_of_labels_confirm_no_names():
     vectors = names_as_vectors(RIGHT, corpus.document_vectors.mean)
     for is_text in (np.zeros(3, bool), np.ones(3, bool)):
         lesson = first_lesson(corpus, corpus.rows, np.eye(3), False, names=vectors, is_text=is_text)
-        assert (belief_in_names(lesson) == 0.5) is not is_text.any()
+        assert (lesson.belief == 0.5) is not is_text.any()
 
 
 def test_without_many_examples_they_help_and_wrong_ones_do_not_harm():

@@ -30,7 +30,6 @@ from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.pretraining.half_retrieval import half_texts
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training.markdown import table
-from experiments.study.run_study import Study
 from experiments.study.study_runs import CORPUS, TASKS
 from experiments.tasks.load_paper_task import load_paper_task
 
@@ -53,8 +52,6 @@ STUDENTS: dict[str, tuple[int, dict[str, Any]]] = {
     "whole": (1, DISTILLED),
     "contrast": (2, {"objective": "info_nce", "mlm_weight": 0}),
 }
-TUNED = ("halves_contrast_1", "contrast")
-RATES = (RATE, RATE / 3, 3 * RATE)
 
 
 class Remembered:
@@ -109,7 +106,7 @@ class Students:
             )
         )
 
-    def train(self, name: str, student: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
+    def train(self, name: str, student: str, seed: int, steps: int) -> dict[str, Any]:
         """Train a student into a folder of its name; its settings, and what the log says."""
         parts, options = STUDENTS[student]
         model, tokenizer = self.start
@@ -119,7 +116,7 @@ class Students:
             **options | ({"teacher": self.teacher} if options["objective"] == "distillation" else {}),
             per_device_train_batch_size=VIEWS // parts,
             max_steps=max(steps, 1),
-            learning_rate=rate,
+            learning_rate=RATE,
             lr_scheduler_type="linear",
             warmup_steps=steps // 10,
             logging_steps=10,
@@ -152,7 +149,7 @@ class Students:
     def measure(self, name: str, model: str, settings: dict[str, Any]) -> None:
         """Measure an encoder, and write its record with its settings."""
         encoder = self.encoder(model)
-        few_shot = {task: self.few_shot(encoder, task) for task in TASKS}
+        few_shot = {name: self.few_shot(encoder, task) for name, task in self.tasks.items()}
         embedded = encoder.encode(self.beginnings, show_progress=False, bf16=True)
         first, second = (torch.from_numpy(encoder.encode(half, show_progress=False, bf16=True)) for half in self.halves)
         ranks = ranks_of_right(first @ second.T, torch.arange(len(first))).numpy()
@@ -192,17 +189,13 @@ class Students:
         """The halves of the held-out documents."""
         return half_texts(self.documents["test"]["text"], seed=0, show_progress=False)
 
-    @functools.cache  # noqa: B019
-    def task(self, name: str, validation: bool) -> ClassificationTask:
-        """A task; for validation, rows that are held out of its training set."""
-        if not validation:
-            return load_paper_task(name, self.data / TASKS[name], **LIMITS)
-        Study(str(self.folder), str(self.data), (), 1).write_validation_tasks()
-        return load_paper_task(str(self.folder / "validation" / name), **LIMITS)
+    @functools.cached_property
+    def tasks(self) -> dict[str, ClassificationTask]:
+        """The tasks by name."""
+        return {name: load_paper_task(name, self.data / folder, **LIMITS) for name, folder in TASKS.items()}
 
-    def few_shot(self, encoder: docsplit_hf.DocumentEncoder, name: str, validation: bool = False) -> list[float]:
+    def few_shot(self, encoder: docsplit_hf.DocumentEncoder, task: ClassificationTask) -> list[float]:
         """Macro F1 of each draw; only what is drawn is embedded."""
-        task = self.task(name, validation)
         drawn = [sample_per_class(task.train_labels, SHOTS, seed, task.label_names) for seed in range(DRAWS)]
         rows = np.unique(np.concatenate(drawn))
         train = np.zeros((len(task.train_labels), encoder.dimension), np.float32)
@@ -212,20 +205,15 @@ class Students:
         parts = [features.draw(SHOTS, seed, task.label_names) for seed in range(DRAWS)]
         return [part.metrics(logistic_predictions(part, seed))["macro_f1"] for seed, part in enumerate(parts)]
 
-    def student(self, student: str, rate: float, seed: int, validate: bool = False) -> None:
-        """Train a student and measure it, or only on the rows for validation, unless there is a record of it."""
-        name = f"{student}/{rate:.2g}/seed{seed}"
-        recorded = f"validation/{name}" if validate else name
-        if recorded in {record["name"] for record in self.records()}:
+    def student(self, student: str, seed: int) -> None:
+        """Train a student and measure it, unless there is a record of it."""
+        name = f"{student}/{RATE:.2g}/seed{seed}"
+        if name in {record["name"] for record in self.records()}:
             return
-        log, settings = self.folder / name / "log.json", {"student": student, "rate": rate, "seed": seed}
+        log, settings = self.folder / name / "log.json", {"student": student, "rate": RATE, "seed": seed}
         if not log.exists():
-            log.write_text(json.dumps(self.train(name, student, rate, seed, STEPS)))
-        if validate:
-            encoder = self.encoder(str(log.parent))
-            self.write({"name": recorded, **settings, "few_shot": {t: self.few_shot(encoder, t, True) for t in TASKS}})
-        else:
-            self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
+            log.write_text(json.dumps(self.train(name, student, seed, STEPS)))
+        self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
 
     def references(self) -> None:
         """Measure the teacher, and the start of all students."""
@@ -233,19 +221,8 @@ class Students:
         if "teacher" not in known:
             self.measure("teacher", self.teacher, {})
         if "start" not in known:
-            self.train("start", "whole", RATE, 0, 0)
+            self.train("start", "whole", 0, 0)
             self.measure("start", str(self.folder / "start"), {})
-
-    def best_rate(self, student: str) -> float:
-        """The rate that is best on rows held out of the training sets."""
-        for rate in RATES:
-            self.student(student, rate, SEEDS[0], validate=True)
-        found = {
-            record["rate"]: np.mean(list(record["few_shot"].values()))
-            for record in self.records()
-            if record["name"].startswith(f"validation/{student}/")
-        }
-        return max(found, key=found.get)
 
 
 class Measured:
@@ -254,8 +231,7 @@ class Measured:
     def __init__(
         self, records: list[dict[str, Any]], student: str, rate: float | None = None, seeds: set[int] | None = None
     ) -> None:
-        mine = (record for record in records if not record["name"].startswith("validation/"))
-        mine = [one for one in mine if (one.get("student", one["name"]), one.get("rate")) == (student, rate)]
+        mine = [one for one in records if (one.get("student", one["name"]), one.get("rate")) == (student, rate)]
         self.records = [one for one in mine if seeds is None or one["seed"] in seeds]
         self.seeds = {record["seed"] for record in self.records if "seed" in record} or None
 
@@ -279,7 +255,7 @@ def distillation_table(records: list[dict[str, Any]]) -> str:
     """All students, and by how much each differs from distillation on halves alone with the same seeds."""
     rows = []
     trained = {(record["student"], record["rate"]) for record in records if "steps" in record}
-    known = [(student, rate) for student in STUDENTS for rate in RATES if (student, rate) in trained]
+    known = [(student, RATE) for student in STUDENTS if (student, RATE) in trained]
     references = [(name, None) for name in ("teacher", "start") if Measured(records, name).records]
     for student, rate in (*references, *known):
         one = Measured(records, student, rate)
@@ -306,18 +282,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"), help="The data sets. Default: %(default)s.")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="Default: 0 1.")
     parser.add_argument("--students", nargs="+", choices=STUDENTS, default=tuple(STUDENTS), help="Default: all.")
-    parser.add_argument("--tune", action="store_true", help="Also train those with a contrast at their best rate.")
     options = parser.parse_args()
     torch.set_num_threads(1)
     students = Students(options.folder, options.data, options.teacher)
     for seed in options.seeds:
         for student in options.students:
-            students.student(student, RATE, seed)
+            students.student(student, seed)
     students.references()
-    for student in TUNED if options.tune else ():
-        best = students.best_rate(student)
-        for seed in options.seeds:
-            students.student(student, best, seed)
     print(distillation_table(students.records()))
 
 

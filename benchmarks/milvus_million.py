@@ -3,16 +3,14 @@
     docsplit pretrain --static --model_name_or_path MINILM --teacher MINILM --max_steps 1 --max_length 128 \\
         --dataset_name passages.jsonl --views_kwargs '{"parts": 1}' --per_device_train_batch_size 128 \\
         --output_dir output/static
-    python benchmarks/milvus_million.py /data/million articles.jsonl.gz output/static --minutes 13
+    python benchmarks/milvus_million.py /data/million articles.jsonl.gz output/static
 
 The first command made the encoder of the record: all-MiniLM-L6-v2's tokens, by 20,000 of the passages, after a single
 step. A passage is whole sentences of 20 words or more. `docsplit embed-corpus` embeds them in tasks of datatrove, into
 shards; the package milvus starts a server, into which ``merge`` writes the shards, for so many minutes, while another
 process asks for 64 neighbors of a held-out passage, with pauses of half a second. Afterwards, with the server's index
 built: single queries, and how many of the neighbors of an exact search are found; and the same of a KNNDatastore of the
-same rows. What has been measured is kept in the folder, and is not measured again. For the record, all was run on the
-same server, which was not started anew; searches just after adding, which took 2 to 15 seconds while the server built
-its index, were stopped.
+same rows. What has been measured is kept in the folder, and is not measured again.
 """
 
 from __future__ import annotations

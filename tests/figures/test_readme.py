@@ -45,7 +45,7 @@ def test_figures():
     page_of_speed(page)
     found = content("milvus/million.json")["local"]
     page.says("it finds [{} %](docs/remote_datastore.md", 100 * found["IVF1024,PQ48, 32, 4"]["recall, 64"])
-    page.says("million-passages), and {} % with", 100 * found["IVF1024,PQ48, 128, 16"]["recall, 64"])
+    page.says("a-million-passages), and {} % with", 100 * found["IVF1024,PQ48, 128, 16"]["recall, 64"])
     page.without_record(
         "96 % of 300 other texts",  # the quick start on BBC News, shortened
         "'score': 0.91",

@@ -33,7 +33,6 @@ from .held_out_scores import (
     voters_in_corpus,
 )
 from .log_linear_pool import (
-    ALONE,
     SHARPNESS,
     ClassProportions,
     fit_weights,
@@ -140,24 +139,22 @@ def _weigh(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The spread of each expert's logits, and what it counts in this unit, both ``(E,)``."""
     corpus, rows, _, several = lesson[:4]
-    prior = prior_weights(experts, lesson)
-    if len(asked.targets):
-        unit = spread_of_scores(asked.scores, several)
-        scores = asked.scores / unit[:, None, None]
-        weights = fit_weights(scores, asked.targets, prior, several, asked.shift, counts)
-    else:
+    prior, sharpness = prior_weights(experts, lesson), SHARPNESS
+    # Names that say nothing agree with nobody: the mixture would be taken for a guess.
+    known = [name for name in experts if name != "names" or lesson.belief >= 0.5]
+    pair = next((pair for pair in INDEPENDENT if set(pair) <= set(known)), None)
+    is_compared = pair is not None and not lesson.has_head and not several and len(rows) < len(corpus.ids)
+    is_held_out, sample = len(asked.targets) > 0, None
+    if is_compared or not is_held_out:
         sample = _scores_of_sample(corpus, learned, several, experts)
-        unit = spread_of_scores(sample, several)
-        # Names that say nothing agree with nobody: the mixture would be taken for a guess.
-        known = [name for name in experts if name != "names" or lesson.belief >= 0.5]
-        pair = next((pair for pair in INDEPENDENT if set(pair) <= set(known)), None)
-        sharpness = SHARPNESS
-        if len(rows) == len(corpus.ids) and not several:
-            sharpness = ALONE
-        elif pair is not None and not lesson.has_head and not several:
-            places = [experts.index(name) for name in pair]
-            sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
-        weights = sharpness * prior
+    unit = spread_of_scores(asked.scores if is_held_out else sample, several)
+    if is_compared:
+        places = [experts.index(name) for name in pair]
+        sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
+    weights = sharpness * prior
+    if is_held_out:
+        scores = asked.scores / unit[:, None, None]
+        weights = fit_weights(scores, asked.targets, prior, several, asked.shift, counts, sharpness)
     return unit, np.where(np.isfinite(unit), weights, 0.0)  # of one that says nothing of these texts, nothing is known
 
 

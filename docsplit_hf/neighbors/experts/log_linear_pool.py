@@ -58,9 +58,8 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     return np.log(proportions) - np.log(np.maximum(shares, 1 / (2 * len(targets))))
 
 
-SHARPNESS, LEAST, MOST = 0.5, 0.05, 20.0  # of their sum, in standard deviations of the logits
-SPREAD = 0.7  # of the logarithm of the sharpness, before any example is held out
-ALONE = 3.0  # the sharpness if there are single examples and nothing else: of themselves, their logits spread widely
+SHARPNESS, LEAST, MOST = 0.7, 0.05, 20.0  # of their sum, in standard deviations of the logits
+SPREAD = 0.5  # of the logarithm of the sharpness, before any example is held out
 MOST_RIGHT = 0.98  # the share of right answers beyond which agreement proves nothing
 STRENGTH = 50.0  # how many examples it takes to move the proportions; the sharpness is free
 
@@ -88,10 +87,11 @@ def fit_weights(
     several: bool,
     shift: np.ndarray | float = 0.0,
     counts: np.ndarray | float = 1.0,
+    sharpness: float = SHARPNESS,
 ) -> np.ndarray:
     """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - (log(2 t) / 0.7)^2 / 2`` over w and t. So the examples
+    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over w and t. So the examples
     say at once how sure the mixture is, and only as they become many what the experts count. An example
     counts c, of ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
     """
@@ -106,12 +106,12 @@ def fit_weights(
         else:
             likelihood = (counts * log_softmax(pooled, axis=1) * targets).sum()
             error = counts * (softmax(pooled, axis=1) - targets)
-        away, sharper = weights - times * prior, np.log(times / SHARPNESS) / SPREAD
+        away, sharper = weights - times * prior, np.log(times / sharpness) / SPREAD
         value = -likelihood + STRENGTH / 2 * away @ away + sharper**2 / 2
         gradient = np.tensordot(scores, error, 2) + STRENGTH * away
         return value, np.append(gradient, -STRENGTH * away @ prior + sharper / times / SPREAD)
 
-    start = np.append(SHARPNESS * prior, SHARPNESS)
+    start = np.append(sharpness * prior, sharpness)
     bounds = [(0, None)] * len(prior) + [(LEAST, MOST)]
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
     return weights if weights.any() else LEAST * prior  # no expert knows anything: the least that is still an answer

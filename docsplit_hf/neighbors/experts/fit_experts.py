@@ -33,6 +33,7 @@ from .held_out_scores import (
     voters_in_corpus,
 )
 from .log_linear_pool import (
+    ALONE,
     SHARPNESS,
     ClassProportions,
     fit_weights,
@@ -151,7 +152,8 @@ def _weigh(
     if is_compared:
         places = [experts.index(name) for name in pair]
         sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
-    weights = sharpness * prior
+    is_alone = not several and not is_held_out and len(rows) == len(corpus.ids)
+    weights = (ALONE if is_alone else sharpness) * prior
     if is_held_out:
         scores = asked.scores / unit[:, None, None]
         weights = fit_weights(scores, asked.targets, prior, several, asked.shift, counts, sharpness)

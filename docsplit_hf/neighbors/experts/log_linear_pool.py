@@ -59,6 +59,7 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
 
 
 SHARPNESS, LEAST, MOST = 0.7, 0.05, 20.0  # of their sum, in standard deviations of the logits
+ALONE = 3.0  # the same if there is one example of each label and nothing else: of themselves, logits spread widely
 SPREAD = 0.5  # of the logarithm of the sharpness, before any example is held out
 MOST_RIGHT = 0.98  # the share of right answers beyond which agreement proves nothing
 STRENGTH = 50.0  # how many examples it takes to move the proportions; the sharpness is free

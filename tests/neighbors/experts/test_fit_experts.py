@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts import fit_experts as fit_module
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.experts.fit_experts import FEWEST, fit_experts, label_thresholds
 from docsplit_hf.neighbors.experts.fit_report import LARGEST_CLASS, WORD_COUNTS, FitReport
@@ -34,6 +35,14 @@ def test_it_is_the_same_each_time():
     first, second = (fitted_store().fitted for _ in range(2))
     assert first.settings == second.settings and first.vocabulary == second.vocabulary
     assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
+
+
+@pytest.mark.parametrize(("examples", "documents", "times"), [(3, 0, 2), (3, 60, 1), (12, 0, 1)])
+def test_one_example_of_each_label_and_nothing_else_has_a_sharpness_of_its_own(monkeypatch, examples, documents, times):
+    store = make_store(examples, documents)
+    before = fit(store)["weights"]
+    monkeypatch.setattr(fit_module, "ALONE", 2 * fit_module.ALONE)
+    assert fit(store)["weights"] == {name: times * weight for name, weight in before.items()}
 
 
 def test_one_example_of_each_label_has_the_prior_weights():

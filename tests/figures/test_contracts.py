@@ -56,7 +56,7 @@ def test_figures():
     news = [macro_f1("ours", how, n, "partisan") for n in ("5", "20") for how in ("whole", "first")]
     page.says("`whole` {} and `first` {} with five labels, and {} and {} with twenty", *news)
     page.says("better in each draw ({} to {} points)", *gains("partisan", "whole", ("5", "20")))
-    page.says("above beginnings in each draw ({} to {} points)", *gains("contracts", "head_tail", ("5",)))
+    page.says("above them in the others ({} to {} points)", *gains("contracts", "head_tail", ("5",)))
     seconds(page)
     rejection(page)
     audit(page)

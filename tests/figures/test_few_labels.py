@@ -7,11 +7,12 @@ import pandas as pd
 
 from ..commands import ROOT
 from .page import Page
-from .records import content
+from .records import chosen, content
 
 FOUR = ("20news", "bbc", "arxiv", "fakenews")
 MORE = ("20zipf", "arxivcat", "sst2", "mrpc", "iflytek")
 COMPARED = ("ours", "ours_without_documents", "probe", "tfidf")
+METRICS = ("macro_f1", "expected_calibration_error")
 PRIORS = ("agreement", "plain prior")  # of the sharpness
 NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "self_training", "two_way", "tfidf")
 SYSTEMS = ("ours", "ours_without_documents", "probe", "two_way", "tfidf", "setfit", "name_cosine")
@@ -320,6 +321,25 @@ def setfit(page):
     page.says("it took {} s of the processor with 15 examples of FakeNews, {} s", news[3], bbc[3])
     page.says("On FakeNews with 5 labels it is {} points ahead", 100 * (news[1] - news[2]))
     assert [key[:2] for key, (_, theirs, ours, *_) in found.items() if theirs > ours] == [("fakenews", "5")]
+    page.has(setfit_on_unseen())
+
+
+def setfit_on_unseen():
+    """The sentence on SetFit with twenty labels."""
+    theirs = pd.DataFrame(content("few_labels/unseen_setfit.jsonl")).set_index("task").sort_index()
+    ours = pd.DataFrame(chosen(content("few_labels/unseen.jsonl"), system="ours", per_label="20", draw=0))
+    both = theirs.join(ours.set_index("task")[list(METRICS)].add_suffix(" of ours"))
+    assert set(theirs["system"]) == {"setfit#num_iterations=10"} and (theirs["draw"] == 0).all()
+    scores = (
+        f"`{task}` {100 * row['macro_f1']:.1f} and {100 * row['macro_f1 of ours']:.1f}" for task, row in both.iterrows()
+    )
+    error = 100 * both[[METRICS[1], f"{METRICS[1]} of ours"]].mean()
+    seconds = both["fit_cpu_seconds"]
+    return (
+        f"with twenty labels, one draw and `num_iterations=10`, macro F1 of SetFit and of ours is {', '.join(scores)}; "
+        f"the calibration error is {error.iloc[0]:.1f} and {error.iloc[1]:.1f} % in the mean. "
+        f"SetFit takes {seconds.min():.0f} to {seconds.max():.0f} seconds of the processor"
+    )
 
 
 def documents(page):

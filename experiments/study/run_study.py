@@ -109,10 +109,7 @@ class Study:
 
     def tuning_score(self, method: str, pooling: str, rate: float) -> float:
         """Few-shot macro F1 on the held-out rows."""
-        return self.held_out_score(tuning_run(str(self.folder), method, pooling, rate))
-
-    def held_out_score(self, run: Run) -> float:
-        """Train a run; its few-shot macro F1 on the held-out rows."""
+        run = tuning_run(str(self.folder), method, pooling, rate)
         self.train(run)
         tasks = {task: self.folder / "validation" / task for task in TASKS}
         models = {run.name: str(self.folder / run.name)}
@@ -167,48 +164,35 @@ class Study:
 
     def longer(self) -> None:
         """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
-        self.write_validation_tasks()
-        for seed in self.seeds:
-            self.in_parallel([lambda method=method, seed=seed: self.curve(method, seed) for method in LONGER_RATES])
+        self.measure_shots(f"longer/{START}", {START: START})
+        runs = [longer_run(str(self.folder), method, seed) for seed in self.seeds for method in LONGER_RATES]
+        self.in_parallel([lambda run=run: (self.train(run), self.measure_curve(run)) for run in runs])
 
-    def longer_rate(self, method: str) -> float:
-        """The better of two learning rates on the held-out rows after a tenth of the steps."""
-        rates = (LONGER_RATES[method], LONGER_RATES[method] / FACTOR)
-        runs = {rate: longer_run(str(self.folder), method, rate, 0, LONGER_STEPS // 10) for rate in rates}
-        return max(rates, key=lambda rate: self.held_out_score(runs[rate]))
-
-    def curve(self, method: str, seed: int) -> None:
-        """One method with one seed; of its checkpoints, those that are measured are kept."""
-        run = longer_run(str(self.folder), method, self.longer_rate(method), seed)
-        self.train(run)
+    def measure_curve(self, run: Run) -> None:
+        """Measure a run on the way, as far as it is; checkpoints that are not measured are deleted."""
         steps = {step * run.options["max_steps"] // LONGER_STEPS: step for step in MEASURED_STEPS}
+        method, _, seed = run.name.rpartition("/")
+        models = {}
         for checkpoint in complete_checkpoints(self.folder / run.name):
-            if int(checkpoint.name.rpartition("-")[2]) not in steps:
+            if step := steps.get(int(checkpoint.name.rpartition("-")[2])):
+                models[f"{method}/{step}/{seed}"] = f"{run.name}/{checkpoint.name}"
+            else:
                 shutil.rmtree(checkpoint)
-        models = {
-            f"longer/{method}/{step}/seed{seed}": f"{run.name}/checkpoint-{taken}" for taken, step in steps.items()
-        }
-        self.few_shot_curve(run.name, models)
+        self.measure_shots(run.name, models)
 
-    def few_shot_curve(self, name: str, models: dict[str, str]) -> None:
+    def measure_shots(self, name: str, models: dict[str, str]) -> None:
         """Measure models of the folder on the test sets, by the number of shots."""
         models = {system: str(self.folder / model) for system, model in models.items()}
         tasks = {task: self.data / folder for task, folder in TASKS.items()}
         self.measure(name, models, tasks, ["curve"], LIMITS | {"curve_shots": CURVE_SHOTS})
 
     def questions(self) -> None:
-        """Train DocSplit without MLM with one thing changed, at the rate of its longer run."""
-        self.write_validation_tasks()
+        """Train DocSplit without MLM with one thing changed."""
         self.write_corpora()
-        rate = self.longer_rate("docsplit_without_mlm")
-        for seed in self.seeds:
-            runs = [question_run(str(self.folder), question, rate, seed) for question in QUESTIONS]
-            self.in_parallel([lambda run=run: self.question(run) for run in runs])
-
-    def question(self, run: Run) -> None:
-        """One change with one seed."""
-        self.train(run)
-        self.few_shot_curve(run.name, {run.name: run.name})
+        runs = [question_run(str(self.folder), question, seed) for seed in self.seeds for question in QUESTIONS]
+        self.in_parallel(
+            [lambda run=run: (self.train(run), self.measure_shots(run.name, {run.name: run.name})) for run in runs]
+        )
 
     def write_corpora(self) -> None:
         """The first of the documents, beside those that are held out; and all, a sentence a line in random order."""

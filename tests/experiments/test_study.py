@@ -12,8 +12,8 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, runs.poolings_of(method)[-1], 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
-    every += [runs.longer_run("out", method, 1e-3, 0) for method in runs.LONGER_RATES]
-    every += [runs.question_run("out", question, 1e-3, 0) for question in runs.QUESTIONS]
+    every += [runs.longer_run("out", method, 0) for method in runs.LONGER_RATES]
+    every += [runs.question_run("out", question, 0) for question in runs.QUESTIONS]
     for one in every:
         command = one.command("out")
         parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]

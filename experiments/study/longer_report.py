@@ -130,7 +130,8 @@ def shown(found: Summary) -> str:
 
 def curves_table(records: Records, runs: Records) -> str:
     """Few-shot macro F1 of the methods by steps, and what a step takes."""
-    rows = [(START, f"{draws(records, START).mean():.1f}", *["–"] * (len(MEASURED_STEPS) + 3))]
+    untrained = [(name, f"{draws(records, name).mean():.1f}") for name in ("word counts", START)]
+    rows = [(*row, *["–"] * (len(MEASURED_STEPS) + 3)) for row in untrained]
     for run in (run for run in runs if run["run"].startswith("longer/")):
         method = run["run"].split("/")[1]
         by_step = curve(records, method)

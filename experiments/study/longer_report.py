@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from docsplit_hf.pretraining.views import get_views
 from docsplit_hf.training.markdown import table
 from experiments.study.run_study import CURVE_SHOTS, RECIPE, SPENT
 from experiments.study.study_report import REPEATS, fill
-from experiments.study.study_runs import LONGER_RATES, MEASURED_STEPS, QUESTIONS, START, TASKS
+from experiments.study.study_runs import LONGER_RATES, LONGER_STEPS, MEASURED_STEPS, QUESTIONS, START, TASKS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,19 +59,21 @@ def measured(folder: Path) -> Records:
     ]
 
 
-def trained(folder: Path) -> Records:
-    """A row for each run: its processor time, how its commands ended, and what its steps read."""
+def trained(folder: Path, records: Records) -> Records:
+    """A row for each run that is measured: its processor time, how its commands ended, and what its steps read."""
     spent = [json.loads(line) for line in (folder / SPENT).read_text().splitlines()]
     rows = []
     for recipe in sorted(path for part in ("longer", "questions") for path in (folder / part).rglob(RECIPE)):
         options, name = json.loads(recipe.read_text()), str(recipe.parent.relative_to(folder))
         mine = [row for row in spent if row["name"] == name]
-        states = sorted(recipe.parent.glob("checkpoint-*/trainer_state.json"), key=lambda path: path.stat().st_mtime)
+        steps = max(curve(records, name.split("/")[1]), default=LONGER_STEPS)  # of a question, all of its steps
+        if not mine:
+            continue
         rows.append({
             "run": name,
             "rate": options["learning_rate"],
             "max_steps": options["max_steps"],
-            "steps": json.loads(states[-1].read_text())["global_step"],
+            "steps": steps * options["max_steps"] // LONGER_STEPS,
             "cpu_seconds": round(sum(row["cpu_seconds"] for row in mine)),
             "measuring_cpu_seconds": round(
                 sum(row["cpu_seconds"] for row in spent if row["name"] == f"results/{name}")
@@ -212,7 +215,7 @@ def curves_figure(records: Records, runs: Records) -> Figure:
     for panel, label in zip(panels, ("Steps", "Tokens, millions"), strict=True):
         panel.set_xlabel(label)
         panel.set_ylabel("Few-shot macro F1 (%)")
-    draw_legend(figure, panels, [0.0], "interval")
+    draw_legend(figure, panels, [math.nan], "interval")  # its words are of seeds, and these are draws
     return figure
 
 
@@ -227,7 +230,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
     parser.add_argument("--output", type=Path, default=Path("docs/results/longer_study"), help="Default: %(default)s.")
     options = parser.parse_args()
-    records, runs = measured(options.folder), trained(options.folder)
+    records = measured(options.folder)
+    runs = trained(options.folder, records)
     write_lines(options.output / "records.jsonl", records)
     write_lines(options.output / "runs.jsonl", runs)
     tables = {"curves": curves_table(records, runs), "verdicts": verdicts_table(records)}

@@ -49,5 +49,5 @@ def test_figures():
     methods = (report.OURS, report.CROPS, report.SIMCSE, report.LONG)
     seeds = [by_seed_and_draw(records("study"), f"methods/{method}", "few_shot").mean(1) for method in methods]
     page.says("was up to {} points after 100 steps", max(values.std(ddof=1) for values in seeds))
-    page.without_record("half its 95 % interval")
+    page.without_record("half its 95 % interval", "The bars are 95 % intervals")
     page.check(at_least=60)

@@ -120,7 +120,9 @@ class DataArguments:
         default="drop",
         help="What becomes of documents of one sentence: drop, dropout_pair (paired with themselves), or error.",
     )
-    segmenter: str = HfArg(default="pysbd", help="Sentence splitter: pysbd, or newline for one sentence per line.")
+    segmenter: str = HfArg(
+        default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."
+    )
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int | None = HfArg(
         default=None, help="Processes to prepare the documents with. Default: as many as there are cores."

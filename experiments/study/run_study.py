@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,14 +24,23 @@ import numpy as np
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.text.holding_out import hold_out_of_each_class
 from docsplit_hf.text.paper_tasks import load_task
+from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.training.resuming import complete_checkpoints
 from experiments.study.study_runs import (
     ABLATIONS,
     ADAPTATION_RECIPES,
     ADAPTED,
+    CORPORA,
+    CORPUS,
+    DOCUMENTS,
     FACTOR,
     LEARNING_RATES,
+    LONGER_RATES,
+    LONGER_STEPS,
     LOWEST_RATE,
+    MEASURED_STEPS,
     METHODS,
+    QUESTIONS,
     SHIPPED,
     SHIPPED_MAX_LENGTH,
     SHIPPED_START,
@@ -40,8 +51,10 @@ from experiments.study.study_runs import (
     ablation_run,
     adaptation_run,
     as_arguments,
+    longer_run,
     method_run,
     poolings_of,
+    question_run,
     shipped_run,
     slowest_first,
     start_run,
@@ -49,12 +62,15 @@ from experiments.study.study_runs import (
 )
 from experiments.tasks.load_paper_task import load_paper_task
 
-STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped")
+STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions")
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
 EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
 VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
 TUNING_REPEATS = 5
+CURVE_SHOTS = (1, 5, 20)
+HELD_OUT_DOCUMENTS = 500  # run_pretrain.py's default
+SPENT = "cpu_seconds.jsonl"  # a line for every command that was run
 RECIPE = "study_options.json"  # beside a model: the options that it was trained with
 
 
@@ -146,6 +162,54 @@ class Study:
         tasks = {task: self.data / folder for task, folder in TASKS.items()}
         self.measure(run.name, {run.name: str(self.folder / run.name)}, tasks, ["few_shot"], LIMITS)
 
+    def longer(self) -> None:
+        """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
+        self.measure_shots(f"longer/{START}", {START: START})
+        runs = [longer_run(str(self.folder), method, seed) for seed in self.seeds for method in LONGER_RATES]
+        self.in_parallel([lambda run=run: (self.train(run), self.measure_curve(run)) for run in runs])
+
+    def measure_curve(self, run: Run) -> None:
+        """Measure a run on the way, as far as it is; checkpoints that are not measured are deleted."""
+        steps = {step * run.options["max_steps"] // LONGER_STEPS: step for step in MEASURED_STEPS}
+        method, _, seed = run.name.rpartition("/")
+        models = {}
+        for checkpoint in complete_checkpoints(self.folder / run.name):
+            if step := steps.get(int(checkpoint.name.rpartition("-")[2])):
+                models[f"{method}/{step}/{seed}"] = f"{run.name}/{checkpoint.name}"
+            else:
+                shutil.rmtree(checkpoint)
+        self.measure_shots(run.name, models)
+
+    def measure_shots(self, name: str, models: dict[str, str]) -> None:
+        """Measure models of the folder on the test sets, by the number of shots."""
+        models = {system: str(self.folder / model) for system, model in models.items()}
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(name, models, tasks, ["curve"], LIMITS | {"curve_shots": CURVE_SHOTS})
+
+    def questions(self) -> None:
+        """Train DocSplit without MLM with one thing changed."""
+        self.write_corpora()
+        runs = [question_run(str(self.folder), question, seed) for seed in self.seeds for question in QUESTIONS]
+        self.in_parallel(
+            [lambda run=run: (self.train(run), self.measure_shots(run.name, {run.name: run.name})) for run in runs]
+        )
+
+    def write_corpora(self) -> None:
+        """The first of the documents, beside those that are held out; and all, a sentence a line in random order."""
+        folder = Path(CORPORA.format(folder=self.folder))
+        if (folder / "shuffled.jsonl").exists():
+            return
+        folder.mkdir(exist_ok=True)
+        with Path(CORPUS).open(encoding="utf-8") as file:
+            lines = list(file)
+        for count in DOCUMENTS:
+            (folder / f"first_{count}.jsonl").write_text("".join(lines[: count + HELD_OUT_DOCUMENTS]), encoding="utf-8")
+        split, order, documents = get_segmenter(), random.Random(0), []
+        for line in lines:
+            sentences = [" ".join(sentence.split()) for sentence in split(json.loads(line)["text"]).sentences]
+            documents.append(json.dumps({"text": "\n".join(order.sample(sentences, len(sentences)))}) + "\n")
+        (folder / "shuffled.jsonl").write_text("".join(documents), encoding="utf-8")
+
     def adaptation(self) -> None:
         """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
         self.write_training_texts()
@@ -164,12 +228,14 @@ class Study:
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
 
     def train(self, run: Run) -> None:
-        """Run run_pretrain.py, unless its model is there."""
+        """Run run_pretrain.py, unless its model is there; what was killed goes on from its last checkpoint."""
         model, recipe = (self.folder / run.name / name for name in ("model.safetensors", RECIPE))
         if not model.exists():
             recipe.parent.mkdir(parents=True, exist_ok=True)
             recipe.write_text(json.dumps(run.options, indent=1))
-            self.call([*run.command(str(self.folder)), "--overwrite_output_dir"], run.name)
+            begun = complete_checkpoints(recipe.parent)
+            go_on = ["--resume_from_checkpoint", "last"] if begun else ["--overwrite_output_dir"]
+            self.call([*run.command(str(self.folder)), *go_on], run.name)
         elif not recipe.exists() or json.loads(recipe.read_text()) != run.options:
             raise ValueError(
                 f"{model.parent} was not trained with the options that study_runs.py has now, or they are not known. "
@@ -196,16 +262,21 @@ class Study:
         self.call(command, f"results/{name}")
 
     def call(self, command: list[str], name: str) -> None:
-        """Run a command of the project in one thread, with a log of its own."""
+        """Run a command of the project in one thread, with a log of its own, and write down its processor time."""
         log = self.folder / "logs" / f"{name.replace('/', '_')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         print(" ".join(command), flush=True)
         executable = {"python": sys.executable}.get(command[0], command[0])
-        with log.open("w") as output:
+        with log.open("a") as output:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
-            done = subprocess.run([executable, *command[1:]], stdout=output, stderr=output, env=environment)
-        if done.returncode:
-            raise RuntimeError(f"{name} ended with {done.returncode}: see {log}")
+            process = subprocess.Popen([executable, *command[1:]], stdout=output, stderr=output, env=environment)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        row = {"name": name, "cpu_seconds": used.ru_utime + used.ru_stime, "exit": process.returncode}
+        with (self.folder / SPENT).open("a") as spent:
+            spent.write(json.dumps(row) + "\n")
+        if process.returncode:
+            raise RuntimeError(f"{name} ended with {process.returncode}: see {log}")
 
     def write_validation_tasks(self) -> None:
         """Rows of the training sets to choose learning rates on: the test sets have no part in it."""

@@ -1,5 +1,7 @@
 """The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
 
+import json
+
 import pytest
 from pretrain_arguments import parse_command_line
 
@@ -12,6 +14,8 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, runs.poolings_of(method)[-1], 1e-3, 1) for method in runs.METHODS]
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
+    every += [runs.longer_run("out", method, 0) for method in runs.LONGER_RATES]
+    every += [runs.question_run("out", question, 0) for question in runs.QUESTIONS]
     for one in every:
         command = one.command("out")
         parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]
@@ -36,3 +40,59 @@ def test_learning_rates_go_on_until_the_best_is_not_at_an_end(tmp_path, monkeypa
     monkeypatch.setattr(study, "tuning_score", lambda method, pooling, rate: (seen.add(rate), -abs(rate - best))[1])
     study.tune("docsplit", "mean")
     assert sorted(seen) == pytest.approx(sorted(tried))
+
+
+def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
+    study, commands = run.Study(str(tmp_path), "data", [0], 1), []
+    monkeypatch.setattr(study, "call", lambda command, name: commands.append(command))
+    one = runs.longer_run(str(tmp_path), "simcse", 0)
+    study.train(one)
+    state = tmp_path / one.name / "checkpoint-50" / "trainer_state.json"
+    state.parent.mkdir()
+    state.write_text("{}")
+    study.train(one)
+    assert [command[-2:] for command in commands][1] == ["--resume_from_checkpoint", "last"]
+    assert commands[0][-1] == "--overwrite_output_dir"
+
+
+def test_the_processor_time_of_every_command_is_written_down(tmp_path):
+    study = run.Study(str(tmp_path), "data", [0], 1)
+    study.call(["python", "-c", "sum(range(3_000_000))"], "counts")
+    with pytest.raises(RuntimeError, match="fails ended with 3"):
+        study.call(["python", "-c", "import sys; sys.exit(3)"], "fails")
+    rows = [json.loads(line) for line in (tmp_path / run.SPENT).read_text().splitlines()]
+    assert [(row["name"], row["exit"]) for row in rows] == [("counts", 0), ("fails", 3)]
+    assert rows[0]["cpu_seconds"] > 0
+
+
+def test_checkpoints_are_measured_by_their_steps_and_the_others_deleted(tmp_path, monkeypatch):
+    study, measured = run.Study(str(tmp_path), "data", [0], 1), {}
+    monkeypatch.setattr(study, "measure_shots", lambda name, models: measured.update(models))
+    one = runs.longer_run(str(tmp_path), "docsplit_sampled_parts", 0)  # of three parts: two thirds of the steps
+    for step in (33, 66, 99, 165):
+        (tmp_path / one.name / f"checkpoint-{step}").mkdir(parents=True)
+        (tmp_path / one.name / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
+    study.measure_curve(one)
+    assert measured == {
+        "longer/docsplit_sampled_parts/100/seed0": f"{one.name}/checkpoint-66",
+        "longer/docsplit_sampled_parts/250/seed0": f"{one.name}/checkpoint-165",
+    }
+    assert sorted(path.name for path in (tmp_path / one.name).iterdir()) == ["checkpoint-165", "checkpoint-66"]
+
+
+def test_the_corpora_have_the_first_documents_and_the_same_sentences_in_another_order(tmp_path, monkeypatch):
+    texts = [" ".join(f"Sentence {number} of text {text}." for number in range(9)) for text in range(6)]
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    monkeypatch.setattr(run, "CORPUS", str(tmp_path / "all.jsonl"))
+    monkeypatch.setattr(run, "DOCUMENTS", (2,))
+    monkeypatch.setattr(run, "HELD_OUT_DOCUMENTS", 1)
+    run.Study(str(tmp_path), "data", [0], 1).write_corpora()
+    first, shuffled = (
+        [json.loads(line)["text"] for line in (tmp_path / "corpora" / f"{name}.jsonl").open()]
+        for name in ("first_2", "shuffled")
+    )
+    assert first == texts[:3]
+    assert shuffled != [text.replace(". ", ".\n") for text in texts]
+    assert [sorted(text.split("\n")) for text in shuffled] == [
+        sorted(text.replace(". ", ".\n").split("\n")) for text in texts
+    ]

@@ -46,8 +46,8 @@ def segment_documents(
             progress bar, and cached by ``datasets``; an ``IterableDataset`` as it is read.
         tokenizer: The tokenizer of the model that is to be trained.
         text_column: The column that holds the texts.
-        segmenter: ``"pysbd"``, ``"newline"``, or any function from a text to the list of its sentences, whose joining
-            gives the text back.
+        segmenter: ``"pysbd"``; ``"newline"``, for which a line is a sentence; ``"whitespace"``, for which a word is
+            one; or any function from a text to the list of its sentences, whose joining gives the text back.
         language: The two-letter code of the language, for pysbd.
         single_sentence: What becomes of documents of one sentence: ``"drop"``; ``"dropout_pair"`` keeps them, to be
             paired with themselves; ``"error"``.

@@ -22,7 +22,10 @@ PIECE_COST = 50  # what a shorter piece counts for: a call of pysbd takes 70-110
 DOCUMENT_CHARACTERS = 100_000  # 0.3 s of prose, 1.3 s of the worst text known that the other guards let through
 PIECE_SECONDS = 1.0  # the last resort: 300 times what a piece of prose takes, so it never fires on ordinary text
 
-_LINE = re.compile(r"[^\r\n]*[\r\n]+|[^\r\n]+")
+PATTERNS = {
+    "newline": re.compile(r"[^\r\n]*[\r\n]+|[^\r\n]+"),  # a line is a sentence
+    "whitespace": re.compile(r"\S+\s*|\s+"),  # a word is a sentence
+}
 # pysbd gives the white space between two sentences to the first, the indentation of the next line too.
 _LINE_AND_INDENT = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
 _MARKS, _CJK_MARKS, _CLOSING = ".!?…؟۔।॥።։፧၏", "。！？．", "\"'”’»)\\]}」』）】》"
@@ -49,7 +52,7 @@ class Segmentation(NamedTuple):
 
 
 def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
-    """The function that splits a text into sentences: ``"pysbd"``, ``"newline"`` (a line is a sentence), or one's own.
+    """The function that splits a text into sentences: ``"pysbd"``, a name of ``PATTERNS``, or one's own.
 
     The sentences join to the text, and none is blank unless the text is. It is picklable if ``segmenter`` is.
     """
@@ -57,9 +60,11 @@ def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> 
         return functools.partial(_segment_with, segmenter)
     if segmenter == "pysbd":
         return PysbdSegmenter(language)
-    if segmenter == "newline":
-        return functools.partial(_segment_with, _LINE.findall)
-    raise ValueError(f"Unknown segmenter {segmenter!r}: choose 'pysbd', 'newline' or pass a function.")
+    if segmenter in PATTERNS:
+        return functools.partial(_segment_with, PATTERNS[segmenter].findall)
+    raise ValueError(
+        f"Unknown segmenter {segmenter!r}: choose 'pysbd', {', '.join(map(repr, PATTERNS))} or a function."
+    )
 
 
 def split_plain(text: str) -> list[str]:

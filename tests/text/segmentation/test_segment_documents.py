@@ -1,13 +1,16 @@
 import logging
 
+import numpy as np
 import pytest
 from datasets import Dataset, IterableDataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import segment_documents
+from docsplit_hf.pretraining.views import docsplit
 from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.segmentation.segment_documents import _tokenize
+from docsplit_hf.text.segmentation.sentences import get_segmenter
 
 TEXTS = [
     "One is here. Two is there.",
@@ -83,6 +86,18 @@ def test_a_segmenter_of_ones_own(tokenizer):
 
     document = segment_documents(Dataset.from_dict({"text": ["abc def ghi jkl mno"]}), tokenizer, segmenter=halves)[0]
     assert len(document["sentence_lengths"]) == 2
+
+
+@given(words=st.lists(st.text("abcdefghijklmno", min_size=1, max_size=9), min_size=2, max_size=40), seed=st.integers(0))
+@settings(deadline=None)
+def test_halves_of_words_are_whole_words_in_their_order(tokenizer, words, seed):
+    sentences = get_segmenter("whitespace")(" ".join(words)).sentences
+    tokens, lengths = _tokenize([sentences], tokenizer)[0]
+    places, word_of = np.arange(len(tokens)), np.repeat(np.arange(len(words)), lengths)
+    halves = docsplit(places, np.array(lengths), np.random.default_rng(seed))
+    assert sorted(np.concatenate(halves)) == places.tolist()
+    assert all((np.diff(half) > 0).all() for half in halves)
+    assert not set(word_of[halves[0]]) & set(word_of[halves[1]])
 
 
 def test_slow_tokenizers_work_sentence_by_sentence(tokenizer, monkeypatch):

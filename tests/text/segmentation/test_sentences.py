@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.text.segmentation import sentences
-from docsplit_hf.text.segmentation.sentences import PysbdSegmenter, Segmentation, get_segmenter, split_plain
+from docsplit_hf.text.segmentation.sentences import PATTERNS, PysbdSegmenter, Segmentation, get_segmenter, split_plain
 
 BRACKETED_NUMBERS = "...[484 216 622 139 651 592 379 228 242 355 ...]"
 PROSE = (
@@ -77,7 +77,7 @@ pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
 @settings(max_examples=50, deadline=None)
 def test_every_segmenter_is_faithful_to_any_text(text, language):
     pysbd = (get_segmenter("pysbd"), get_segmenter("pysbd", language))
-    for segmenter in (*pysbd, get_segmenter("newline"), get_segmenter(list)):
+    for segmenter in (*pysbd, *map(get_segmenter, PATTERNS), get_segmenter(list)):
         assert_faithful(text, segmenter(text).sentences)
     assert_faithful(text, split_plain(text))
 
@@ -189,6 +189,11 @@ def test_newline_segmenter():
     assert get_segmenter("newline")("One. Two\r\n\r\n  Three\n") == Segmentation(["One. Two\r\n\r\n", "  Three\n"], 0)
 
 
+@given(text=any_text.filter(str.strip))
+def test_split_at_white_space_each_sentence_is_a_word(text):
+    assert [sentence.strip() for sentence in get_segmenter("whitespace")(text).sentences] == text.split()
+
+
 def test_callable_segmenter_attaches_blanks_and_passes_fallbacks_on():
     assert get_segmenter(list)(" a b") == Segmentation([" a ", "b"], 0)
     assert get_segmenter(PysbdSegmenter())(BRACKETED_NUMBERS).fallbacks == 1
@@ -209,7 +214,7 @@ def test_callable_that_returns_no_list_of_strings(result):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("nltk",), "'nltk'.*'pysbd', 'newline'"),
+        (("nltk",), "'nltk'.*'pysbd', 'newline', 'whitespace' or a function"),
         ((None,), "None.*'pysbd', 'newline'"),
         (("pysbd", "xx"), "'xx'.*'de', .*'en'"),
     ],
@@ -219,7 +224,7 @@ def test_unknown_segmenters_and_languages(arguments, message):
         get_segmenter(*arguments)
 
 
-@pytest.mark.parametrize("segmenter", ["pysbd", "newline", split_plain])
+@pytest.mark.parametrize("segmenter", ["pysbd", *PATTERNS, split_plain])
 def test_pickle_round_trip_is_stable(segmenter):
     function = get_segmenter(segmenter)
     before = pickle.dumps(function)

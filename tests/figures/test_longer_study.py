@@ -1,0 +1,54 @@
+"""docs/results/longer_study.md, whose tables are those of experiments/study/longer_report.py."""
+
+from experiments.study import longer_report as report
+from experiments.study.study_report import by_seed_and_draw
+
+from .page import Page
+from .records import content, records
+
+LAST = 500  # the last step that the text is about
+
+
+def test_figures():
+    page = Page("docs/results/longer_study.md")
+    rows, runs = content("longer_study/records.jsonl"), content("longer_study/runs.jsonl")
+    page.has(report.curves_table(rows, runs))
+    page.has(report.verdicts_table(rows))
+    page.has(report.shots_table(rows, report.last_step(rows, (report.OURS, report.SIMCSE))))
+
+    def ahead(one, other, step):
+        found = report.difference(rows, one, other, step)
+        return found.mean, found.interval
+
+    crops = [ahead(report.CROPS, report.OURS, step) for step in (250, LAST)]
+    page.says("after 250 crops are {} ± {} points ahead, after 500 they are {} ± {} ahead", *crops[0], *crops[1])
+    page.says("not certain, and after 1,000 by {} ± {}.", *ahead(report.CROPS, report.OURS, 2 * LAST))
+    ends = [report.curve(rows, method)[2 * LAST].mean() for method in (report.OURS, report.CROPS)]
+    page.says("After 1,000 steps DocSplit has {}, crops {}.", *ends)
+    simcse = [ahead(report.OURS, report.SIMCSE, step) for step in (100, LAST)]
+    page.says("by {} ± {} points after 100 steps, by {} ± {} after 500", *simcse[0], *simcse[1])
+    long = [ahead(report.SIMCSE, report.LONG, step) for step in (100, LAST)]
+    page.says("ahead of it by {} ± {} points after 100 steps, and by {} ± {} after 500", *long[0], *long[1])
+    ends = [report.curve(rows, method)[LAST].mean() for method in (report.SIMCSE, report.LONG)]
+    page.says("next to the start then ({} and {})", *ends)
+    page.says("SimCSE stays near the start ({})", report.draws(rows, report.START).mean())
+    gains = []
+    for shots in (1, 20):
+        both = [
+            report.draws(rows, f"longer/{method}/{LAST}", shots, report.ALL_SHOTS).mean()
+            for method in (report.OURS, report.SIMCSE)
+        ]
+        gains.append(100 * (both[0] / both[1] - 1))
+    page.says("it is {} % with one example of each class and {} % with twenty", *gains)
+    change = report.gain_change(rows, LAST)
+    page.says("less that with twenty is {} ± {}: no trend", change.mean, change.interval)
+    hours = [sum(run[name] for run in runs) / 3600 for name in ("cpu_seconds", "measuring_cpu_seconds")]
+    tokens = sum(run["tokens_a_step"] * run["steps"] for run in runs) / 1e6
+    page.says("Training took {} hours of processor time, measuring {},", *hours)
+    page.says("that are measured here read {} million tokens", tokens)
+    assert {code for run in runs for code in run["ended"]} <= {0, -9}  # stopped with kill -9, and gone on
+    methods = (report.OURS, report.CROPS, report.SIMCSE, report.LONG)
+    seeds = [by_seed_and_draw(records("study"), f"methods/{method}", "few_shot").mean(1) for method in methods]
+    page.says("was up to {} points after 100 steps", max(values.std(ddof=1) for values in seeds))
+    page.without_record("half its 95 % interval", "The bars are 95 % intervals")
+    page.check(at_least=60)

@@ -144,7 +144,8 @@ def _weigh(
     # Names that say nothing agree with nobody: the mixture would be taken for a guess.
     known = [name for name in experts if name != "names" or lesson.belief >= 0.5]
     pair = next((pair for pair in INDEPENDENT if set(pair) <= set(known)), None)
-    is_compared = pair is not None and not lesson.has_head and not several and len(rows) < len(corpus.ids)
+    is_plain, is_alone = not several and not lesson.has_head, len(rows) == len(corpus.ids)
+    is_compared = is_plain and not is_alone and pair is not None
     is_held_out, sample = len(asked.targets) > 0, None
     if is_compared or not is_held_out:
         sample = _scores_of_sample(corpus, learned, several, experts)
@@ -152,8 +153,9 @@ def _weigh(
     if is_compared:
         places = [experts.index(name) for name in pair]
         sharpness = sharpness_by_agreement(sample / unit[:, None, None], prior, learned[SHIFT], *places)
-    is_alone = not several and not is_held_out and len(rows) == len(corpus.ids)
-    weights = (ALONE if is_alone else sharpness) * prior
+    elif is_plain and is_alone and not is_held_out:
+        sharpness = ALONE
+    weights = sharpness * prior
     if is_held_out:
         scores = asked.scores / unit[:, None, None]
         weights = fit_weights(scores, asked.targets, prior, several, asked.shift, counts, sharpness)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from accelerate.utils import broadcast
+from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
@@ -19,6 +23,11 @@ from .arguments import ContrastiveTrainingArguments, overridden
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import comparable
 from .model import Batch, model_inputs
+
+logger = logging.getLogger(__name__)
+
+MAP_FILE = "teacher_map.safetensors"  # in each checkpoint of a run with one: for resuming only
+VIEWS_TO_MAP = 2048  # some for each dimension
 
 
 @dataclass
@@ -68,6 +77,8 @@ class DistillationTrainer(ContrastiveTrainer):
 
     The teacher reads each view when the student does, as views are drawn anew in every epoch: there is nothing to keep.
     It reads the text that the student's tokens stand for: what these leave out, such as case, it does not see.
+
+    A teacher of other dimensions than the student is mapped to them by ``map_to_student`` before the first step.
     """
 
     arguments_class = DistillationArguments
@@ -78,11 +89,11 @@ class DistillationTrainer(ContrastiveTrainer):
         self.teacher = DocumentEncoder.from_pretrained(
             args.teacher, device=args.device, backend=backend, precision=args.teacher_precision
         )
-        if self.teacher.dimension != self.encoder_config.hidden_size:
-            raise ValueError(
-                f"The teacher's embeddings have {self.teacher.dimension} dimensions and the student's "
-                f"{self.encoder_config.hidden_size}: start from some of the teacher's own layers."
-            )
+        self.map: nn.Linear | None = None  # is all zeros until it is fitted or loaded
+        taught, learned = self.teacher.dimension, self.encoder_config.hidden_size
+        if taught != learned:
+            self.map = nn.Linear(taught, learned, bias=False).to(args.device).requires_grad_(False)
+            nn.init.zeros_(self.map.weight)
         if self.teacher.max_length < self.training_collator.max_length:
             raise ValueError(
                 f"The teacher reads {self.teacher.max_length} tokens, and the student would read "
@@ -91,6 +102,8 @@ class DistillationTrainer(ContrastiveTrainer):
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The distance of the student's embeddings from the teacher's, and the losses beside it."""
+        if self.map is not None and not self.map.weight.any():
+            self.fit_map()
         output = model(**model_inputs(inputs, self._mlm_input()))
         cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
         self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
@@ -102,10 +115,38 @@ class DistillationTrainer(ContrastiveTrainer):
         return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
 
     def teach(self, inputs: Batch) -> torch.Tensor:
-        """The teacher's embeddings of the views of a batch, float32 ``(VB, D)`` of norm 1."""
+        """What the student is to give for the views of a batch, float32 ``(VB, D)`` of norm 1."""
+        embeddings = self.read_by_teacher(inputs)
+        return functional.normalize(embeddings if self.map is None else embeddings @ self.map.weight.float().T)
+
+    def read_by_teacher(self, inputs: Batch) -> torch.Tensor:
+        """The teacher's embeddings of the views of a batch, float32."""
         texts = self.processing_class.batch_decode(inputs["input_ids"], skip_special_tokens=True)
-        embeddings = torch.from_numpy(self.teacher.encode(texts, show_progress=False))
-        return functional.normalize(embeddings).to(self.args.device)
+        return torch.from_numpy(self.teacher.encode(texts, show_progress=False)).to(self.args.device)
+
+    def fit_map(self) -> None:
+        """Fit the map on the first documents; all processes take that of the first one."""
+        model, rows = self.accelerator.unwrap_model(self.model), iter(self.train_dataset)
+        size = self.args.per_device_train_batch_size
+        taught: list[torch.Tensor] = []
+        learned: list[torch.Tensor] = []
+        model.eval()
+        with torch.no_grad():
+            while sum(map(len, taught)) < VIEWS_TO_MAP and (documents := list(itertools.islice(rows, size))):
+                kept = [{name: row[name] for name in self.collator_columns() if name in row} for row in documents]
+                inputs = self.move_to_device(self.training_collator(kept))
+                taught.append(self.read_by_teacher(inputs))
+                learned.append(model(**model_inputs(inputs, None)).embeddings.float())
+        model.train()
+        found = map_to_student(torch.cat(taught), torch.cat(learned))
+        self.map.weight.copy_(broadcast(found.T.contiguous()))
+        stays = (torch.cat(taught) @ found).square().sum(1).mean()
+        message = "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of them stays."
+        logger.info(message, *found.shape, sum(map(len, taught)), 100 * stays)
+
+    def modules_to_resume(self) -> dict[str, nn.Module]:
+        """The map of the teacher's dimensions, if there is one."""
+        return super().modules_to_resume() | ({} if self.map is None else {MAP_FILE: self.map})
 
     @property
     def method(self) -> str:
@@ -115,8 +156,26 @@ class DistillationTrainer(ContrastiveTrainer):
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""
         contrast = f", and {self.args.contrast_weight} times {super().describe_loss()}"
-        return f"1 - cosine to the teacher's embedding{contrast if self.args.compares_views else ''}"
+        mapped = "" if self.map is None else f", mapped to {self.map.out_features} of {self.map.in_features} dimensions"
+        return f"1 - cosine to the teacher's embedding{mapped}{contrast if self.args.compares_views else ''}"
 
     def count_negatives(self) -> int:
         """There are none without the contrastive loss."""
         return super().count_negatives() if self.args.compares_views else 0
+
+
+def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
+    """The linear map ``(T, S)`` from a teacher's embeddings ``(N, T)`` to where a student's ``(N, S)`` are.
+
+    Their first S principal directions (not centered), which keep their dot products best, turned as near to the
+    student's embeddings as a rotation can (orthogonal Procrustes). Where T < S nothing is lost.
+
+    Raises:
+        ValueError: If the texts are fewer than the dimensions to keep.
+    """
+    kept = min(teacher.shape[1], student.shape[1])
+    if len(teacher) < kept:
+        raise ValueError(f"To keep {kept} of the teacher's dimensions takes as many views, got {len(teacher)} of them.")
+    directions = torch.linalg.svd(teacher.double(), full_matrices=False).Vh[:kept].T
+    left, _, right = torch.linalg.svd((teacher.double() @ directions).T @ student.double(), full_matrices=False)
+    return (directions @ left @ right).float()

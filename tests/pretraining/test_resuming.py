@@ -1,4 +1,4 @@
-"""Runs that stopped and went on, with what only resuming needs: a projection head, a key encoder, two encoders."""
+"""Runs that stopped and went on, with what only resuming needs: a head, a key encoder, two encoders, a map."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ RUNS = {
     "info_nce": ("docsplit", "projection_head.safetensors", {"projection_head": True}),
     "momentum_contrast": ("cropping", "momentum_contrast.safetensors", {"queue_size": 20, "momentum": 0.5}),
     "contrastive_tension": ("simcse", "contrastive_tension.safetensors", {"optim": "rmsprop"}),
+    "distillation": ("docsplit", "teacher_map.safetensors", {"teacher": "docsplit-small-en"}),
 }
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION = 1  # to be raised when what is exported changes: what is kept is not used then
+VERSION = 2  # to be raised when what is exported changes: what is kept is not used then
 FILES = ("model.xml", "model.bin")
 CALIBRATED, MEASURED = 200, 32  # texts: from more of them the ranges of activations hardly change
 SEED = 0

@@ -130,6 +130,7 @@ class DistillationTrainer(ContrastiveTrainer):
         size = self.args.per_device_train_batch_size
         taught: list[torch.Tensor] = []
         learned: list[torch.Tensor] = []
+        logger.info("Mapping the teacher's dimensions to the student's: both read up to %d views first.", VIEWS_TO_MAP)
         model.eval()
         with torch.no_grad():
             while sum(map(len, taught)) < VIEWS_TO_MAP and (documents := list(itertools.islice(rows, size))):

@@ -81,7 +81,8 @@ def test_a_student_learns_from_a_teacher_of_other_dimensions(make_baseline, loss
     trainer = make_baseline("distillation", teacher="docsplit-small-en", max_steps=12)
     losses = loss_of_steps(trainer)
     assert losses[1] < 0.5  # they are turned to one another at the start
-    assert all(losses[step + 8] < losses[step] for step in (1, 2, 3, 4))  # of the third epoch and of the first
+    first, third = (sum(losses[step] for step in steps) for steps in (range(1, 5), range(9, 13)))  # epochs
+    assert third < 0.98 * first
     assert "The teacher's 384 dimensions are mapped to the student's 32 by 70 views" in caplog.text
     assert "mapped to 32 of 384 dimensions" in trainer.describe_loss()
 

@@ -4,6 +4,7 @@ import functools
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from docsplit_hf.evaluation.results import summarize
@@ -83,6 +84,7 @@ def test_figures(report):
         "with a weight of 0.1, +0.8",
         "was trained (0.0007)",
         "a rate of 0.0007, [records]",
+        "a rate of 0.0005",
         "half its 95 % interval",
         "at a weight of 0.1 or 1",
         "learning rate 5e-5",
@@ -226,6 +228,13 @@ def distillation(page):
     ahead, interval = added("whole", "few_shot")
     page.says("they are {} ± {} points ahead in few-shot", -ahead, interval)
     page.says("the start, which has {} already", Measured(rows, "start").few_shot().mean())
+    taught = (
+        pd.DataFrame(content("study/larger_teacher.jsonl")).groupby(["system", "encoder", "task"])["macro_f1"].mean()
+    )
+    means = 100 * taught.groupby(["system", "encoder"]).mean().sort_index()
+    page.says("from {} to {} by a linear probe and from {} to {} after `fit()`", *means["probe"], *means["ours"])
+    before, after = taught["probe"].unstack()["resumes"]
+    page.says("lose {} points by the probe", 100 * (before - after))
     longer = content("study/distillation_longer.jsonl")
     means = [Measured(longer, name, RATE).few_shot().mean() for name in ("halves", "halves_contrast_0.1", "whole")]
     page.says("of `halves` is {}, with the contrast beside it {}, of `whole` {},", *means)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
+import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,7 @@ from experiments.tasks.load_paper_task import load_paper_task
 
 LAYERS, VOCABULARY = [0, 2, 5], 16_384  # the start of docsplit-small-en
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-RATE = 7e-4  # that of docsplit-small-en
+RATE = 7e-4  # that of docsplit-small-en, and what others are compared with
 VIEWS, LENGTH = 64, 48  # views a step and tokens of each: what every student reads
 STEPS, SEEDS = 30, (0, 1)
 DOCUMENTS = 2_000  # no student reads one twice
@@ -106,7 +108,7 @@ class Students:
             )
         )
 
-    def train(self, name: str, student: str, seed: int, steps: int) -> dict[str, Any]:
+    def train(self, name: str, student: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
         """Train a student into a folder of its name; its settings, and what the log says."""
         parts, options = STUDENTS[student]
         model, tokenizer = self.start
@@ -116,7 +118,7 @@ class Students:
             **options | ({"teacher": self.teacher} if options["objective"] == "distillation" else {}),
             per_device_train_batch_size=VIEWS // parts,
             max_steps=max(steps, 1),
-            learning_rate=RATE,
+            learning_rate=rate,
             lr_scheduler_type="linear",
             warmup_steps=steps // 10,
             logging_steps=10,
@@ -205,14 +207,14 @@ class Students:
         parts = [features.draw(SHOTS, seed, task.label_names) for seed in range(DRAWS)]
         return [part.metrics(logistic_predictions(part, seed))["macro_f1"] for seed, part in enumerate(parts)]
 
-    def student(self, student: str, seed: int) -> None:
+    def student(self, student: str, rate: float, seed: int) -> None:
         """Train a student and measure it, unless there is a record of it."""
-        name = f"{student}/{RATE:.2g}/seed{seed}"
+        name = f"{student}/{rate:.2g}/seed{seed}"
         if name in {record["name"] for record in self.records()}:
             return
-        log, settings = self.folder / name / "log.json", {"student": student, "rate": RATE, "seed": seed}
+        log, settings = self.folder / name / "log.json", {"student": student, "rate": rate, "seed": seed}
         if not log.exists():
-            log.write_text(json.dumps(self.train(name, student, seed, STEPS)))
+            log.write_text(json.dumps(self.train(name, student, rate, seed, STEPS)))
         self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
 
     def references(self) -> None:
@@ -221,7 +223,7 @@ class Students:
         if "teacher" not in known:
             self.measure("teacher", self.teacher, {})
         if "start" not in known:
-            self.train("start", "whole", 0, 0)
+            self.train("start", "whole", RATE, 0, 0)
             self.measure("start", str(self.folder / "start"), {})
 
 
@@ -251,19 +253,27 @@ class Measured:
         return ranks.mean(0)
 
 
+def best_rate(records: list[dict[str, Any]], student: str) -> float:
+    """The rate at which a student has the highest few-shot macro F1, of those that were run with the most seeds."""
+    mine = [record for record in records if record.get("student") == student]
+    seeds = Counter(record["rate"] for record in mine)
+    most = [rate for rate, count in seeds.items() if count == max(seeds.values())]
+    return max(most, key=lambda rate: Measured(records, student, rate).few_shot().mean())
+
+
 def distillation_table(records: list[dict[str, Any]]) -> str:
-    """All students, and by how much each differs from distillation on halves alone with the same seeds."""
+    """Students, each at its best rate, and by how much each differs from distillation on halves with the same seeds."""
     rows = []
-    trained = {(record["student"], record["rate"]) for record in records if "steps" in record}
-    known = [(student, RATE) for student in STUDENTS if (student, RATE) in trained]
+    trained = {record["student"] for record in records if "steps" in record}
+    known = [(student, best_rate(records, student)) for student in STUDENTS if student in trained]
     references = [(name, None) for name in ("teacher", "start") if Measured(records, name).records]
     for student, rate in (*references, *known):
         one = Measured(records, student, rate)
-        base = Measured(records, "halves", RATE, one.seeds)
+        base = Measured(records, "halves", best_rate(records, "halves"), one.seeds)
         cells = [f"{one.few_shot([task]).mean():.1f}" for task in TASKS]
         cells += [f"{one.few_shot().mean():.1f}", difference(one.few_shot(), base.few_shot()), f"{one.cosine():.3f}"]
         cells += [f"{one.found().mean():.1f}", difference(one.found(), base.found())]
-        about = ("–", "–") if rate is None else (f"{rate:.2g}", str(len(one.records)))
+        about = ("–", "–") if rate is None else (f"{rate:.3g}", str(len(one.records)))
         rows.append((student, *about, *cells))
     header = ("", "rate", "seeds", *TASKS, "mean", "change", "cosine to the teacher", "half retrieval", "change")
     return table(header, rows)
@@ -281,13 +291,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("output/distillation"), help="Default: %(default)s.")
     parser.add_argument("--data", type=Path, default=Path("data"), help="The data sets. Default: %(default)s.")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="Default: 0 1.")
+    parser.add_argument("--rates", type=float, nargs="+", default=[RATE], help="Learning rates. Default: 0.0007.")
     parser.add_argument("--students", nargs="+", choices=STUDENTS, default=tuple(STUDENTS), help="Default: all.")
     options = parser.parse_args()
     torch.set_num_threads(1)
     students = Students(options.folder, options.data, options.teacher)
     for seed in options.seeds:
-        for student in options.students:
-            students.student(student, seed)
+        for student, rate in itertools.product(options.students, options.rates):
+            students.student(student, rate, seed)
     students.references()
     print(distillation_table(students.records()))
 

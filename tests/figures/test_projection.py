@@ -81,7 +81,6 @@ def test_figures():
     shrinkages(page)
     strong_encoder(page)
     page.without_record(
-        "0.6 s of one core with 384 dimensions, 2.4 s with 768 and 4.8 s with 1,024",  # projection.fit on random halves
         "half its 95 % interval",
         "10 times 1 - cosine",
         "anything from 0.1 to 10",

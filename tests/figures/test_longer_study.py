@@ -1,12 +1,11 @@
 """docs/results/longer_study.md, whose tables are those of experiments/study/longer_report.py."""
 
+from docsplit_hf.evaluation.results import summarize
 from experiments.study import longer_report as report
 from experiments.study.study_report import by_seed_and_draw
 
 from .page import Page
 from .records import content, records
-
-LAST = 500  # the last step that the text is about
 
 
 def test_figures():
@@ -14,34 +13,44 @@ def test_figures():
     rows, runs = content("longer_study/records.jsonl"), content("longer_study/runs.jsonl")
     page.has(report.curves_table(rows, runs))
     page.has(report.verdicts_table(rows))
+    page.has(report.questions_table(rows))
     page.has(report.shots_table(rows, report.last_step(rows, (report.OURS, report.SIMCSE))))
 
     def ahead(one, other, step):
         found = report.difference(rows, one, other, step)
         return found.mean, found.interval
 
-    crops = [ahead(report.CROPS, report.OURS, step) for step in (250, LAST)]
-    page.says("after 250 crops are {} ± {} points ahead, after 500 they are {} ± {} ahead", *crops[0], *crops[1])
-    page.says("not certain, and after 1,000 by {} ± {}.", *ahead(report.CROPS, report.OURS, 2 * LAST))
-    ends = [report.curve(rows, method)[2 * LAST].mean() for method in (report.OURS, report.CROPS)]
-    page.says("After 1,000 steps DocSplit has {}, crops {}.", *ends)
-    simcse = [ahead(report.OURS, report.SIMCSE, step) for step in (100, LAST)]
-    page.says("by {} ± {} points after 100 steps, by {} ± {} after 500", *simcse[0], *simcse[1])
-    long = [ahead(report.SIMCSE, report.LONG, step) for step in (100, LAST)]
+    crops = [ahead(report.CROPS, report.OURS, step) for step in (1000, 2000)]
+    page.says("by {} ± {} points after 1,000 and by {} ± {} after 2,000.", *crops[0], *crops[1])
+    systems = (f"longer/{report.OURS}/2000", f"longer/{report.CROPS}/2000", "word counts")
+    ends = [report.draws(rows, system).mean() for system in systems]
+    page.says("DocSplit has {} then, crops have {}, and word counts {}.", *ends)
+    simcse = [ahead(report.OURS, report.SIMCSE, step) for step in (100, 1000)]
+    page.says("by {} ± {} points after 100 steps, by {} ± {} after 1,000", *simcse[0], *simcse[1])
+    long = [ahead(report.SIMCSE, report.LONG, step) for step in (100, 500)]
     page.says("ahead of it by {} ± {} points after 100 steps, and by {} ± {} after 500", *long[0], *long[1])
-    ends = [report.curve(rows, method)[LAST].mean() for method in (report.SIMCSE, report.LONG)]
+    ends = [report.curve(rows, method)[500].mean() for method in (report.SIMCSE, report.LONG)]
     page.says("next to the start then ({} and {})", *ends)
-    page.says("SimCSE stays near the start ({})", report.draws(rows, report.START).mean())
+    page.says("SimCSE stays at the start ({})", report.draws(rows, report.START).mean())
     gains = []
     for shots in (1, 20):
         both = [
-            report.draws(rows, f"longer/{method}/{LAST}", shots, report.ALL_SHOTS).mean()
+            report.draws(rows, f"longer/{method}/1000", shots, report.ALL_SHOTS).mean()
             for method in (report.OURS, report.SIMCSE)
         ]
         gains.append(100 * (both[0] / both[1] - 1))
     page.says("it is {} % with one example of each class and {} % with twenty", *gains)
-    change = report.gain_change(rows, LAST)
+    change = report.gain_change(rows, 1000)
     page.says("less that with twenty is {} ± {}: no trend", change.mean, change.interval)
+    base = report.draws(rows, "questions/sentences")
+    changes = {
+        name: summarize(list(report.draws(rows, f"questions/{name}") - base))
+        for name in ("words", "shuffled", "documents_1000", "documents_4000")
+    }
+    page.says("do no harm**: {} ± {} points", changes["words"].mean, changes["words"].interval)
+    page.says("are better**: {} ± {}. Views", changes["shuffled"].mean, changes["shuffled"].interval)
+    fewer = [n for name in ("documents_1000", "documents_4000") for n in (-changes[name].mean, changes[name].interval)]
+    page.says("macro F1 is {} ± {} points lower, with 4,000 it is {} ± {} lower", *fewer)
     hours = [sum(run[name] for run in runs) / 3600 for name in ("cpu_seconds", "measuring_cpu_seconds")]
     tokens = sum(run["tokens_a_step"] * run["steps"] for run in runs) / 1e6
     page.says("Training took {} hours of processor time, measuring {},", *hours)

@@ -141,8 +141,8 @@ class DistillationTrainer(ContrastiveTrainer):
         model.train()
         found = map_to_student(torch.cat(taught), torch.cat(learned))
         self.map.weight.copy_(broadcast(found.T.contiguous()))
-        stays = (torch.cat(taught) @ found).square().sum(1).mean()
-        message = "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of them stays."
+        stays = (torch.cat(taught) @ found).norm() / torch.cat(taught).norm()
+        message = "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of the norm stays."
         logger.info(message, *found.shape, sum(map(len, taught)), 100 * stays)
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
@@ -168,11 +168,11 @@ class DistillationTrainer(ContrastiveTrainer):
 def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
     """The linear map ``(T, S)`` from a teacher's embeddings ``(N, T)`` to where a student's ``(N, S)`` are.
 
-    Their first S principal directions (not centered), which keep their dot products best, turned as near to the
+    The teacher's first S principal directions (not centered), which keep dot products best, turned as near to the
     student's embeddings as a rotation can (orthogonal Procrustes). Where T < S nothing is lost.
 
     Raises:
-        ValueError: If the texts are fewer than the dimensions to keep.
+        ValueError: If the views are fewer than the dimensions to keep.
     """
     kept = min(teacher.shape[1], student.shape[1])
     if len(teacher) < kept:

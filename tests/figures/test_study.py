@@ -205,9 +205,9 @@ def distillation(page):
     rows = content("study/distillation.jsonl")
     page.has(distillation_table(rows))
 
-    def added(name, metric, rate=None, of=None):
+    def added(name, metric, rate=None):
         student = Measured(rows, name, rate or best_rate(rows, name))
-        halves = Measured(rows, "halves", of or best_rate(rows, "halves"), student.seeds)
+        halves = Measured(rows, "halves", rate or best_rate(rows, "halves"), student.seeds)
         found = summarize(list(getattr(student, metric)() - getattr(halves, metric)()))
         return found.mean, found.interval
 
@@ -217,7 +217,7 @@ def distillation(page):
         *added(contrasts[0], "few_shot"),
         *added(contrasts[1], "few_shot"),
     )
-    at_its_rate = [number for name in contrasts for number in added(name, "few_shot", RATE, RATE)]
+    at_its_rate = [number for name in contrasts for number in added(name, "few_shot", RATE)]
     page.says("docsplit-small-en was trained (0.0007) {} ± {} and {} ± {}", *at_its_rate)
     cosines = [Measured(rows, name, best_rate(rows, name)).cosine() for name in (*contrasts, "halves")]
     page.says("a cosine of {} and {} in place of {},", *cosines)

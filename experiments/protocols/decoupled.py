@@ -43,11 +43,14 @@ def neighbors_settings(protocol: str, task: str, settings: PaperSettings) -> dic
 
 
 def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics of the classifier, its neighbors and the two mixed, and the weight (lambda) that the neighbors got.
+    """Metrics of the classifier, its neighbors and the two mixed, the weight (lambda) of the neighbors, and clusters.
 
     ``neighbors`` is of ``neighbors_settings``. ``"calibrated"``: k, T and lambda by held-out examples, with the
     smoothing of ``pipeline("docsplit-knn")``. ``"fixed"``: as given. ``"oracle"``: k and T as given, and the lambda
     that is best on the test set itself by the task's metric, of equal ones the lowest: the paper's "KNN best".
+
+    How far the classes are clusters: ``"purity"``, the share of a test text's 64 neighbors that have its label, and
+    ``"silhouette"`` of the test texts.
     """
     protocol, classes = neighbors["neighbors"], found.classifier.shape[1]
     if protocol == CALIBRATED:
@@ -67,7 +70,8 @@ def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str,
         for part, probabilities in parts.items()
         for name, value in prediction_metrics(probabilities.argmax(1), found.labels).items()
     }
-    return metrics | {"weight": weight}
+    purity = float((found.neighbor_labels[:, :PAPER_K] == found.labels[:, None]).mean())
+    return metrics | {"weight": weight, "purity": purity, "silhouette": found.silhouette}
 
 
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
+from sklearn.metrics import silhouette_score
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
 from docsplit_hf.classification.arguments import KNNClassifierTrainingArguments
@@ -58,6 +59,7 @@ class FineTuned(NamedTuple):
     labels: np.ndarray  # int64 (N,), the right ones
     calibration: Calibration
     examples: int  # in the datastore
+    silhouette: float  # of the test texts by their right labels, where neighbors are looked for
 
 
 def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
@@ -98,7 +100,9 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
     predictions = Reader(trainer.classifier, tokenizer).read(*texts_of(test))
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
     classifier = classifier_probabilities(predictions.logits, multi_label=False)
-    return FineTuned(classifier, neighbors.distances, neighbors.labels, task.test_labels, calibration, len(datastore))
+    silhouette = float(silhouette_score(predictions.retrieval_embeddings, task.test_labels))
+    found = (neighbors.distances, neighbors.labels, task.test_labels, calibration, len(datastore), silhouette)
+    return FineTuned(classifier, *found)
 
 
 def _examples(task: ClassificationTask, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> Dataset:

@@ -24,6 +24,7 @@ CHOSEN = {
     FIXED: "fixed",
     ORACLE: "oracle: lambda of the best result on the test set",
 }
+CLUSTERS = ("purity", "silhouette")
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -49,7 +50,8 @@ def nine_rows(frame: pd.DataFrame, records: Records, printed: Printed | None) ->
     probes = summarize_records(one for one in records if one["protocol"] == "full" and one["task"] in tasks)
     for system, mine in probes.groupby("system", sort=False):
         rows.append(_row(f"{escape(system)}: a probe, not fine-tuned", mine, "mixture"))
-    return f"{_table(rows, frame, printed)}\n\n{_mixture_against_parts(frame)}"
+    parts = [_table(rows, frame, printed), _mixture_against_parts(frame), _clusters(frame, "variant")]
+    return "\n\n".join(part for part in parts if part)
 
 
 def retrieval_vectors(frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
@@ -60,7 +62,7 @@ def retrieval_vectors(frame: pd.DataFrame, records: Records, printed: Printed | 
         start = f"{escape(system)}: {pooling}"
         rows.append(_row(f"{start}, KNN ({protocol})", mine, "knn"))
         rows.append(_row(f"{start}, mixed ({CHOSEN[protocol]})", mine, "mixture"))
-    return _table(rows, frame, printed)
+    return "\n\n".join(part for part in (_table(rows, frame, printed), _clusters(frame, "pooling")) if part)
 
 
 def neighbors_sweep(frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
@@ -122,3 +124,19 @@ def _mixture_against_parts(frame: pd.DataFrame) -> str:
             f"{gaps.sum() / len(gaps):+.2f} in the mean."
         )
     return "\n".join(lines)
+
+
+def _clusters(frame: pd.DataFrame, by: str) -> str:
+    """How far the classes are clusters; nothing of records that are older than these metrics."""
+    frame = frame[frame["metric"].isin(CLUSTERS)]
+    if frame.empty:
+        return ""
+    frame = frame[frame["neighbors"] == frame["neighbors"].iloc[0]]  # it is the same for all of them
+    frame = with_text(frame, "std").assign(system=frame["system"].map(escape), by=frame[by].replace(VARIANTS))
+    tasks = dict.fromkeys(frame["task"])
+    columns = {f"{escape(task)} {metric}": (task, metric) for task in tasks for metric in CLUSTERS}
+    return (
+        "The share of a test text's 64 neighbors that have its label (purity, in %), and 100 times the silhouette of "
+        "the test texts by their labels:\n\n"
+        + lay_out(frame, {"system": "System", "by": by.capitalize()}, columns, "task", "metric")
+    )

@@ -34,7 +34,7 @@ def found(seed=0, queries=40, classes=3):
     neighbors = np.where(rng.random((queries, 128)) < 0.5, labels[:, None], rng.integers(classes, size=(queries, 128)))
     classifier = rng.dirichlet(np.ones(classes), queries)
     calibration = Calibration(3, 0.5, 0.25, -1.0, 2.0, 10)
-    return FineTuned(classifier, np.sort(rng.random((queries, 128)), 1), neighbors, labels, calibration, 1000)
+    return FineTuned(classifier, np.sort(rng.random((queries, 128)), 1), neighbors, labels, calibration, 1000, 0.1)
 
 
 def test_equations_2_and_3_with_what_is_fixed_by_their_definition():

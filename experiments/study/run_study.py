@@ -26,6 +26,7 @@ from docsplit_hf.text.holding_out import hold_out_of_each_class
 from docsplit_hf.text.paper_tasks import load_task
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.resuming import complete_checkpoints
+from experiments.study.long_start import KINDS, write_long_start
 from experiments.study.study_runs import (
     ABLATIONS,
     ADAPTATION_RECIPES,
@@ -35,6 +36,8 @@ from experiments.study.study_runs import (
     DOCUMENTS,
     FACTOR,
     LEARNING_RATES,
+    LONG_LENGTH,
+    LONG_OBJECTIVES,
     LONGER_RATES,
     LONGER_STEPS,
     LOWEST_RATE,
@@ -45,12 +48,14 @@ from experiments.study.study_runs import (
     SHIPPED_MAX_LENGTH,
     SHIPPED_START,
     START,
+    START_OPTIONS,
     TASKS,
     Options,
     Run,
     ablation_run,
     adaptation_run,
     as_arguments,
+    long_run,
     longer_run,
     method_run,
     poolings_of,
@@ -62,13 +67,14 @@ from experiments.study.study_runs import (
 )
 from experiments.tasks.load_paper_task import load_paper_task
 
-STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions")
+STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions", "long")
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
 EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
 VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
 TUNING_REPEATS = 5
 CURVE_SHOTS = (1, 5, 20)
+LONG_LIMITS = {"max_train_examples": 1000, "max_test_examples": 500}
 HELD_OUT_DOCUMENTS = 500  # run_pretrain.py's default
 SPENT = "cpu_seconds.jsonl"  # a line for every command that was run
 RECIPE = "study_options.json"  # beside a model: the options that it was trained with
@@ -164,7 +170,7 @@ class Study:
 
     def longer(self) -> None:
         """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
-        self.measure_shots(f"longer/{START}", {START: START})
+        self.measure_shots(f"longer/{START}", {f"{START}/seed{seed}": START for seed in self.seeds})
         runs = [longer_run(str(self.folder), method, seed) for seed in self.seeds for method in LONGER_RATES]
         self.in_parallel([lambda run=run: (self.train(run), self.measure_curve(run)) for run in runs])
 
@@ -209,6 +215,26 @@ class Study:
             sentences = [" ".join(sentence.split()) for sentence in split(json.loads(line)["text"]).sentences]
             documents.append(json.dumps({"text": "\n".join(order.sample(sentences, len(sentences)))}) + "\n")
         (folder / "shuffled.jsonl").write_text("".join(documents), encoding="utf-8")
+
+    def long(self) -> None:
+        """Train the start as a Longformer and a BigBird, by MLM and by DocSplit, on articles of up to 1,024 tokens."""
+        self.in_parallel([lambda job=(kind, seed): self.long_kind(*job) for seed in self.seeds for kind in KINDS])
+
+    def long_kind(self, kind: str, seed: int) -> None:
+        """One of the two with one seed."""
+        start = f"long/{kind}_start"
+        if not (self.folder / start / "tokenizer.json").exists():
+            source, trained = self.folder / START, START_OPTIONS["max_length"]
+            write_long_start(source, self.folder / start, kind, LONG_LENGTH, trained)
+        models = {f"{start}/seed{seed}": start}
+        for objective in LONG_OBJECTIVES:
+            run = long_run(str(self.folder), kind, objective, seed)
+            self.train(run)
+            models[run.name] = run.name
+        models = {system: str(self.folder / model) for system, model in models.items()}
+        limits = LONG_LIMITS | {"max_length": LONG_LENGTH}
+        tasks = {task: self.data / folder for task, folder in TASKS.items()}
+        self.measure(f"long/{kind}/seed{seed}", models, tasks, ["few_shot"], limits)
 
     def adaptation(self) -> None:
         """Train MiniLM on by the texts of each task, and measure it on that task before and after."""

@@ -158,9 +158,9 @@ LONGER_RATES = {
     "docsplit_without_mlm": 1e-3,
     "cropping": 1e-3,
     "simcse": 2.5e-4,
+    "simcse_long": 1.5625e-5,
     "docsplit_sampled_parts": 1e-3,
     "inverse_cloze": 2.5e-4,
-    "simcse_long": 1.5625e-5,
 }
 
 # What the papers leave open, or claim without a test: one thing changed in DocSplit without MLM.
@@ -172,6 +172,18 @@ QUESTIONS: dict[str, Options] = {
     "words": {"segmenter": "whitespace"},
     **{f"documents_{count}": {"dataset_name": f"{CORPORA}/first_{count}.jsonl"} for count in DOCUMENTS},
     "shuffled": {"dataset_name": f"{CORPORA}/shuffled.jsonl", "segmenter": "newline"},
+}
+
+# Encoders of long documents, at the papers' batch for them: the start turned into them, trained on by either objective.
+LONG_STEPS, LONG_LENGTH, LONG_RATE = 100, 1024, 5e-4
+LONG_OBJECTIVES: dict[str, Options] = {"mlm": {"objective": "mlm"}, "docsplit": WITHOUT_MLM}
+LONG: Options = {
+    "model_name_or_path": "{folder}/long/{kind}_start",
+    "max_length": LONG_LENGTH,
+    "per_device_train_batch_size": 12,
+    "max_steps": LONG_STEPS,
+    "save_steps": LONG_STEPS // 5,
+    "test_size": 36,
 }
 
 TASKS = {
@@ -275,6 +287,13 @@ def question_run(folder: str, question: str, seed: int) -> Run:
     method = "docsplit_without_mlm"
     options = METHODS[method] | {"max_steps": QUESTION_STEPS} | QUESTIONS[question]
     return _run(folder, f"questions/{question}/seed{seed}", options, LONGER_RATES[method], seed)
+
+
+def long_run(folder: str, kind: str, objective: str, seed: int) -> Run:
+    """A Longformer or BigBird trained on by one of the objectives."""
+    start = LONG["model_name_or_path"].format(folder=folder, kind=kind)
+    options = LONG | LONG_OBJECTIVES[objective] | {"model_name_or_path": start}
+    return _run(folder, f"long/{kind}_{objective}/seed{seed}", options, LONG_RATE, seed)
 
 
 def adaptation_run(folder: str, task: str, recipe: str) -> Run:

@@ -3,10 +3,13 @@
 import json
 
 import pytest
+import torch
 from pretrain_arguments import parse_command_line
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
+from experiments.study.long_start import KINDS, write_long_start
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
@@ -16,6 +19,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
     every += [runs.longer_run("out", method, 0) for method in runs.LONGER_RATES]
     every += [runs.question_run("out", question, 0) for question in runs.QUESTIONS]
+    every += [runs.long_run("out", kind, objective, 0) for kind in KINDS for objective in runs.LONG_OBJECTIVES]
     for one in every:
         command = one.command("out")
         parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]
@@ -96,3 +100,19 @@ def test_the_corpora_have_the_first_documents_and_the_same_sentences_in_another_
     assert [sorted(text.split("\n")) for text in shuffled] == [
         sorted(text.replace(". ", ".\n").split("\n")) for text in texts
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_long_start_says_what_the_start_says_and_reads_on(kind, tmp_path, make_tiny_config, tokenizer, texts):
+    torch.manual_seed(0)
+    BertForMaskedLM(make_tiny_config()).save_pretrained(tmp_path / "start")
+    tokenizer.save_pretrained(tmp_path / "start")
+    write_long_start(tmp_path / "start", tmp_path / "long", kind, positions=256, trained_positions=16)
+    old, new = (AutoModelForMaskedLM.from_pretrained(tmp_path / name).eval() for name in ("start", "long"))
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "long")
+    assert tokenizer.model_max_length == 256
+    short = tokenizer(texts[0], truncation=True, max_length=16, return_tensors="pt")
+    with torch.no_grad():
+        torch.testing.assert_close(new(**short).logits, old(**short).logits, rtol=1e-4, atol=1e-4)
+        long = tokenizer(" ".join(texts), truncation=True, return_tensors="pt")
+        assert long["input_ids"].shape[1] == 256 and torch.isfinite(new(**long).logits).all()

@@ -1,0 +1,71 @@
+"""The study's start as a Longformer or a BigBird, which read long documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    BertForMaskedLM,
+    BigBirdConfig,
+    LongformerConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+
+LONGFORMER, BIGBIRD = "longformer", "big_bird"
+KINDS = (LONGFORMER, BIGBIRD)
+LONGFORMER_NAMES = {  # the first that fits comes first
+    "cls.predictions.transform.LayerNorm": "lm_head.layer_norm",
+    "cls.predictions.transform": "lm_head",
+    "cls.predictions": "lm_head",
+    "bert.": "longformer.",
+}
+WINDOW, BLOCK, RANDOM_BLOCKS = 128, 32, 3
+
+
+def write_long_start(source: Path, target: Path, kind: str, positions: int, trained_positions: int) -> None:
+    """Write the masked LM in ``source``, a BERT, as one of another kind: the weights stay, but for two.
+
+    As Longformer was made of RoBERTa (Beltagy et al. 2020, section 5): the position embeddings, of which the first
+    ``trained_positions`` were trained, are repeated until there are ``positions``, and the projections of global
+    attention begin as those of the local one.
+    """
+    bert = BertForMaskedLM.from_pretrained(source)
+    model = AutoModelForMaskedLM.from_config(_config(bert.config, kind, positions))
+    weights = bert.state_dict()
+    table = weights["bert.embeddings.position_embeddings.weight"][:trained_positions]
+    weights["bert.embeddings.position_embeddings.weight"] = table.repeat(-(-positions // len(table)), 1)[:positions]
+    given = {_name_in(model, name): value for name, value in weights.items()}
+    own = model.state_dict()
+    for name, value in own.items():
+        local = name.replace("_global", "")
+        if name.endswith("position_embeddings.weight"):
+            value[-positions:] = given[name]  # Longformer counts from the padding token's number on
+        elif local in given:
+            value.copy_(given[local][: len(value)])
+        elif value.is_floating_point() and "pooler" not in name:
+            raise ValueError(f"{type(model).__name__} has weights that no BERT has: {name}.")
+    model.load_state_dict(own)
+    model.save_pretrained(target)
+    AutoTokenizer.from_pretrained(source, model_max_length=positions).save_pretrained(target)
+
+
+def _config(bert: PreTrainedConfig, kind: str, positions: int) -> PreTrainedConfig:
+    shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+    shared += ("hidden_act", "layer_norm_eps", "type_vocab_size", "pad_token_id")
+    options = {name: getattr(bert, name) for name in shared}
+    if kind == LONGFORMER:
+        return LongformerConfig(**options, attention_window=WINDOW, max_position_embeddings=positions + 1)
+    blocks = {"block_size": BLOCK, "num_random_blocks": RANDOM_BLOCKS}
+    return BigBirdConfig(**options, **blocks, max_position_embeddings=positions)
+
+
+def _name_in(model: PreTrainedModel, name: str) -> str:
+    """What a weight of BERT is called in the model."""
+    if model.config.model_type == BIGBIRD:
+        return name
+    for old, new in LONGFORMER_NAMES.items():
+        name = name.replace(old, new)
+    return name

@@ -18,6 +18,7 @@ from .protocols.attention import ATTENTION
 from .protocols.citation import CITATION
 from .protocols.decoupled import DECOUPLED, NEIGHBORS_SWEEP, RETRIEVAL_VECTORS
 from .protocols.length import LENGTH
+from .protocols.masked_nouns import MASKED_NOUNS
 from .protocols.nearest_neighbors import KNN
 from .protocols.passage_citation import PASSAGE_CITATION
 from .protocols.perceptron import mlp_predictions
@@ -38,7 +39,9 @@ PROTOCOLS: Mapping[str, Experiment] = {
     "half_documents": runner.PROTOCOLS["half_documents"],
     "redundancy": REDUNDANCY,
     "attention": ATTENTION,
+    "masked_nouns": MASKED_NOUNS,
 }
+TAGGED = ("attention", "masked_nouns")  # which do not run without a tagger
 
 
 def run_papers(
@@ -54,12 +57,12 @@ def run_papers(
     """
     check_protocols(names, PROTOCOLS)
     tagger, left_out = None, []
-    if {"redundancy", "attention"} & set(names):
+    if {"redundancy", *TAGGED} & set(names):
         try:
             tagger = load_tagger(settings.tagger)
         except (ModuleNotFoundError, OSError) as error:
-            names = [name for name in names if name != "attention"]
-            left_out = [f"Parts of speech (attention, and R of redundancy) are left out: {error}"]
+            names = [name for name in names if name not in TAGGED]
+            left_out = [f"Parts of speech ({', '.join(TAGGED)}, and R of redundancy) are left out: {error}"]
             logger.warning(left_out[0])
     records, lines = runner.run_protocols(systems, tasks, names, settings, store, PROTOCOLS)
     if tagger is not None and "redundancy" in names:

@@ -10,6 +10,7 @@ from docsplit_hf.evaluation import markdown_report
 from docsplit_hf.evaluation.markdown_report import MISSING, NOISE, WORD_COUNTS, WORDS, Row, Section
 
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
+from ..protocols.masked_nouns import MASKED
 from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
 from .length_tables import SHOWN_IN_TITLES, length_tables, reading_table
 from .paper_results import (
@@ -151,6 +152,16 @@ SECTIONS = (
         spread="documents",
         by_system=False,
         plain_digits=5,
+    ),
+    Section(
+        "masked_nouns",
+        "Nouns masked",
+        "Few-shot macro F1 in %, {shots} examples per class, logistic regression: texts as they are, with a mask token "
+        "in the place of each noun, and in the place of as many words that are neither noun, verb nor adjective.",
+        tuple(f"{masked}_macro_f1" for masked in MASKED),
+        spread="std",
+        by_system=False,
+        titles={f"{masked}_macro_f1": f"{masked} masked" for masked in MASKED},
     ),
 )
 

@@ -1,0 +1,72 @@
+"""masked_nouns: what few-shot classification loses when nouns are masked, and when as many other words are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.protocols import LabeledFeatures, labeled_features, logistic_predictions
+from docsplit_hf.evaluation.systems import System
+from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.text.characters import replace_lone_surrogates
+
+from ..papers_options import PaperSettings
+from ..systems import document_encoder
+from ..taggers.load_tagger import load_tagger, tagger_settings
+from ..taggers.parts_of_speech import Tagger, Word
+
+NOTHING, NOUNS, OTHERS = MASKED = ("nothing", "nouns", "others")  # others: neither nouns, verbs nor adjectives
+
+
+def mask_words(texts: Sequence[str], tagger: Tagger, masked: str, mask: str) -> list[str]:
+    """The texts with ``mask`` in the place of their nouns, or of as many others, drawn at random, as far as they go."""
+    found = []
+    for number, (text, words) in enumerate(zip(texts, tagger.tag(texts), strict=True)):
+        groups = {group: [word for word in words if word.group == group] for group in ("noun", "other")}
+        count = min(map(len, groups.values()))  # of a text with fewer others than nouns as many nouns
+        chosen = random.Random(number).sample(groups["noun" if masked == NOUNS else "other"], count)
+        found.append(_replaced(replace_lone_surrogates(text), chosen, mask))
+    return found
+
+
+def _replaced(text: str, words: Sequence[Word], mask: str) -> str:
+    for word in sorted(words, key=lambda word: -word.start):
+        text = text[: word.start] + mask + text[word.end :]
+    return text
+
+
+def _features(evaluation: Evaluation, masked: str, tagger: str) -> LabeledFeatures:
+    task, system = evaluation.task, evaluation.system
+    if masked != NOTHING:
+        mask = document_encoder(system).tokenizer.mask_token
+        texts = (mask_words(texts, load_tagger(tagger), masked, mask) for texts in (task.train_texts, task.test_texts))
+        task = replace(task, **dict(zip(("train_texts", "test_texts"), texts, strict=True)))
+    return labeled_features(Evaluation(system, task))
+
+
+def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
+    chosen = tagger_settings(settings.tagger) | {
+        "shots": settings.shots_of(task.name),
+        "max_length": settings.max_length,
+    }
+    return [Measurement("masked_nouns", chosen, seed, _measure) for seed in settings.seeds_of(settings.repeats)], []
+
+
+def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    metrics = {}
+    for masked in MASKED:
+        features = evaluation.once(_features, masked, settings["tagger"])
+        features = features.draw(settings["shots"], seed, evaluation.task.label_names)
+        metrics[f"{masked}_macro_f1"] = features.metrics(logistic_predictions(features, seed))["macro_f1"]
+    return metrics
+
+
+def _refuses(system: System) -> str | None:
+    encoder = document_encoder(system)
+    return None if encoder is not None and encoder.tokenizer.mask_token else "with a mask token, whose weights are here"
+
+
+MASKED_NOUNS = Experiment("few_shot with nouns masked, and with as many others", (ClassificationTask,), _plan, _refuses)

@@ -35,6 +35,7 @@ from experiments.study.study_runs import (
     CORPUS,
     DOCUMENTS,
     FACTOR,
+    FIRST_TOKEN_RATES,
     LEARNING_RATES,
     LONG_LENGTH,
     LONG_OBJECTIVES,
@@ -55,6 +56,7 @@ from experiments.study.study_runs import (
     ablation_run,
     adaptation_run,
     as_arguments,
+    first_token_run,
     long_run,
     longer_run,
     method_run,
@@ -67,7 +69,18 @@ from experiments.study.study_runs import (
 )
 from experiments.tasks.load_paper_task import load_paper_task
 
-STAGES = ("start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions", "long")
+STAGES = (
+    "start",
+    "tuning",
+    "methods",
+    "ablations",
+    "adaptation",
+    "shipped",
+    "longer",
+    "questions",
+    "long",
+    "attention",
+)
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
 EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
@@ -236,6 +249,16 @@ class Study:
         tasks = {task: self.data / folder for task, folder in TASKS.items()}
         self.measure(f"long/{kind}/seed{seed}", models, tasks, ["few_shot"], limits)
 
+    def attention(self) -> None:
+        """DocSplit and SimCSE by the first token: what it looks at, and how texts repeat themselves."""
+        runs = [first_token_run(str(self.folder), method, seed) for seed in self.seeds for method in FIRST_TOKEN_RATES]
+        self.in_parallel([lambda run=run: self.train(run) for run in runs])
+        models = {run.name: str(self.folder / run.name) for run in runs}
+        models |= {START: str(self.folder / START), "MiniLM": ADAPTED, SHIPPED: SHIPPED}
+        tasks = {task: self.data / folder for task, folder in TASKS.items()} | {"wikipedia": Path(CORPUS)}
+        options = {"seeds": 1, "max_length": 512, "tagger": "nltk", "max_test_examples": 500}
+        self.measure("attention", models, tasks, ["redundancy", "attention"], options)
+
     def adaptation(self) -> None:
         """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
         self.write_training_texts()
@@ -279,7 +302,7 @@ class Study:
         """Run the experiments, which measures what is not in its results yet."""
         named = [path if path == system else f"{path}#name={system}" for system, path in models.items()]
         known = {task: path for task, path in tasks.items() if path.parent == self.data}
-        chosen = list(known) or [str(path) for path in tasks.values()]
+        chosen = [task if task in known else str(path) for task, path in tasks.items()]
         command = ["python", "-m", "experiments", "--models", *named, "--tasks", *chosen]
         if known:
             command += ["--task_folders", *(f"{task}={path}" for task, path in known.items())]

@@ -174,6 +174,9 @@ QUESTIONS: dict[str, Options] = {
     "shuffled": {"dataset_name": f"{CORPORA}/shuffled.jsonl", "segmenter": "newline"},
 }
 
+# Whose attention is measured: by the first token, each at its best rate of the table of tuning.
+FIRST_TOKEN_RATES = {"docsplit": 1e-3, "simcse": 2.5e-4}
+
 # Encoders of long documents, at the papers' batch for them: the start turned into them, trained on by either objective.
 LONG_STEPS, LONG_LENGTH, LONG_RATE = 100, 1024, 5e-4
 LONG_OBJECTIVES: dict[str, Options] = {"mlm": {"objective": "mlm"}, "docsplit": WITHOUT_MLM}
@@ -264,6 +267,12 @@ def _with_pooling(method: str, pooling: str) -> Options:
     """The options of a method. SimCSE with the first token trains through its head, which is dropped afterwards."""
     options = METHODS[method] | {"pooling": pooling}
     return options | ({"projection_head": True} if method.startswith("simcse") and pooling == "cls" else {})
+
+
+def first_token_run(folder: str, method: str, seed: int) -> Run:
+    """A method by the first token."""
+    options = _with_pooling(method, "cls")
+    return _run(folder, f"attention/{method}/seed{seed}", options, FIRST_TOKEN_RATES[method], seed)
 
 
 def ablation_run(folder: str, ablation: str, learning_rate: float, seed: int) -> Run:

@@ -19,6 +19,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     every += [runs.ablation_run("out", ablation, 1e-3, 0) for ablation in runs.ABLATIONS]
     every += [runs.longer_run("out", method, 0) for method in runs.LONGER_RATES]
     every += [runs.question_run("out", question, 0) for question in runs.QUESTIONS]
+    every += [runs.first_token_run("out", method, 0) for method in runs.FIRST_TOKEN_RATES]
     every += [runs.long_run("out", kind, objective, 0) for kind in KINDS for objective in runs.LONG_OBJECTIVES]
     for one in every:
         command = one.command("out")

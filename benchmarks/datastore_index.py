@@ -1,7 +1,6 @@
 """Measure what the indexes of a datastore cost and what they miss.
 
-    python benchmarks/datastore_index.py
-    python benchmarks/datastore_index.py --growth --output growth.png
+    python benchmarks/datastore_index.py --records docs/results/datastore_index.jsonl
 
 The keys are made on the spot, in clusters as real embeddings lie: 2,000 centers in 32 dimensions, spread around them,
 projected into the full dimension with a little noise, scaled to norm 1. Queries are others of the same kind. Nothing is
@@ -13,7 +12,8 @@ are, for k = 64:
 - single queries, one after the other: median and 99th percentile; batches of 64: queries per second;
 - recall: the share of the 64 nearest, as exact search gives them, that is found.
 
-With --growth, the same for numbers of rows from 10,000 up, as a plot.
+Three of the indexes are measured for fewer rows too, from 10,000 up; all is a line each in --records, and those three
+are plotted beside it, as .png.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import json
 import math
 import os
 import platform
@@ -73,42 +74,34 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the datastore (default: %(default)s)")
     parser.add_argument("--dimension", type=int, default=384, help="of the keys (default: %(default)s)")
     parser.add_argument("--queries", type=int, default=200, help="at least 64 (default: %(default)s)")
-    parser.add_argument("--codes", help="codes of IVF (default: PQ with 8 dimensions a byte, which trains fastest)")
-    parser.add_argument("--hnsw", action="store_true", help="also HNSW32, which takes long to build")
-    parser.add_argument("--growth", action="store_true", help="measure growing numbers of rows up to --rows, and plot")
-    parser.add_argument("--output", type=Path, help="where to write the table, or the plot (default: growth.png)")
+    parser.add_argument("--records", type=Path, default=Path("output/datastore_index.jsonl"), help="(%(default)s)")
     arguments = parser.parse_args()
     if arguments.rows < GROWTH[0] or arguments.queries < BATCH:
         raise SystemExit(f"Measure at least {GROWTH[0]:,} rows and {BATCH} queries.")
 
-    codes = arguments.codes or f"PQ{arguments.dimension // 8}"
     keys, queries = make_embeddings(arguments.rows, arguments.queries, arguments.dimension)
     print(f"{arguments.rows:,} keys of dimension {arguments.dimension}, float32: {megabytes(keys.nbytes):,.0f} MB.")
-    print(f"{arguments.queries} queries, k = {K}. Run on: {machine()}.\n", flush=True)
-    if arguments.growth:
-        sizes = [size for size in GROWTH if size <= arguments.rows]
-        by_size = {size: measure_all(keys[:size], queries, kinds(size, codes, False), quiet=True) for size in sizes}
-        for size, measurements in by_size.items():
-            print(f"{size:,} rows\n\n{table(HEADER, map(cells_of, measurements))}\n")
-        plot(by_size, arguments.output or Path("growth.png"))
-        return
-    chosen = kinds(arguments.rows, codes, True) + ([("HNSW32", None, None)] if arguments.hnsw else [])
-    measurements = measure_all(keys, queries, chosen)
-    report = table(HEADER, map(cells_of, measurements))
-    print(report)
-    if arguments.output:
-        arguments.output.write_text(report + "\n")
+    print(f"{arguments.queries} queries, k = {K}. Run on: {machine()}.", flush=True)
+    measured = {}
+    for size in sorted({*(size for size in GROWTH if size < arguments.rows), arguments.rows}):
+        print(f"\n{size:,} rows\n", flush=True)
+        chosen = kinds(size, f"PQ{arguments.dimension // 8}", size == arguments.rows)
+        measured[size] = measure_all(keys[:size], queries, chosen)
+        print(table(HEADER, map(cells_of, measured[size])))
+    arguments.records.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{"rows": size, **one._asdict()} for size, found in measured.items() for one in found]
+    arguments.records.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    plot(measured, arguments.records.with_suffix(".png"))
 
 
 def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
     """What to measure. IVF has as many lists as the square root of the rows, as a power of two."""
     lists = 2 ** round(math.log2(math.sqrt(rows)))
     if not all_of_them:
-        return [("Flat", None, None), (f"IVF{lists},Flat", None, None), (f"IVF{lists},{codes}", None, None)]
+        return [("Flat", None, None), (f"IVF{lists},Flat", None, None), (f"IVF{lists},{codes}", None, 4)]
     chosen: list[Kind] = [("Flat", None, None), ("SQfp16", None, None)]
     chosen += [(f"IVF{lists},Flat", nprobe, None) for nprobe in (8, 32, None)]
-    chosen += [(f"IVF{lists},{codes}", nprobe, rerank) for nprobe in (8, 32, None) for rerank in (1, 4, 16)]
-    return chosen
+    return chosen + [(f"IVF{lists},{codes}", nprobe, rerank) for nprobe in (8, 32, None) for rerank in (1, 4, 16)]
 
 
 def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
@@ -127,8 +120,8 @@ def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray
     return embeddings[:rows], embeddings[rows:]
 
 
-def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind], quiet: bool = False) -> list[Measurement]:
-    """Measure each, and show how far it is. An index that is searched in several ways is built once."""
+def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind]) -> list[Measurement]:
+    """Measure each. An index that is searched in several ways is built once."""
     datastore = KNNDatastore.empty(keys.shape[1], ["label"])
     for start in range(0, len(keys), BLOCK):
         block = keys[start : start + BLOCK]
@@ -148,14 +141,11 @@ def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind], quiet
             datastore.reindex(factory, nprobe, rerank)
             build = time.perf_counter() - start
             memory, size = megabytes(resident_bytes() - before), megabytes(index_bytes(datastore))
-        state = datastore._state
-        if nprobe is None and hasattr(state.index, "nprobe"):
-            nprobe = state.index.nprobe
+        index = datastore._state.index
+        if nprobe is None and hasattr(index, "nprobe"):
+            nprobe = index.nprobe
         found = measure_search(datastore, queries, exact)
         measurements.append(Measurement(factory, nprobe, rerank, build, memory, size, *found))
-        if not quiet:
-            print("| " + " | ".join(cells_of(measurements[-1])) + " |", flush=True)
-    print(flush=True)
     return measurements
 
 
@@ -205,8 +195,13 @@ def resident_bytes() -> int:
 def plot(by_size: dict[int, list[Measurement]], path: Path) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     sizes = list(by_size)
-    for kind, label in enumerate(("exact (Flat)", "IVF,Flat", "IVF,PQ reranked")):
-        measurements = [by_size[size][kind] for size in sizes]
+    lines = {
+        "exact (Flat)": lambda one: one.index == "Flat",
+        "IVF,Flat": lambda one: one.index.endswith(",Flat"),
+        "IVF,PQ reranked": lambda one: one.rerank == 4,
+    }
+    for label, fits in lines.items():
+        measurements = [list(filter(fits, found))[-1] for found in by_size.values()]  # the last has the default nprobe
         axes[0].plot(sizes, [one.p50 for one in measurements], marker="o", label=label)
         axes[1].plot(sizes, [one.recall for one in measurements], marker="o", label=label)
     axes[0].set(xscale="log", yscale="log", xlabel="rows", ylabel="median of a query, ms")

@@ -1,6 +1,7 @@
 """Measure what the indexes of a datastore cost and what they miss.
 
-    python benchmarks/datastore_index.py --records docs/results/datastore_index.jsonl
+    python benchmarks/datastore_index.py --records docs/results/datastore_index.jsonl \\
+        --plot docs/pictures/index_growth.png
 
 The keys are made on the spot, in clusters as real embeddings lie: 2,000 centers in 32 dimensions, spread around them,
 projected into the full dimension with a little noise, scaled to norm 1. Queries are others of the same kind. Nothing is
@@ -13,7 +14,7 @@ are, for k = 64:
 - recall: the share of the 64 nearest, as exact search gives them, that is found.
 
 Three of the indexes are measured for fewer rows too, from 10,000 up; all is a line each in --records, and those three
-are plotted beside it, as .png.
+are plotted.
 """
 
 from __future__ import annotations
@@ -74,7 +75,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the datastore (default: %(default)s)")
     parser.add_argument("--dimension", type=int, default=384, help="of the keys (default: %(default)s)")
     parser.add_argument("--queries", type=int, default=200, help="at least 64 (default: %(default)s)")
-    parser.add_argument("--records", type=Path, default=Path("output/datastore_index.jsonl"), help="(%(default)s)")
+    parser.add_argument(
+        "--records", type=Path, default=Path("output/datastore_index.jsonl"), help="a line for each (%(default)s)"
+    )
+    parser.add_argument("--plot", type=Path, default=Path("output/index_growth.png"), help="(%(default)s)")
     arguments = parser.parse_args()
     if arguments.rows < GROWTH[0] or arguments.queries < BATCH:
         raise SystemExit(f"Measure at least {GROWTH[0]:,} rows and {BATCH} queries.")
@@ -88,10 +92,11 @@ def main() -> None:
         chosen = kinds(size, f"PQ{arguments.dimension // 8}", size == arguments.rows)
         measured[size] = measure_all(keys[:size], queries, chosen)
         print(table(HEADER, map(cells_of, measured[size])))
-    arguments.records.parent.mkdir(parents=True, exist_ok=True)
+    for path in (arguments.records, arguments.plot):
+        path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"rows": size, **one._asdict()} for size, found in measured.items() for one in found]
     arguments.records.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    plot(measured, arguments.records.with_suffix(".png"))
+    plot(measured, arguments.plot)
 
 
 def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:

@@ -253,7 +253,7 @@ class Study:
         """DocSplit and SimCSE by the first token: what it looks at, and how texts repeat themselves."""
         runs = [first_token_run(str(self.folder), method, seed) for seed in self.seeds for method in FIRST_TOKEN_RATES]
         self.in_parallel([lambda run=run: self.train(run) for run in runs])
-        models = {run.name: str(self.folder / run.name) for run in runs}
+        models = {run.name.removeprefix("attention/"): str(self.folder / run.name) for run in runs}
         models |= {START: str(self.folder / START), "MiniLM": ADAPTED, SHIPPED: SHIPPED}
         tasks = {task: self.data / folder for task, folder in TASKS.items()} | {"wikipedia": Path(CORPUS)}
         options = {"seeds": 1, "max_length": 512, "tagger": "nltk", "max_test_examples": 500}

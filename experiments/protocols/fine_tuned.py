@@ -69,6 +69,8 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
     """
     task, encoder = evaluation.task, document_encoder(evaluation.system)
     kept, held_out = hold_out_of_each_class(task.train_inputs, task.train_labels, VALIDATION_SHARE, seed)
+    if len(np.unique(task.test_labels)) < 2:
+        raise ValueError(f"{task.name}: all test texts have one label, so there are no clusters: give others too.")
     if len(held_out) == 0:
         raise ValueError(f"{task.name}: each class has one text, so none can be held out: give more.")
     train = _examples(task, task.train_texts, task.train_labels, task.train_pairs)

@@ -22,11 +22,14 @@ NOTHING, NOUNS, OTHERS = MASKED = ("nothing", "nouns", "others")  # others: neit
 
 
 def mask_words(texts: Sequence[str], tagger: Tagger, masked: str, mask: str) -> list[str]:
-    """The texts with ``mask`` in the place of their nouns, or of as many others, drawn at random, as far as they go."""
+    """The texts with ``mask`` in the place of their nouns, or of as many others, drawn at random.
+
+    Both lose as many words: a text with more nouns than others keeps some of its nouns.
+    """
     found = []
     for number, (text, words) in enumerate(zip(texts, tagger.tag(texts), strict=True)):
         groups = {group: [word for word in words if word.group == group] for group in ("noun", "other")}
-        count = min(map(len, groups.values()))  # of a text with fewer others than nouns as many nouns
+        count = min(map(len, groups.values()))
         chosen = random.Random(number).sample(groups["noun" if masked == NOUNS else "other"], count)
         found.append(_replaced(replace_lone_surrogates(text), chosen, mask))
     return found

@@ -157,7 +157,8 @@ SECTIONS = (
         "masked_nouns",
         "Nouns masked",
         "Few-shot macro F1 in %, {shots} examples per class, logistic regression: texts as they are, with a mask token "
-        "in the place of each noun, and in the place of as many words that are neither noun, verb nor adjective.",
+        "in the place of their nouns, and of as many words that are neither noun, verb nor adjective. A text with more "
+        "nouns than such words keeps some of its nouns.",
         tuple(f"{masked}_macro_f1" for masked in MASKED),
         spread="std",
         by_system=False,

@@ -38,16 +38,14 @@ def write_long_start(source: Path, target: Path, kind: str, positions: int, trai
     table = weights["bert.embeddings.position_embeddings.weight"][:trained_positions]
     weights["bert.embeddings.position_embeddings.weight"] = table.repeat(-(-positions // len(table)), 1)[:positions]
     given = {_name_in(model, name): value for name, value in weights.items()}
-    own = model.state_dict()
-    for name, value in own.items():
+    for name, value in model.state_dict().items():
         local = name.replace("_global", "")
         if name.endswith("position_embeddings.weight"):
             value[-positions:] = given[name]  # Longformer counts from the padding token's number on
         elif local in given:
-            value.copy_(given[local][: len(value)])
+            value.copy_(given[local])
         elif value.is_floating_point() and "pooler" not in name:
             raise ValueError(f"{type(model).__name__} has weights that no BERT has: {name}.")
-    model.load_state_dict(own)
     model.save_pretrained(target)
     AutoTokenizer.from_pretrained(source, model_max_length=positions).save_pretrained(target)
 
@@ -57,7 +55,9 @@ def _config(bert: PreTrainedConfig, kind: str, positions: int) -> PreTrainedConf
     shared += ("hidden_act", "layer_norm_eps", "type_vocab_size", "pad_token_id")
     options = {name: getattr(bert, name) for name in shared}
     if kind == LONGFORMER:
-        return LongformerConfig(**options, attention_window=WINDOW, max_position_embeddings=positions + 1)
+        return LongformerConfig(
+            **options, attention_window=WINDOW, max_position_embeddings=positions + bert.pad_token_id + 1
+        )
     blocks = {"block_size": BLOCK, "num_random_blocks": RANDOM_BLOCKS}
     return BigBirdConfig(**options, **blocks, max_position_embeddings=positions)
 

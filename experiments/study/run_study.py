@@ -183,7 +183,8 @@ class Study:
 
     def longer(self) -> None:
         """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
-        self.measure_shots(f"longer/{START}", {f"{START}/seed{seed}": START for seed in self.seeds})
+        for seed in self.seeds:  # each its own results: a start of another machine is another one
+            self.measure_shots(f"longer/{START}/seed{seed}", {f"{START}/seed{seed}": START})
         runs = [longer_run(str(self.folder), method, seed) for seed in self.seeds for method in LONGER_RATES]
         self.in_parallel([lambda run=run: (self.train(run), self.measure_curve(run)) for run in runs])
 
@@ -231,23 +232,27 @@ class Study:
 
     def long(self) -> None:
         """Train the start as a Longformer and a BigBird, by MLM and by DocSplit, on articles of up to 1,024 tokens."""
-        self.in_parallel([lambda job=(kind, seed): self.long_kind(*job) for seed in self.seeds for kind in KINDS])
+        runs = [
+            long_run(str(self.folder), kind, objective, seed)
+            for seed in self.seeds
+            for kind in KINDS
+            for objective in LONG_OBJECTIVES
+        ]
+        for kind in KINDS:
+            start, trained = self.folder / f"long/{kind}_start", START_OPTIONS["max_length"]
+            if not (start / "tokenizer.json").exists():
+                write_long_start(self.folder / START, start, kind, LONG_LENGTH, trained)
+            for seed in self.seeds:
+                self.measure_long(f"long/{kind}_start/seed{seed}", start)
+        self.in_parallel(
+            [lambda run=run: (self.train(run), self.measure_long(run.name, self.folder / run.name)) for run in runs]
+        )
 
-    def long_kind(self, kind: str, seed: int) -> None:
-        """One of the two with one seed."""
-        start = f"long/{kind}_start"
-        if not (self.folder / start / "tokenizer.json").exists():
-            source, trained = self.folder / START, START_OPTIONS["max_length"]
-            write_long_start(source, self.folder / start, kind, LONG_LENGTH, trained)
-        models = {f"{start}/seed{seed}": start}
-        for objective in LONG_OBJECTIVES:
-            run = long_run(str(self.folder), kind, objective, seed)
-            self.train(run)
-            models[run.name] = run.name
-        models = {system: str(self.folder / model) for system, model in models.items()}
+    def measure_long(self, name: str, model: Path) -> None:
+        """Measure one of them, reading as much as it was trained on."""
         limits = LONG_LIMITS | {"max_length": LONG_LENGTH}
         tasks = {task: self.data / folder for task, folder in TASKS.items()}
-        self.measure(f"long/{kind}/seed{seed}", models, tasks, ["few_shot"], limits)
+        self.measure(name, {name: str(model)}, tasks, ["few_shot"], limits)
 
     def attention(self) -> None:
         """DocSplit and SimCSE by the first token: what it looks at, and how texts repeat themselves."""

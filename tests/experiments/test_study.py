@@ -108,12 +108,19 @@ def test_the_long_start_says_what_the_start_says_and_reads_on(kind, tmp_path, ma
     torch.manual_seed(0)
     BertForMaskedLM(make_tiny_config()).save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
-    write_long_start(tmp_path / "start", tmp_path / "long", kind, positions=256, trained_positions=16)
+    write_long_start(tmp_path / "start", tmp_path / "long", kind, positions=512, trained_positions=16)
     old, new = (AutoModelForMaskedLM.from_pretrained(tmp_path / name).eval() for name in ("start", "long"))
+    tables = [model.base_model.embeddings.position_embeddings.weight for model in (old, new)]
+    torch.testing.assert_close(tables[1][-512:], tables[0][:16].repeat(32, 1))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "long")
-    assert tokenizer.model_max_length == 256
+    assert tokenizer.model_max_length == 512
     short = tokenizer(texts[0], truncation=True, max_length=16, return_tensors="pt")
     with torch.no_grad():
         torch.testing.assert_close(new(**short).logits, old(**short).logits, rtol=1e-4, atol=1e-4)
-        long = tokenizer(" ".join(texts), truncation=True, return_tensors="pt")
-        assert long["input_ids"].shape[1] == 256 and torch.isfinite(new(**long).logits).all()
+    long = AutoModelForMaskedLM.from_pretrained(
+        tmp_path / "long"
+    ).eval()  # a short text turns BigBird to full attention
+    tokens = tokenizer(" ".join(texts), truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        assert tokens["input_ids"].shape[1] == 512 and torch.isfinite(long(**tokens).logits).all()
+    assert getattr(long.config, "attention_type", "block_sparse") == "block_sparse"

@@ -49,7 +49,9 @@ def test_equations_2_and_3_with_what_is_fixed_by_their_definition():
     assert metrics["accuracy"] == (mixed.argmax(1) == one.labels).mean()
     assert metrics["knn_accuracy"] == (knn.argmax(1) == one.labels).mean()
     assert metrics["classifier_accuracy"] == (one.classifier.argmax(1) == one.labels).mean()
-    assert metrics["weight"] == weight
+    assert metrics["weight"] == weight and metrics["silhouette"] == one.silhouette
+    pairs = zip(one.labels, one.neighbor_labels[:, :64], strict=True)
+    assert metrics["purity"] == pytest.approx(np.mean([list(row).count(label) / 64 for label, row in pairs]))
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "matthews_correlation"])

@@ -8,7 +8,7 @@ from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
-from experiments.protocols.masked_nouns import NOUNS, OTHERS, mask_words
+from experiments.protocols.masked_nouns import NOUNS, OTHERS, _features, mask_words
 from experiments.taggers.parts_of_speech import Tagger, Word
 
 from ..planning import plan
@@ -43,8 +43,9 @@ def test_both_lose_as_many_words_and_all_others_stay_where_they_are(words):
         assert all(new == old or (new == MASK and GROUPS[old] == group) for new, old in zip(masked, words, strict=True))
 
 
-def test_with_nothing_masked_it_is_few_shot(texts, tiny_checkpoint, monkeypatch):
-    monkeypatch.setattr("experiments.protocols.masked_nouns.load_tagger", lambda name: Tagger(name, all_nouns))
+def test_features_are_of_masked_texts_and_with_nothing_masked_it_is_few_shot(texts, tiny_checkpoint, monkeypatch):
+    tagger = Tagger("a noun and another", a_noun_and_another)
+    monkeypatch.setattr("experiments.protocols.masked_nouns.load_tagger", lambda name: tagger)
     monkeypatch.setattr("experiments.protocols.masked_nouns.tagger_settings", lambda name: {"tagger": name})
     labels = np.array(["river" in text for text in texts], dtype=np.int64)
     task = ClassificationTask("rivers", texts[:32], labels[:32], texts[32:], labels[32:], ["no", "yes"])
@@ -54,11 +55,17 @@ def test_with_nothing_masked_it_is_few_shot(texts, tiny_checkpoint, monkeypatch)
     for one, other in zip(masked, few, strict=True):
         found = one.run(evaluation)
         assert found["nothing_macro_f1"] == other.run(evaluation)["macro_f1"]
-        assert set(found) == {"nothing_macro_f1", "nouns_macro_f1", "others_macro_f1"}
+    for place, name in enumerate((NOUNS, OTHERS)):
+        by_hand = [
+            " ".join([*words[:place], MASK, *words[place + 1 :]]) for words in (text.split(" ") for text in texts)
+        ]
+        features = evaluation.once(_features, name, settings.tagger)
+        train, test = system.features(by_hand[:32], by_hand[32:])
+        np.testing.assert_array_equal(features.train, train)
+        np.testing.assert_array_equal(features.test, test)
 
 
-def all_nouns(texts):
-    return (
-        [Word(text.split(" ")[0], 0, "noun", ""), Word(text.split(" ")[1], len(text.split(" ")[0]) + 1, "other", "")]
-        for text in texts
-    )
+def a_noun_and_another(texts):
+    """The first word of a text is a noun, the second another."""
+    for first, second, *_ in (text.split(" ") for text in texts):
+        yield [Word(first, 0, "noun", ""), Word(second, len(first) + 1, "other", "")]

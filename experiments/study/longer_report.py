@@ -2,7 +2,8 @@
 
     python -m experiments.study.longer_report --folder output/study --output docs/results/longer_study
 
-It reads a study that is not finished, too. Tables are written as study_report.py writes them.
+It reads a study that is not finished, too, and adds to the records that are there. Tables are written as by
+study_report.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +25,24 @@ from docsplit_hf.evaluation.figures import draw_curve, draw_legend, make_panels,
 from docsplit_hf.evaluation.results import ResultStore, Summary, summarize
 from docsplit_hf.pretraining.views import get_views
 from docsplit_hf.training.markdown import table
+from experiments.study.long_start import KINDS
 from experiments.study.run_study import CURVE_SHOTS, RECIPE, SPENT
 from experiments.study.study_report import REPEATS, fill
-from experiments.study.study_runs import LONGER_RATES, LONGER_STEPS, MEASURED_STEPS, QUESTIONS, START, TASKS
+from experiments.study.study_runs import (
+    LONG_OBJECTIVES,
+    LONGER_RATES,
+    LONGER_STEPS,
+    MEASURED_STEPS,
+    QUESTIONS,
+    START,
+    TASKS,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Records = Sequence[dict[str, Any]]
+PARTS = ("longer", "questions", "long")
 SHOTS = 5
 ALL_SHOTS = ("20News", "BBCNews", "FakeNews")  # arXiv's smallest class has fewer than 20 examples
 COUNTED_DOCUMENTS = 640  # ten batches, of which tokens are counted
@@ -47,9 +59,11 @@ CLAIMS = {
 def measured(folder: Path) -> Records:
     """A row for each system, task and number of shots that has all draws: macro F1 of each draw, in %."""
     rows: dict[tuple[str, str, int], dict[int, float]] = {}
-    for part in ("longer", "questions"):
+    for part in PARTS:
         for path in sorted((folder / "results" / part).rglob("results.json")):
             for record in ResultStore(path.parent).records:
+                if part != "longer" and not record["system"].startswith(f"{part}/"):
+                    continue  # word counts, which stand beside every measurement, are those of the longer runs
                 key = record["system"], record["task"], record["settings"]["shots"]
                 rows.setdefault(key, {})[record["seed"]] = round(100 * record["metrics"]["macro_f1"], 3)
     return [
@@ -63,11 +77,14 @@ def trained(folder: Path, records: Records) -> Records:
     """A row for each run that is measured: its processor time, how its commands ended, and what its steps read."""
     spent = [json.loads(line) for line in (folder / SPENT).read_text().splitlines()]
     rows = []
-    for recipe in sorted(path for part in ("longer", "questions") for path in (folder / part).rglob(RECIPE)):
+    for recipe in sorted(path for part in PARTS for path in (folder / part).rglob(RECIPE)):
         options, name = json.loads(recipe.read_text()), str(recipe.parent.relative_to(folder))
         mine = [row for row in spent if row["name"] == name]
-        steps = max(curve(records, name.split("/")[1]), default=LONGER_STEPS)  # of a question, all of its steps
-        if not mine:
+        part, method, seed = name.split("/")
+        steps = LONGER_STEPS if any(row["system"] == name for row in records) else 0  # of what is measured at its end
+        if part == "longer":
+            steps = max(curve(records, method, int(seed.removeprefix("seed"))), default=0)
+        if not mine or not steps:
             continue
         rows.append({
             "run": name,
@@ -100,30 +117,54 @@ def tokens_a_step(start: str, options: dict[str, Any]) -> int:
     return round(sum(lengths) / len(segmented) * options["per_device_train_batch_size"])
 
 
-def draws(records: Records, system: str, shots: int = SHOTS, tasks: Sequence[str] = tuple(TASKS)) -> np.ndarray | None:
-    """Macro F1 of a system by draw in %, mean over tasks and seeds of training; None where one is missing."""
-    by_task = {task: [] for task in tasks}
+def draws(
+    records: Records, system: str, shots: int = SHOTS, tasks: Sequence[str] = tuple(TASKS)
+) -> dict[int, np.ndarray]:
+    """By seed of training, for which all tasks are measured: macro F1 of a system by draw in %, mean over the tasks."""
+    found: dict[int, dict[str, list[float]]] = {}
     for row in records:
-        if row["system"].partition("/seed")[0] == system and row["shots"] == shots and row["task"] in by_task:
-            by_task[row["task"]].append(row["macro_f1"])
-    return np.mean([np.mean(rows, 0) for rows in by_task.values()], 0) if all(by_task.values()) else None
+        name, _, seed = row["system"].partition("/seed")
+        if name == system and row["shots"] == shots and row["task"] in tasks:
+            found.setdefault(int(seed or 0), {})[row["task"]] = row["macro_f1"]
+    return {
+        seed: np.mean(list(by_task.values()), 0)
+        for seed, by_task in sorted(found.items())
+        if len(by_task) == len(tasks)
+    }
 
 
-def curve(records: Records, method: str) -> dict[int, np.ndarray]:
+def level(records: Records, system: str, seeds: Iterable[int], **about: Any) -> float:
+    """Macro F1 of a system in %, mean over tasks, draws and these seeds of training."""
+    found = draws(records, system, **about)
+    return float(np.mean([found[seed] for seed in seeds]))
+
+
+def curve(records: Records, method: str, seed: int) -> dict[int, np.ndarray]:
     """The draws of a method by the steps that are measured."""
-    found = {step: draws(records, f"longer/{method}/{step}") for step in MEASURED_STEPS}
+    found = {step: draws(records, f"longer/{method}/{step}").get(seed) for step in MEASURED_STEPS}
     return {step: values for step, values in found.items() if values is not None}
 
 
-def last_step(records: Records, methods: Sequence[str]) -> int:
-    """The last step at which all of them are measured."""
-    return max(set.intersection(*(set(curve(records, method)) for method in methods)))
+def gains(records: Records, one: str, other: str, **about: Any) -> dict[int, np.ndarray]:
+    """By how much a system is ahead of another by draw, for each seed of training that both have."""
+    first, second = draws(records, one, **about), draws(records, other, **about)
+    return {seed: first[seed] - second[seed] for seed in first if seed in second}
 
 
-def difference(records: Records, one: str, other: str, step: int, **about: Any) -> Summary:
-    """By how much a method is ahead of another, paired by draws."""
-    first, second = (draws(records, f"longer/{method}/{step}", **about) for method in (one, other))
-    return summarize(list(first - second))
+def ahead(records: Records, pair: Sequence[str], step: int, **about: Any) -> dict[int, np.ndarray]:
+    """The same of two methods after so many steps."""
+    one, other = (f"longer/{method}/{step}" for method in pair)
+    return gains(records, one, other, **about)
+
+
+def difference(by_seed: dict[int, np.ndarray]) -> Summary:
+    """The mean over the seeds, with its interval over the draws."""
+    return summarize(list(np.mean(list(by_seed.values()), 0)))
+
+
+def last_step(records: Records, pair: Sequence[str]) -> int:
+    """The last step at which a seed has both."""
+    return max(step for step in MEASURED_STEPS if ahead(records, pair, step))
 
 
 def shown(found: Summary) -> str:
@@ -132,18 +173,38 @@ def shown(found: Summary) -> str:
 
 
 def curves_table(records: Records, runs: Records) -> str:
-    """Few-shot macro F1 of the methods by steps, and what a step takes."""
-    untrained = [(name, f"{draws(records, name).mean():.1f}") for name in ("word counts", START)]
+    """Few-shot macro F1 of the runs by steps, and what a step takes."""
+    untrained = [
+        (name, "–" if name == "word counts" else str(seed), f"{values.mean():.1f}")
+        for name in ("word counts", START)
+        for seed, values in draws(records, name).items()
+    ]
     rows = [(*row, *["–"] * (len(MEASURED_STEPS) + 3)) for row in untrained]
-    for run in (run for run in runs if run["run"].startswith("longer/")):
-        method = run["run"].split("/")[1]
-        by_step = curve(records, method)
+    for run in longer_runs(runs):
+        method, seed = parts_of(run)
+        by_step = curve(records, method, seed)
         cells = [f"{by_step[step].mean():.1f}" if step in by_step else "–" for step in MEASURED_STEPS]
         million = f"{run['tokens_a_step'] * run['max_steps'] / 1e6:.1f}"
         cpu = f"{run['cpu_seconds'] / run['steps']:.2f}"
-        rows.append((method, "–", *cells, f"{run['rate']:g}", million, cpu))
+        rows.append((method, str(seed), "–", *cells, f"{run['rate']:g}", million, cpu))
     steps = (f"{step:,}" for step in MEASURED_STEPS)
-    return table(("steps", "0", *steps, "learning rate", "million tokens, all steps", "CPU seconds a step"), rows)
+    titles = ("steps", "seed", "0", *steps, "learning rate", "million tokens, all steps", "CPU seconds a step")
+    return table(titles, rows)
+
+
+def longer_runs(runs: Records) -> Records:
+    """Those of the methods, in their order."""
+    order = list(LONGER_RATES)
+    return sorted(
+        (run for run in runs if run["run"].startswith("longer/")),
+        key=lambda run: (order.index(parts_of(run)[0]), parts_of(run)[1]),
+    )
+
+
+def parts_of(run: dict[str, Any]) -> tuple[str, int]:
+    """The method of a run, and its seed."""
+    _, method, seed = run["run"].split("/")
+    return method, int(seed.removeprefix("seed"))
 
 
 def verdict(found: Summary) -> str:
@@ -154,59 +215,74 @@ def verdict(found: Summary) -> str:
 
 
 def verdicts_table(records: Records) -> str:
-    """The claims, by how much the first is ahead of the second at each step, and what the last step says."""
+    """The claims for each seed, by how much the first is ahead of the second, and what the last step says."""
     rows = []
     for claim, pair in CLAIMS.items():
-        found = {
-            step: difference(records, *pair, step)
-            for step in MEASURED_STEPS
-            if all(step in curve(records, method) for method in pair)
-        }
-        cells = [shown(found[step]) if step in found else "–" for step in MEASURED_STEPS]
-        rows.append((claim, *cells, verdict(found[max(found)]) if found else "–"))
-    return table(("claim", *(f"{step:,}" for step in MEASURED_STEPS), "at the last"), rows)
+        by_step = {step: ahead(records, pair, step) for step in MEASURED_STEPS}
+        for seed in sorted({seed for found in by_step.values() for seed in found}):
+            found = {step: summarize(list(values[seed])) for step, values in by_step.items() if seed in values}
+            cells = [shown(found[step]) if step in found else "–" for step in MEASURED_STEPS]
+            rows.append((claim, str(seed), *cells, verdict(found[max(found)])))
+    return table(("claim", "seed", *(f"{step:,}" for step in MEASURED_STEPS), "at the last"), rows)
 
 
 def shots_table(records: Records, step: int) -> str:
     """What DocSplit gains on SimCSE by the number of shots, on the tasks that have so many."""
     rows = []
     for shots in CURVE_SHOTS:
-        about = {"shots": shots, "tasks": ALL_SHOTS}
-        both = [draws(records, f"longer/{method}/{step}", **about).mean() for method in (OURS, SIMCSE)]
-        gain = shown(difference(records, OURS, SIMCSE, step, **about))
+        by_seed, both = shots_gains(records, step, shots)
+        gain = shown(difference(by_seed))
         rows.append((str(shots), *(f"{value:.1f}" for value in both), gain, f"{100 * (both[0] / both[1] - 1):.1f} %"))
     return table(("shots", OURS, SIMCSE, "gain, points", "gain, relative"), rows)
 
 
+def shots_gains(records: Records, step: int, shots: int) -> tuple[dict[int, np.ndarray], list[float]]:
+    """By how much DocSplit is ahead of SimCSE, by seed, and what the two have for these seeds."""
+    about = {"shots": shots, "tasks": ALL_SHOTS}
+    by_seed = ahead(records, (OURS, SIMCSE), step, **about)
+    both = [draws(records, f"longer/{method}/{step}", **about) for method in (OURS, SIMCSE)]
+    return by_seed, [float(np.mean([values[seed] for seed in by_seed])) for values in both]
+
+
 def gain_change(records: Records, step: int) -> Summary:
     """The gain with the fewest shots less that with the most, in points, paired by draws."""
-    gains = [
-        draws(records, f"longer/{OURS}/{step}", shots, ALL_SHOTS)
-        - draws(records, f"longer/{SIMCSE}/{step}", shots, ALL_SHOTS)
-        for shots in (min(CURVE_SHOTS), max(CURVE_SHOTS))
-    ]
-    return summarize(list(gains[0] - gains[1]))
+    fewest, most = (shots_gains(records, step, shots)[0] for shots in (min(CURVE_SHOTS), max(CURVE_SHOTS)))
+    return difference({seed: fewest[seed] - most[seed] for seed in fewest})
 
 
 def questions_table(records: Records) -> str:
     """What each change does to DocSplit without MLM."""
-    base, rows = draws(records, "questions/sentences"), []
+    rows = []
     for question in QUESTIONS:
-        if (values := draws(records, f"questions/{question}")) is not None:
-            change = shown(summarize(list(values - base))) if question != "sentences" else "–"
-            rows.append((question, f"{values.mean():.1f}", change))
+        if found := gains(records, f"questions/{question}", "questions/sentences"):
+            change = shown(difference(found)) if question != "sentences" else "–"
+            rows.append((question, f"{level(records, f'questions/{question}', found):.1f}", change))
     return table(("", "few-shot macro F1", "change"), rows)
 
 
+def long_table(records: Records) -> str:
+    """A Longformer and a BigBird as they begin, and trained on by either objective; gains relative to MLM's."""
+    rows = []
+    for kind in KINDS:
+        for trained_by in (START, *LONG_OBJECTIVES):
+            system, by_mlm = f"long/{kind}_{trained_by}", f"long/{kind}_mlm"
+            if found := gains(records, system, by_mlm):
+                own = trained_by == "mlm"
+                both = [level(records, name, found) for name in (system, by_mlm)]
+                relative = f"{100 * (both[0] / both[1] - 1):+.1f} %"
+                cells = ("–", "–") if own else (shown(difference(found)), relative)
+                rows.append((kind, trained_by, f"{both[0]:.1f}", *cells))
+    return table(("encoder", "trained by", "few-shot macro F1", "against MLM, points", "relative"), rows)
+
+
 def curves_figure(records: Records, runs: Records) -> Figure:
-    """Few-shot macro F1 over steps and over tokens."""
+    """Few-shot macro F1 over steps and over tokens, of the seed with the most runs."""
     figure, panels = make_panels(2, 4.2, 3.2)
-    start = draws(records, START)
-    for number, method in enumerate(LONGER_RATES):
-        run = next((run for run in runs if run["run"].startswith(f"longer/{method}/")), None)
-        by_step = {0: start} | curve(records, method)
-        if run is None or len(by_step) == 1:
-            continue
+    seeds = Counter(parts_of(run)[1] for run in longer_runs(runs))
+    mine = [run for run in longer_runs(runs) if parts_of(run)[1] == max(seeds, key=seeds.get)]
+    for number, run in enumerate(mine):
+        method, seed = parts_of(run)
+        by_step = {0: draws(records, START)[seed]} | curve(records, method, seed)
         found = [summarize(list(values)) for values in by_step.values()]
         points = pd.DataFrame(found, columns=Summary._fields) / 100
         tokens = run["tokens_a_step"] * run["max_steps"] / max(MEASURED_STEPS) / 1e6
@@ -217,6 +293,17 @@ def curves_figure(records: Records, runs: Records) -> Figure:
         panel.set_ylabel("Few-shot macro F1 (%)")
     draw_legend(figure, panels, [math.nan], "interval")  # its words are of seeds, and these are draws
     return figure
+
+
+def read_lines(path: Path) -> Records:
+    """What write_lines wrote, or nothing."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def together(old: Records, new: Records, *names: str) -> Records:
+    """The rows of both, and of those with the same names the new one: earlier runs are of another machine's folder."""
+    rows = {tuple(row[name] for name in names): row for row in (*old, *new)}
+    return [rows[key] for key in sorted(rows)]
 
 
 def write_lines(path: Path, rows: Records) -> None:
@@ -230,14 +317,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
     parser.add_argument("--output", type=Path, default=Path("docs/results/longer_study"), help="Default: %(default)s.")
     options = parser.parse_args()
+    paths = [options.output / name for name in ("records.jsonl", "runs.jsonl")]
     records = measured(options.folder)
-    runs = trained(options.folder, records)
-    write_lines(options.output / "records.jsonl", records)
-    write_lines(options.output / "runs.jsonl", runs)
+    runs = together(read_lines(paths[1]), trained(options.folder, records), "run")
+    records = together(read_lines(paths[0]), records, "system", "task", "shots")
+    for path, rows in zip(paths, (records, runs), strict=True):
+        write_lines(path, rows)
     tables = {"curves": curves_table(records, runs), "verdicts": verdicts_table(records)}
     tables["shots"] = shots_table(records, last_step(records, (OURS, SIMCSE)))
-    if draws(records, "questions/sentences") is not None:
-        tables["questions"] = questions_table(records)
+    tables |= {"questions": questions_table(records), "long": long_table(records)}
     save(lambda: curves_figure(records, runs), options.output / "curves")
     for name, content in tables.items():
         print(f"{name}\n{content}\n")

@@ -11,40 +11,39 @@ from .records import content, records
 def test_figures():
     page = Page("docs/results/longer_study.md")
     rows, runs = content("longer_study/records.jsonl"), content("longer_study/runs.jsonl")
+    last = report.last_step(rows, (report.OURS, report.SIMCSE))
     page.has(report.curves_table(rows, runs))
     page.has(report.verdicts_table(rows))
     page.has(report.questions_table(rows))
-    page.has(report.shots_table(rows, report.last_step(rows, (report.OURS, report.SIMCSE))))
+    page.has(report.shots_table(rows, last))
+    page.has(report.long_table(rows))
 
-    def ahead(one, other, step):
-        found = report.difference(rows, one, other, step)
+    def ahead(one, other, step, seed):
+        found = summarize(list(report.ahead(rows, (one, other), step)[seed]))
         return found.mean, found.interval
 
-    crops = [ahead(report.CROPS, report.OURS, step) for step in (1000, 2000)]
+    def level(method, step, seed):
+        return report.level(rows, f"longer/{method}/{step}", [seed])
+
+    crops = [ahead(report.CROPS, report.OURS, step, 0) for step in (1000, 2000)]
     page.says("by {} ± {} points after 1,000 and by {} ± {} after 2,000.", *crops[0], *crops[1])
-    systems = (f"longer/{report.OURS}/2000", f"longer/{report.CROPS}/2000", "word counts")
-    ends = [report.draws(rows, system).mean() for system in systems]
-    page.says("DocSplit has {} then, crops have {}, and word counts {}.", *ends)
-    simcse = [ahead(report.OURS, report.SIMCSE, step) for step in (100, 1000)]
+    ends = [level(method, 2000, 0) for method in (report.OURS, report.CROPS)]
+    page.says("DocSplit has {} then, crops have {}, and word counts {}.", *ends, report.level(rows, "word counts", [0]))
+    simcse = [ahead(report.OURS, report.SIMCSE, step, 0) for step in (100, 1000)]
     page.says("by {} ± {} points after 100 steps, by {} ± {} after 1,000", *simcse[0], *simcse[1])
-    long = [ahead(report.SIMCSE, report.LONG, step) for step in (100, 500)]
+    long = [ahead(report.SIMCSE, report.LONG, step, 0) for step in (100, 500)]
     page.says("ahead of it by {} ± {} points after 100 steps, and by {} ± {} after 500", *long[0], *long[1])
-    ends = [report.curve(rows, method)[500].mean() for method in (report.SIMCSE, report.LONG)]
-    page.says("next to the start then ({} and {})", *ends)
-    page.says("SimCSE stays at the start ({})", report.draws(rows, report.START).mean())
+    page.says("next to the start then ({} and {})", *(level(m, 500, 0) for m in (report.SIMCSE, report.LONG)))
+    page.says("SimCSE stays at the start ({})", report.level(rows, report.START, [0]))
     gains = []
     for shots in (1, 20):
-        both = [
-            report.draws(rows, f"longer/{method}/1000", shots, report.ALL_SHOTS).mean()
-            for method in (report.OURS, report.SIMCSE)
-        ]
+        _, both = report.shots_gains(rows, last, shots)
         gains.append(100 * (both[0] / both[1] - 1))
     page.says("it is {} % with one example of each class and {} % with twenty", *gains)
-    change = report.gain_change(rows, 1000)
+    change = report.gain_change(rows, last)
     page.says("less that with twenty is {} ± {}: no trend", change.mean, change.interval)
-    base = report.draws(rows, "questions/sentences")
     changes = {
-        name: summarize(list(report.draws(rows, f"questions/{name}") - base))
+        name: report.difference(report.gains(rows, f"questions/{name}", "questions/sentences"))
         for name in ("words", "shuffled", "documents_1000", "documents_4000")
     }
     page.says("do no harm**: {} ± {} points", changes["words"].mean, changes["words"].interval)

@@ -102,6 +102,8 @@ def _fine_tuning(
     arguments, max_length = {}, settings.max_length
     if task.name in TASKS:
         arguments, max_length = TASKS[task.name].training_arguments(), min(max_length, TASKS[task.name].max_length)
+    if (metric := task_metric(task.name)) != "accuracy":
+        arguments["metric_for_best_model"] = metric  # macro F1 is close to accuracy, and not to Matthews correlation
     arguments |= settings.fine_tuning
     return FineTuning(variant, retrieval_pooling, max_length, tuple(sorted(arguments.items())))
 

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,13 @@ def test_fixed_knows_lambda_of_the_papers_tasks_and_asks_for_that_of_others():
     assert neighbors_settings("oracle", "CoLA", settings)["best"] == "matthews_correlation"
     with pytest.raises(ValueError, match="needs lambda for mine.*--knn_weight"):
         neighbors_settings("fixed", "mine", settings)
+
+
+def test_the_epoch_is_chosen_by_the_metric_of_the_task(task, tiny_checkpoint):
+    system = load_system(str(tiny_checkpoint), max_length=32)
+    for name, metric in (("CoLA", "matthews_correlation"), ("SST-2", None)):
+        planned, _ = plan(["decoupled"], system, dataclasses.replace(task, name=name), PaperSettings())
+        assert planned[0].settings["arguments"].get("metric_for_best_model") == metric
 
 
 def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkpoint, monkeypatch):

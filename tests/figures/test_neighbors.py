@@ -138,7 +138,36 @@ def test_figures():
         *(len(content(f"neighbors/{n}/results.json")["records"]) for n in ("english", "chinese")),
     )
     first_token(page)
+    margins(page, base=calibrated["SST-2", BASE][0])
     page.check(at_least=80)
+
+
+def margins(page, base):
+    """The classifier and its neighbors by the margin of the triplet loss."""
+    names = {"0.01": "0.01", "english": "0.1, the default", "1": "1", "10": "10"}
+    found, clusters, spreads = {}, [], []
+    for folder, name in names.items():
+        rows = records(f"neighbors/{'margins/' * (folder != 'english')}{folder}")
+        rows = chosen(rows, protocol="decoupled", task="SST-2", neighbors="calibrated")
+        shown = (
+            (TL, ("classifier_accuracy", "knn_accuracy")),
+            (DECOUPLE, ("classifier_accuracy", "knn_accuracy", "accuracy")),
+        )
+        found[name] = [mean(rows, metric, variant=variant) for variant, metrics in shown for metric in metrics]
+        page.has_rows([(name, *(f"{value:.1f}" for value in found[name]))])
+        spreads.append(percent(rows, "classifier_accuracy", variant=DECOUPLE).std(ddof=1))
+        if folder != "english":
+            clusters.append([mean(rows, metric, variant=DECOUPLE) for metric in ("silhouette", "purity")])
+    page.says(
+        "TL costs {} points on SST-2 in place of {}.", *(base - found[name][0] for name in ("10", names["english"]))
+    )
+    page.says("those of base ({}), whose classifier has {}.", mean(rows, "knn_accuracy", variant=BASE), base)
+    classifiers = [values[2] for values in found.values()]
+    page.says("its classifier has {} to {}, and", min(classifiers), max(classifiers))
+    page.says("seeds differ by up to {} (one", max(spreads))
+    page.says("(silhouette {}, {} and {} at 0.01, 1 and 10)", *(one[0] / 100 for one in clusters))
+    page.says("{}, {} and {} % of the 64 have", *(one[1] for one in clusters))
+    page.without_record("At our margin of 0.1,", "at 0.01, 1 and 10", "[0.01](neighbors/margins/0.01/results.md)")
 
 
 def first_token(page):

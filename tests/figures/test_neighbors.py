@@ -199,6 +199,11 @@ def first_token(page):
         for pooling in ("max", "cls")
     ]
     page.says("itself has {} % in place of {}", *classifiers)
+    papers = [
+        mean(records("neighbors/table_3"), "classifier_accuracy", neighbors="calibrated", variant=variant)
+        for variant in (BASE, TL, DECOUPLE)
+    ]
+    page.says("has {} % on SST-2 (base), {} (TL) and {} (TL + D)", *papers)
     purity = [by_task("purity", protocol="decoupled", variant=variant) for variant in (DECOUPLE, BASE)]
     page.says("{} % have its label on SST-2 and {} % on QNLI", *purity[0])
     page.says("(base) {} and {} %.", *purity[1])

@@ -204,6 +204,18 @@ def first_token(page):
         for variant in (BASE, TL, DECOUPLE)
     ]
     page.says("has {} % on SST-2 (base), {} (TL) and {} (TL + D)", *papers)
+    cola = {
+        (variant, part): mean(
+            records("neighbors/cola"), f"{part}matthews_correlation", neighbors="calibrated", variant=variant
+        )
+        for variant in (BASE, TL, DECOUPLE)
+        for part in PARTS.values()
+    }
+    page.says(
+        "correlation of {} (base), {} (TL) and {} (TL + D)", *(cola[v, "classifier_"] for v in (BASE, TL, DECOUPLE))
+    )
+    page.says("Neighbors add {} and {} to base", *(cola[v, ""] - cola[v, "classifier_"] for v in (BASE, DECOUPLE)))
+    page.says("those of base alone have {}.", cola[BASE, "knn_"])
     purity = [by_task("purity", protocol="decoupled", variant=variant) for variant in (DECOUPLE, BASE)]
     page.says("{} % have its label on SST-2 and {} % on QNLI", *purity[0])
     page.says("(base) {} and {} %.", *purity[1])

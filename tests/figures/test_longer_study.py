@@ -1,5 +1,7 @@
 """docs/results/longer_study.md, whose tables are those of experiments/study/longer_report.py."""
 
+import numpy as np
+
 from docsplit_hf.evaluation.results import summarize
 from experiments.study import longer_report as report
 from experiments.study.study_report import by_seed_and_draw
@@ -25,21 +27,31 @@ def test_figures():
     def level(method, step, seed):
         return report.level(rows, f"longer/{method}/{step}", [seed])
 
-    crops = [ahead(report.CROPS, report.OURS, step, 0) for step in (1000, 2000)]
-    page.says("by {} ± {} points after 1,000 and by {} ± {} after 2,000.", *crops[0], *crops[1])
-    ends = [level(method, 2000, 0) for method in (report.OURS, report.CROPS)]
-    page.says("DocSplit has {} then, crops have {}, and word counts {}.", *ends, report.level(rows, "word counts", [0]))
-    simcse = [ahead(report.OURS, report.SIMCSE, step, 0) for step in (100, 1000)]
-    page.says("by {} ± {} points after 100 steps, by {} ± {} after 1,000", *simcse[0], *simcse[1])
+    crops = [n for seed in (0, 1) for n in ahead(report.CROPS, report.OURS, 2000, seed)]
+    page.says("ahead by {} ± {} points with seed 0 and by {} ± {} with seed 1", *crops)
+    ends = [level(method, 2000, seed) for method in (report.OURS, report.CROPS) for seed in (0, 1)]
+    words = report.level(rows, "word counts", [0])
+    page.says("DocSplit has {} and {} then, crops have {} and {}, and word counts {}.", *ends, words)
+    simcse = [n for step in (100, 1000) for seed in (0, 1) for n in ahead(report.OURS, report.SIMCSE, step, seed)]
+    page.says("by {} ± {} (seed 0) and {} ± {} points (seed 1) after 100 steps, by {} ± {} and {} ± {} after", *simcse)
+    starts = [report.level(rows, report.START, [seed]) for seed in (0, 1)]
+    page.says("({} from {} after 1,000 steps)", level(report.SIMCSE, 1000, 0), starts[0])
+    page.says("and {} points above with seed 1", level(report.SIMCSE, 2000, 1) - starts[1])
     long = [ahead(report.SIMCSE, report.LONG, step, 0) for step in (100, 500)]
     page.says("ahead of it by {} ± {} points after 100 steps, and by {} ± {} after 500", *long[0], *long[1])
     page.says("next to the start then ({} and {})", *(level(m, 500, 0) for m in (report.SIMCSE, report.LONG)))
-    page.says("SimCSE stays at the start ({})", report.level(rows, report.START, [0]))
-    gains = []
-    for shots in (1, 20):
-        _, both = report.shots_gains(rows, last, shots)
-        gains.append(100 * (both[0] / both[1] - 1))
-    page.says("it is {} % with one example of each class and {} % with twenty", *gains)
+    found = [report.shots_gains(rows, last, shots) for shots in (1, 20)]
+    page.says(
+        "is {} with one example of each class and {} with twenty", *(np.mean(list(one[0].values())) for one in found)
+    )
+    page.says("base it is {} % and {} %", *(100 * (both[0] / both[1] - 1) for _, both in found))
+    between = [
+        abs(level(method, step, 0) - level(method, step, 1))
+        for method in report.LONGER_RATES
+        for step in report.MEASURED_STEPS
+        if {0, 1} <= set(report.draws(rows, f"longer/{method}/{step}"))
+    ]
+    page.says("differ by up to {} points between them", max(between))
     change = report.gain_change(rows, last)
     page.says("less that with twenty is {} ± {}: no trend", change.mean, change.interval)
     changes = {

@@ -37,9 +37,14 @@ def test_figures():
     starts = [report.level(rows, report.START, [seed]) for seed in (0, 1)]
     page.says("({} from {} after 1,000 steps)", level(report.SIMCSE, 1000, 0), starts[0])
     page.says("and {} points above with seed 1", level(report.SIMCSE, 2000, 1) - starts[1])
-    long = [ahead(report.SIMCSE, report.LONG, step, 0) for step in (100, 500)]
-    page.says("ahead of it by {} ± {} points after 100 steps, and by {} ± {} after 500", *long[0], *long[1])
-    page.says("next to the start then ({} and {})", *(level(m, 500, 0) for m in (report.SIMCSE, report.LONG)))
+    long = [
+        n
+        for step, seed in ((100, 0), (100, 1), (500, 0), (2000, 1))
+        for n in ahead(report.SIMCSE, report.LONG, step, seed)
+    ]
+    page.says("ahead of it by {} ± {} (seed 0) and {} ± {} points (seed 1) after 100 steps, and at the end", *long[:4])
+    page.says("by {} ± {} (500 steps) and {} ± {} (2,000).", *long[4:])
+    page.says("it ends at {} and {}.", level(report.LONG, 500, 0), level(report.LONG, 2000, 1))
     found = [report.shots_gains(rows, last, shots) for shots in (1, 20)]
     page.says(
         "is {} with one example of each class and {} with twenty", *(np.mean(list(one[0].values())) for one in found)

@@ -42,14 +42,14 @@ def test_figures():
         for step, seed in ((100, 0), (100, 1), (500, 0), (2000, 1))
         for n in ahead(report.SIMCSE, report.LONG, step, seed)
     ]
-    page.says("ahead of it by {} ± {} (seed 0) and {} ± {} points (seed 1) after 100 steps, and at the end", *long[:4])
+    page.says("is ahead by {} ± {} (seed 0) and {} ± {} points (seed 1) after 100 steps, and at the last", *long[:4])
     page.says("by {} ± {} (500 steps) and {} ± {} (2,000).", *long[4:])
-    page.says("it ends at {} and {}.", level(report.LONG, 500, 0), level(report.LONG, 2000, 1))
+    page.says("SimCSE_long has {} and {} then.", level(report.LONG, 500, 0), level(report.LONG, 2000, 1))
     found = [report.shots_gains(rows, last, shots) for shots in (1, 20)]
     page.says(
         "is {} with one example of each class and {} with twenty", *(np.mean(list(one[0].values())) for one in found)
     )
-    page.says("base it is {} % and {} %", *(100 * (both[0] / both[1] - 1) for _, both in found))
+    page.says("base it is [{} % and {} %]", *(100 * (both[0] / both[1] - 1) for _, both in found))
     between = [
         abs(level(method, step, 0) - level(method, step, 1))
         for method in report.LONGER_RATES

@@ -33,7 +33,9 @@ def test_results_md_is_what_run_evaluation_writes(path):
     shots = re.search(r"--shots (\d+)", command)
     settings = PaperSettings(shots=int(shots[1]) if shots else None)
     figures = re.findall(r"^!\[.*\]\((.*)\)$", written, flags=re.MULTILINE)
-    made = results_markdown(store.records, store.runs, store.tasks, settings, command, figures=figures)
+    preset = re.search(r"^Preset .*$", written, flags=re.MULTILINE)
+    about = {"figures": figures, "preset": preset[0] if preset else ""}
+    made = results_markdown(store.records, store.runs, store.tasks, settings, command, **about)
     assert sorted(measured(written)) == sorted(measured(made))
 
 

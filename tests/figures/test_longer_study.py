@@ -32,7 +32,9 @@ def test_figures():
     words = report.level(rows, "word counts", [0])
     page.says("DocSplit has {} and {} then, crops have {} and {}, and word counts {}.", *ends, words)
     parts, over_crops = "docsplit_sampled_parts", ahead("docsplit_sampled_parts", report.CROPS, 2000, 1)
-    page.says("as many tokens), have {}: level with crops ({} ± {}), and", level(parts, 2000, 1), *over_crops)
+    page.says(
+        "as many tokens), have {} after 2,000: level with crops ({} ± {}), and", level(parts, 2000, 1), *over_crops
+    )
     gain = ahead(parts, report.OURS, 2000, 1)[0]
     page.says("and {} points above halves", gain)
     pretraining = Page("docs/pretraining.md")
@@ -72,6 +74,7 @@ def test_figures():
         for name in ("words", "shuffled", "documents_1000", "documents_4000")
     }
     page.says("do no harm**: {} ± {} points", changes["words"].mean, changes["words"].interval)
+    page.says("they gain [{} points]", changes["shuffled"].mean)
     page.says("are better**: {} ± {}. Views", changes["shuffled"].mean, changes["shuffled"].interval)
     fewer = [n for name in ("documents_1000", "documents_4000") for n in (-changes[name].mean, changes[name].interval)]
     page.says("macro F1 is {} ± {} points lower, with 4,000 it is {} ± {} lower", *fewer)

@@ -2,8 +2,8 @@
 
     python -m experiments.study.longer_report --folder output/study --output docs/results/longer_study
 
-It reads a study that is not finished, too, and adds to the records that are there. Tables are written as by
-study_report.py.
+It reads a study that is not finished, too, and adds to the records that are there: a start that was trained anew asks
+for a new seed, as rows of the same seed are replaced. Tables are written as by study_report.py.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
     classifier = classifier_probabilities(predictions.logits, multi_label=False)
     silhouette = float(silhouette_score(predictions.retrieval_embeddings, task.test_labels))
-    found = (neighbors.distances, neighbors.labels, task.test_labels, calibration, len(datastore), silhouette)
-    return FineTuned(classifier, *found)
+    by_neighbors = (neighbors.distances, neighbors.labels)
+    return FineTuned(classifier, *by_neighbors, task.test_labels, calibration, len(datastore), silhouette)
 
 
 def _examples(task: ClassificationTask, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> Dataset:

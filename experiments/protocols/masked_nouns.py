@@ -45,16 +45,15 @@ def _features(evaluation: Evaluation, masked: str, tagger: str) -> LabeledFeatur
     task, system = evaluation.task, evaluation.system
     if masked != NOTHING:
         mask = document_encoder(system).tokenizer.mask_token
-        texts = (mask_words(texts, load_tagger(tagger), masked, mask) for texts in (task.train_texts, task.test_texts))
-        task = replace(task, **dict(zip(("train_texts", "test_texts"), texts, strict=True)))
+        both = (task.train_texts, task.test_texts)
+        train, test = (mask_words(texts, load_tagger(tagger), masked, mask) for texts in both)
+        task = replace(task, train_texts=train, test_texts=test)
     return labeled_features(Evaluation(system, task))
 
 
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
-    chosen = tagger_settings(settings.tagger) | {
-        "shots": settings.shots_of(task.name),
-        "max_length": settings.max_length,
-    }
+    chosen = {"shots": settings.shots_of(task.name), "max_length": settings.max_length}
+    chosen |= tagger_settings(settings.tagger)
     return [Measurement("masked_nouns", chosen, seed, _measure) for seed in settings.seeds_of(settings.repeats)], []
 
 

@@ -242,8 +242,7 @@ def shots_gains(records: Records, step: int, shots: int) -> tuple[dict[int, np.n
     """By how much DocSplit is ahead of SimCSE, by seed, and what the two have for these seeds."""
     about = {"shots": shots, "tasks": ALL_SHOTS}
     by_seed = ahead(records, (OURS, SIMCSE), step, **about)
-    both = [draws(records, f"longer/{method}/{step}", **about) for method in (OURS, SIMCSE)]
-    return by_seed, [float(np.mean([values[seed] for seed in by_seed])) for values in both]
+    return by_seed, [level(records, f"longer/{method}/{step}", by_seed, **about) for method in (OURS, SIMCSE)]
 
 
 def gain_change(records: Records, step: int) -> Summary:

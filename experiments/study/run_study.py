@@ -70,17 +70,8 @@ from experiments.study.study_runs import (
 from experiments.tasks.load_paper_task import load_paper_task
 
 STAGES = (
-    "start",
-    "tuning",
-    "methods",
-    "ablations",
-    "adaptation",
-    "shipped",
-    "longer",
-    "questions",
-    "long",
-    "attention",
-)
+    "start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions", "long", "attention",
+)  # fmt: skip
 # 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
 EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
@@ -98,6 +89,7 @@ class Study:
 
     def __init__(self, folder: str, data: str, seeds: Sequence[int], workers: int) -> None:
         self.folder, self.data, self.seeds, self.workers = Path(folder), Path(data), seeds, workers
+        self.tasks = {task: self.data / folder for task, folder in TASKS.items()}
 
     def start(self) -> None:
         """Train the common start."""
@@ -178,8 +170,7 @@ class Study:
         """One ablation with one seed."""
         run = ablation_run(str(self.folder), ablation, self.best_of_tuning("docsplit")[1], seed)
         self.train(run)
-        tasks = {task: self.data / folder for task, folder in TASKS.items()}
-        self.measure(run.name, {run.name: str(self.folder / run.name)}, tasks, ["few_shot"], LIMITS)
+        self.measure(run.name, {run.name: str(self.folder / run.name)}, self.tasks, ["few_shot"], LIMITS)
 
     def longer(self) -> None:
         """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
@@ -203,8 +194,7 @@ class Study:
     def measure_shots(self, name: str, models: dict[str, str]) -> None:
         """Measure models of the folder on the test sets, by the number of shots."""
         models = {system: str(self.folder / model) for system, model in models.items()}
-        tasks = {task: self.data / folder for task, folder in TASKS.items()}
-        self.measure(name, models, tasks, ["curve"], LIMITS | {"curve_shots": CURVE_SHOTS})
+        self.measure(name, models, self.tasks, ["curve"], LIMITS | {"curve_shots": CURVE_SHOTS})
 
     def questions(self) -> None:
         """Train DocSplit without MLM with one thing changed."""
@@ -251,8 +241,7 @@ class Study:
     def measure_long(self, name: str, model: Path) -> None:
         """Measure one of them, reading as much as it was trained on."""
         limits = LONG_LIMITS | {"max_length": LONG_LENGTH}
-        tasks = {task: self.data / folder for task, folder in TASKS.items()}
-        self.measure(name, {name: str(model)}, tasks, ["few_shot"], limits)
+        self.measure(name, {name: str(model)}, self.tasks, ["few_shot"], limits)
 
     def attention(self) -> None:
         """DocSplit and SimCSE by the first token: what it looks at, and how texts repeat themselves."""
@@ -260,7 +249,7 @@ class Study:
         self.in_parallel([lambda run=run: self.train(run) for run in runs])
         models = {run.name.removeprefix("attention/"): str(self.folder / run.name) for run in runs}
         models |= {START: str(self.folder / START), "MiniLM": ADAPTED, SHIPPED: SHIPPED}
-        tasks = {task: self.data / folder for task, folder in TASKS.items()} | {"wikipedia": Path(CORPUS)}
+        tasks = self.tasks | {"wikipedia": Path(CORPUS)}
         options = {"seeds": 1, "max_length": 512, "tagger": "nltk", "max_test_examples": 500}
         self.measure("attention", models, tasks, ["redundancy", "attention"], options)
 
@@ -298,8 +287,7 @@ class Study:
 
     def evaluate(self, name: str, models: dict[str, str], options: Options | None = None) -> None:
         """Measure systems on the test sets."""
-        tasks = {task: self.data / folder for task, folder in TASKS.items()}
-        self.measure(name, models, tasks, ["full", "few_shot"], LIMITS | (options or {}))
+        self.measure(name, models, self.tasks, ["full", "few_shot"], LIMITS | (options or {}))
 
     def measure(
         self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict

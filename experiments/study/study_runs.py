@@ -152,7 +152,7 @@ ABLATION_BASES = {name: base for name, (base, _) in ABLATIONS.items()}
 ABLATION_BASES["symmetric"] = "without_mlm"  # which has records, and cannot be run any more
 
 # The longer study: methods for twenty times the steps, measured on the way, at their best rates of the table of tuning;
-# SimCSE, which gains nothing at it, at a lower one too.
+# SimCSE, which gains least, at a lower one too.
 LONGER_STEPS, SAVED_EVERY = 2000, 50
 MEASURED_STEPS = (100, 250, 500, 1000, 2000)
 LONGER_RATES = {

@@ -117,10 +117,10 @@ def test_the_long_start_says_what_the_start_says_and_reads_on(kind, tmp_path, ma
     short = tokenizer(texts[0], truncation=True, max_length=16, return_tensors="pt")
     with torch.no_grad():
         torch.testing.assert_close(new(**short).logits, old(**short).logits, rtol=1e-4, atol=1e-4)
-    long = AutoModelForMaskedLM.from_pretrained(
+    new = AutoModelForMaskedLM.from_pretrained(
         tmp_path / "long"
-    ).eval()  # a short text turns BigBird to full attention
+    ).eval()  # the short text turned BigBird to full attention
     tokens = tokenizer(" ".join(texts), truncation=True, return_tensors="pt")
     with torch.no_grad():
-        assert tokens["input_ids"].shape[1] == 512 and torch.isfinite(long(**tokens).logits).all()
-    assert getattr(long.config, "attention_type", "block_sparse") == "block_sparse"
+        assert tokens["input_ids"].shape[1] == 512 and torch.isfinite(new(**tokens).logits).all()
+    assert getattr(new.base_model, "attention_type", "block_sparse") == "block_sparse"

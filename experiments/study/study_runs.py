@@ -180,7 +180,7 @@ QUESTIONS: dict[str, Options] = {
 FIRST_TOKEN_RATES = {"docsplit": 1e-3, "simcse": 2.5e-4}
 
 # Encoders of long documents, at the papers' batch for them: the start turned into them, trained on by either objective.
-LONG_STEPS, LONG_LENGTH, LONG_RATE = 60, 1024, 5e-4
+LONG_STEPS, LONG_LENGTH, LONG_RATE = 120, 1024, 5e-4
 LONG_OBJECTIVES: dict[str, Options] = {"mlm": {"objective": "mlm"}, "docsplit": WITHOUT_MLM}
 LONG: Options = {
     "model_name_or_path": "{folder}/long/{kind}_start",

@@ -15,7 +15,6 @@ from transformers import (
 )
 
 LONGFORMER, BIGBIRD = "longformer", "big_bird"
-KINDS = (LONGFORMER, BIGBIRD)
 LONGFORMER_NAMES = {  # the first that fits comes first
     "cls.predictions.transform.LayerNorm": "lm_head.layer_norm",
     "cls.predictions.transform": "lm_head",

@@ -25,10 +25,10 @@ from docsplit_hf.evaluation.figures import draw_curve, draw_legend, make_panels,
 from docsplit_hf.evaluation.results import ResultStore, Summary, summarize
 from docsplit_hf.pretraining.views import get_views
 from docsplit_hf.training.markdown import table
-from experiments.study.long_start import KINDS
 from experiments.study.run_study import CURVE_SHOTS, RECIPE, SPENT
 from experiments.study.study_report import REPEATS, fill
 from experiments.study.study_runs import (
+    LONG_KINDS,
     LONG_OBJECTIVES,
     LONGER_RATES,
     LONGER_STEPS,
@@ -264,7 +264,7 @@ def questions_table(records: Records) -> str:
 def long_table(records: Records) -> str:
     """A Longformer and a BigBird as they begin, and trained on by either objective; gains relative to MLM's."""
     rows = []
-    for kind in KINDS:
+    for kind in LONG_KINDS:
         for trained_by in (START, *LONG_OBJECTIVES):
             system, by_mlm = f"long/{kind}_{trained_by}", f"long/{kind}_mlm"
             if found := gains(records, system, by_mlm):

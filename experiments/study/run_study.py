@@ -26,7 +26,7 @@ from docsplit_hf.text.holding_out import hold_out_of_each_class
 from docsplit_hf.text.paper_tasks import load_task
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.resuming import complete_checkpoints
-from experiments.study.long_start import KINDS, write_long_start
+from experiments.study.long_start import write_long_start
 from experiments.study.study_runs import (
     ABLATIONS,
     ADAPTATION_RECIPES,
@@ -37,6 +37,7 @@ from experiments.study.study_runs import (
     FACTOR,
     FIRST_TOKEN_RATES,
     LEARNING_RATES,
+    LONG_KINDS,
     LONG_LENGTH,
     LONG_OBJECTIVES,
     LONGER_RATES,
@@ -222,25 +223,24 @@ class Study:
 
     def long(self) -> None:
         """Train the start as a Longformer and a BigBird, by MLM and by DocSplit, on articles of up to 1,024 tokens."""
-        runs = [
-            long_run(str(self.folder), kind, objective, seed)
-            for seed in self.seeds
-            for kind in KINDS
-            for objective in LONG_OBJECTIVES
-        ]
-        for kind in KINDS:
+        for kind in LONG_KINDS:
             start, trained = self.folder / f"long/{kind}_start", START_OPTIONS["max_length"]
             if not (start / "tokenizer.json").exists():
                 write_long_start(self.folder / START, start, kind, LONG_LENGTH, trained)
             for seed in self.seeds:
-                self.measure_long(f"long/{kind}_start/seed{seed}", start)
-        self.in_parallel(
-            [lambda run=run: (self.train(run), self.measure_long(run.name, self.folder / run.name)) for run in runs]
-        )
+                self.measure_long(f"long/{kind}_start/seed{seed}", start, kind)
+        jobs = [(kind, objective, seed) for seed in self.seeds for kind in LONG_KINDS for objective in LONG_OBJECTIVES]
+        self.in_parallel([lambda job=job: self.train_long(*job) for job in jobs])
 
-    def measure_long(self, name: str, model: Path) -> None:
+    def train_long(self, kind: str, objective: str, seed: int) -> None:
+        """Train and measure one of them."""
+        run = long_run(str(self.folder), kind, objective, seed)
+        self.train(run)
+        self.measure_long(run.name, self.folder / run.name, kind)
+
+    def measure_long(self, name: str, model: Path, kind: str) -> None:
         """Measure one of them, reading as much as it was trained on."""
-        limits = LONG_LIMITS | {"max_length": LONG_LENGTH}
+        limits = LONG_LIMITS | LONG_KINDS[kind] | {"max_length": LONG_LENGTH}
         self.measure(name, {name: str(model)}, self.tasks, ["few_shot"], limits)
 
     def attention(self) -> None:

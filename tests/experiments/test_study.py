@@ -9,7 +9,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
-from experiments.study.long_start import KINDS, write_long_start
+from experiments.study.long_start import write_long_start
 
 
 def test_every_run_is_a_command_that_run_pretrain_takes():
@@ -20,7 +20,9 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     every += [runs.longer_run("out", method, 0) for method in runs.LONGER_RATES]
     every += [runs.question_run("out", question, 0) for question in runs.QUESTIONS]
     every += [runs.first_token_run("out", method, 0) for method in runs.FIRST_TOKEN_RATES]
-    every += [runs.long_run("out", kind, objective, 0) for kind in KINDS for objective in runs.LONG_OBJECTIVES]
+    every += [
+        runs.long_run("out", kind, objective, 0) for kind in runs.LONG_KINDS for objective in runs.LONG_OBJECTIVES
+    ]
     for one in every:
         command = one.command("out")
         parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]
@@ -103,7 +105,7 @@ def test_the_corpora_have_the_first_documents_and_the_same_sentences_in_another_
     ]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", runs.LONG_KINDS)
 def test_the_long_start_says_what_the_start_says_and_reads_on(kind, tmp_path, make_tiny_config, tokenizer, texts):
     torch.manual_seed(0)
     BertForMaskedLM(make_tiny_config()).save_pretrained(tmp_path / "start")

@@ -107,7 +107,7 @@ def test_figures():
         "pymilvus 3.0",
         "tested with 3.2",
         "milvus-lite 3.2",
-        "than 2.3 can",
+        "Only what Milvus 2.3 can",
         "up to 13 points",
         "2 GiB of keys",
         "50 times with `kill -9`, then the client 50 times",

@@ -32,7 +32,7 @@ def test_figures():
         "linear probe {}, word counts {}. Over four",
         *five,
     )
-    page.says("Over four of them, earlier: {}, [SetFit]", few_labels("ours", "5", FOUR))
+    page.says("Over four other sets, on which constants were chosen: {}, [SetFit]", few_labels("ours", "5", FOUR))
     page.says("[SetFit](docs/results/few_labels.md#setfit) {} (fewer", few_labels("setfit", "5", FOUR))
     page.says("[{} before, {} after]", *before_and_after())
     of_card = (mean_of_tasks(CARD, system=name) for name in ("docsplit-small-en", "all-MiniLM-L6-v2", "tfidf"))

@@ -151,8 +151,8 @@ def below_the_best(records):
             values = {system: 100 * means[task, system, n].mean for system in COMPARED}
             best = max(named, key=values.get)
             if values[best] > values["ours"] + 1:
-                found.append(f"`{task}` with {n} {values[best] - values['ours']:.1f} ({named[best]})")
-    return f"Points below the best of the others, where there is more than one, by labels: {', '.join(found)}."
+                found.append(f"`{task}` with {n}: {values[best] - values['ours']:.1f} ({named[best]})")
+    return f"By how many points ours is below the best of the others, if by more than one: {', '.join(found)}."
 
 
 def rejections(records):

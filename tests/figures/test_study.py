@@ -93,7 +93,7 @@ def test_figures(report):
         "temperature 0.05",
         "not below 1.6e-5",
         "learning rate 0.002",
-        "ships (0.002) with",
+        "docsplit-small-en (0.002) with",
         "gave the same (38.8)",  # a trial on held-out rows
         "recall@1 on 20News 48.8 before, 53.3 and 56.4 after",  # logs of the adaptation
     )

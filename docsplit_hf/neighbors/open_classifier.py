@@ -99,15 +99,19 @@ def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatas
     return datastore
 
 
-def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **given: str | int | None) -> None:
-    """Set how texts are read, where it is given; refused if those of a saved datastore were read in another way."""
-    config, long_documents = reader.model.config, given["long_documents"]
-    if long_documents is not None:
-        check_strategy(long_documents)
+def has_texts(datastore: Store | None) -> bool:
+    """Whether there are examples or documents, which were read in some way."""
+    return datastore is not None and bool(len(datastore) or datastore.documents is not None)
+
+
+def read_as(reader: Reader, saved: Store | None, **given: str | int | None) -> None:
+    """Set how texts are read, where it is given; refused if those of the saved datastore were read in another way."""
+    config = reader.model.config
+    if given.get("long_documents") is not None:
+        check_strategy(given["long_documents"])
     own = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, own[name])}
-    has_texts = datastore is not None and (len(datastore) or datastore.documents is not None)
-    if changed and has_texts and saved_with_model:
+    if changed and has_texts(saved):
         name, value = next(iter(changed.items()))
         before = f"the texts of the datastore were embedded with {own[name]!r}"
         raise ValueError(f"{name}={value!r}: {before}. Leave it out, or add the texts to a new pipeline.")
@@ -122,6 +126,14 @@ def read_as(reader: Reader, datastore: Store | None, saved_with_model: bool, **g
             for name in changed:
                 setattr(config, name, own[name])
             raise
-    if has_texts and datastore.has_passages and config.long_documents not in SEVERAL_VECTORS:
-        read = config.long_documents
+
+
+def warn_of_another_reading(reader: Reader, datastore: Store, is_told: bool) -> None:
+    """Say how texts are read where the datastore's were not read like that, or nobody told how."""
+    read = reader.model.config.long_documents
+    if datastore.has_passages and read not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)
+    elif not is_told:
+        logger.warning(
+            "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", read
+        )

@@ -25,7 +25,14 @@ from .experts.mixture_of_experts import mix_experts
 from .fit import fit
 from .mixing.calibration import recalibrate, recalibrate_if_grown
 from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
-from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as
+from .open_classifier import (
+    encoder_as_classifier,
+    find_datastore,
+    has_texts,
+    is_classifier,
+    read_as,
+    warn_of_another_reading,
+)
 from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new
@@ -73,8 +80,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
         long_documents: What is read of long texts: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved
-            with the model. None: as saved; ``"whole"`` for an encoder without a datastore. Of pairs of texts the
-            beginnings are read.
+            with the model. None: as saved; for an encoder ``"whole"``, or with a datastore that has texts ``"first"``,
+            which is logged. Pairs of texts need ``"first"`` or ``"whole"``; their beginnings are read.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
         truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
@@ -122,11 +129,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=model if is_ours else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
         self.reader.run_by(packing, backend, precision, calibration_texts)
+        if not is_ours:
+            read_as(self.reader, None, truncate_dim=truncate_dim)  # before a datastore is compared with it
         self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
-        if long_documents is None and not is_ours and self.datastore is None:
-            long_documents = "whole"  # a datastore that is given has been read in its own way
+        is_told = is_ours or long_documents is not None
+        if not is_told and not has_texts(self.datastore):
+            long_documents = "whole"
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
-        read_as(self.reader, self.datastore, is_ours, **given)
+        read_as(self.reader, self.datastore if is_ours else None, **given)
+        if has_texts(self.datastore):
+            warn_of_another_reading(self.reader, self.datastore, is_told)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
@@ -257,7 +269,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If an id is taken.
         """
-        reader = self.reader.with_options(show_progress=show_progress, **options)
+        reader = self._reader_with(options).with_options(show_progress=show_progress)
         datastore = datastore_to_grow(reader, self.datastore)
         added = add_documents(reader, datastore, texts, ids)
         self.datastore = datastore  # not before: a failed addition leaves nothing behind
@@ -355,7 +367,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        return watch(self.reader.with_options(**options), ready, texts, earlier, reject, show_progress)
+        return watch(self._reader_with(options), ready, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -588,6 +600,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                     yield answer_of(mixture, row, top_k, shown, best_only, rejected)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
+
+    def _reader_with(self, options: dict[str, Any]) -> Reader:
+        if unknown := options.keys() - {*READING}:
+            raise TypeError(f"There is no argument {min(unknown)!r} here: of a call, {', '.join(READING)} are.")
+        return self.reader.with_options(**options)
 
     def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
         """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""

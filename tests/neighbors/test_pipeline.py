@@ -149,9 +149,25 @@ def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
     pipe.save_pretrained(tmp_path)
     loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     assert loaded(texts[0], return_neighbors=2) == pipe(texts[0], return_neighbors=2)
+    given = pipeline("docsplit-knn", device="cpu", datastore=pipe.datastore, truncate_dim=64, long_documents="whole")
+    assert given(texts[0], return_neighbors=2) == pipe(texts[0], return_neighbors=2)
     with pytest.raises(ValueError, match="truncate_dim=32: the texts of the datastore were embedded with 64"):
         pipeline("docsplit-knn", model=str(tmp_path), device="cpu", truncate_dim=32)
     with pytest.raises(StrictDataclassError, match="truncate_dim=385 is more than the 384 dimensions of h"):
         pipeline("docsplit-knn", device="cpu", truncate_dim=385)
     with pytest.raises(StrictDataclassError, match="truncate_dim=8 does not go with decouple=True"):
         KNNClassifierConfig(encoder_config=BertConfig(), truncate_dim=8)
+
+
+def test_an_encoder_with_a_datastore_says_how_it_reads(caplog):
+    pipe = pipeline("docsplit-knn", device="cpu")
+    pipe.add_examples(["Returns the eigenvalues.", "Downloads a data set."], ["numerics", "data"])
+    empty = pipeline("docsplit-knn", device="cpu", datastore=docsplit_hf.KNNDatastore.empty(384))
+    assert empty.model.config.long_documents == pipe.model.config.long_documents == "whole"
+    assert not [message for message in caplog.messages if "give it" in message]
+    other = pipeline("docsplit-knn", device="cpu", datastore=pipe.datastore)
+    assert other.model.config.long_documents == "first"
+    assert [message for message in caplog.messages if "long_documents='first': give it" in message]
+    caplog.clear()
+    pipeline("docsplit-knn", device="cpu", datastore=pipe.datastore, long_documents="whole")
+    assert not [message for message in caplog.messages if "give it" in message]

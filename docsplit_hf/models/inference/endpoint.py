@@ -262,6 +262,11 @@ class EndpointClassifierConfig(KNNClassifierConfig):
     def get_text_config(self, *args: Any, **kwargs: Any) -> PreTrainedConfig:
         return self
 
+    def validate_truncate_dim(self) -> None:
+        """Refuse to cut what an endpoint gives. Called by ``strict``."""
+        if self.truncate_dim is not None:
+            raise ValueError(f"truncate_dim={self.truncate_dim} does not reach {self.endpoint!r}: leave it out.")
+
 
 class EndpointClassifier(PreTrainedModel):
     """A classifier by neighbors alone, whose embeddings come from an endpoint: ``EndpointEncoder``'s, of norm 1.

@@ -10,6 +10,7 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+from docsplit_hf.neighbors.rejection import check_error
 from docsplit_hf.neighbors.store.milvus.connect import is_remote, parse_address
 from docsplit_hf.neighbors.store.milvus.remote_datastore import RemoteDatastore
 from docsplit_hf.text.paper_tasks import TASKS
@@ -18,6 +19,7 @@ TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_
 # What --no_training has no use for, beside all that RunArguments says but these.
 OF_TRAINING = {"use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension"}
 OF_TRAINING |= {"normalize", "neighbors_protocol", "knn_weight"}
+OF_EXPERTS = {"predict_explain", "predict_reject"}
 OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
@@ -137,7 +139,9 @@ class DatastoreArguments:
     _argument_group_name = "datastore"
 
     store_texts: bool = HfArg(default=True, help="Keep the texts, to show them as neighbors.")
-    keys_dtype: str = HfArg(default="float32", help="float32, or float16 for half the size.")
+    keys_dtype: str = HfArg(
+        default="float32", help="float32, or float16 for half the size.", metadata={"choices": ["float32", "float16"]}
+    )
     index: str = HfArg(default="Flat", help="A FAISS index_factory string. Flat is exact, and right to 200,000 rows.")
     nprobe: int | None = HfArg(default=None, help="Lists of an IVF index to search.")
     rerank: int | None = HfArg(default=None, help="Look up this many times k, and choose exactly among them.")
@@ -168,9 +172,9 @@ class PredictionArguments:
 
     predict: str | None = HfArg(
         default=None,
-        help="Texts to classify, in a file or a folder. A .jsonl, .json, .csv, .parquet or .txt file, or a folder of "
-        ".txt files, with the same --text_column. Nothing is trained if neither --dataset_name nor --task_name "
-        "is given: the classifier is then --model_name_or_path, or what is in --output_dir.",
+        help="Texts to classify, in a file or a folder. A .jsonl, .json, .csv, .tsv, .parquet or .txt file, .gz too, "
+        "or a folder of .txt files, with the same --text_column. Nothing is trained if neither --dataset_name nor "
+        "--task_name is given: the classifier is then --model_name_or_path, or what is in --output_dir.",
     )
     predict_output: str = HfArg(
         default="answers.csv",
@@ -180,12 +184,20 @@ class PredictionArguments:
     )
     predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
-    predict_explain: bool = HfArg(default=False, help="Also give why each text has its label, if experts were fitted.")
+    predict_explain: bool = HfArg(
+        default=False, help="Also give why each text has its label. Needs experts: --no_training or --unlabeled_name."
+    )
     predict_reject: float | None = HfArg(
         default=None,
-        help="Give a label only where at most this share of the labels is wrong, such as 0.05, if experts were fitted. "
-        "Also gives how novel each text is, from 0 to 1.",
+        help="Give a label only where at most this share of the labels is wrong, such as 0.05, and how novel each text "
+        "is, from 0 to 1. Needs experts: --no_training or --unlabeled_name.",
     )
+
+    def __post_init__(self) -> None:
+        if self.predict_reject is not None:
+            check_error(self.predict_reject)
+            if self.predict_top_k is not None:
+                raise ValueError("--predict_reject gives a text one answer or none: leave out --predict_top_k.")
 
 
 @dataclass
@@ -251,6 +263,11 @@ def check_options(
     if of_answers and "predict" not in given:
         raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)
+    if (of_experts := given & OF_EXPERTS) and has_examples and not model.no_training and not data.unlabeled_name:
+        raise ValueError(
+            f"--{min(of_experts)} asks fitted experts, which training alone does not make: give documents without "
+            "labels by --unlabeled_name, or --no_training."
+        )
     is_there = given & ({"predict"} if model.no_training else {"predict", "audit", "apply_audit"})
     if datastore.datastore is not None:
         _check_remote(datastore.datastore, has_examples or model.no_training or "predict" in given)

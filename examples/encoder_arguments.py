@@ -9,7 +9,7 @@ from docsplit_hf.models.inference.backend import PRECISIONS
 from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 
-DRAWN = CALIBRATED + MEASURED  # texts from which int8 learns the ranges of numbers
+DRAWN = CALIBRATED + MEASURED  # texts that int8 learns the ranges of numbers from, and is measured on
 
 
 @dataclass
@@ -22,12 +22,14 @@ class EncoderArguments:
     max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str = HfArg(
         default="first",
-        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all.",
+        help="What is read of longer texts: 'first', the beginning; 'head_tail', beginning and end; 'average', all; "
+        "'whole', the beginning and all together.",
         metadata={"choices": list(SINGLE_VECTOR)},
     )
     precision: str = HfArg(
         default="float32",
         help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, from some thousand "
-        f"texts on, and not quite the same: by OpenVINO (docsplit_hf[openvino]), quantized on {DRAWN} of the texts.",
+        "texts on, and not quite the same: by OpenVINO (docsplit_hf[openvino]), quantized on "
+        f"{CALIBRATED} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )

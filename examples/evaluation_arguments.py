@@ -46,7 +46,8 @@ class EvaluationArguments:
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
         help="How encoders read what is longer than --max_length, one way or several to compare. 'first', the "
-        "beginning; 'head_tail', beginning and end; 'average', all, in passages whose embeddings are averaged.",
+        "beginning; 'head_tail', beginning and end; 'average', all, in passages whose embeddings are averaged; "
+        "'whole', the beginning and all together.",
         metadata={"choices": list(SINGLE_VECTOR)},
     )
     figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")

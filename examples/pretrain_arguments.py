@@ -52,7 +52,9 @@ class ModelArguments:
     )
     hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
     num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
-    pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the model's own, or cls.")
+    pooling: str | None = HfArg(
+        default=None, help="cls, mean, max or last. Default: the model's own, or cls; mean with --from_scratch."
+    )
     use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
     merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
@@ -109,7 +111,8 @@ class DataArguments:
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
     max_length: int | None = HfArg(
-        default=None, help="Longest half in tokens. Default: the checkpoint's, or up to 512."
+        default=None,
+        help="Longest half in tokens. Default: the checkpoint's, or up to 512; without --model_name_or_path 128.",
     )
     mlm_probability: float = HfArg(default=0.15, help="Share of the tokens to mask for MLM.")
     views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")

@@ -131,6 +131,8 @@ def train(arguments: RunArguments, model_arguments: ModelArguments, options, spl
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
     model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
     trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
+    kept = {name: value for name, value in options.items() if name != "store_texts"}
+    docsplit_hf.KNNDatastore.empty(trainer.classifier.config.retrieval_size, **kept)  # wrong ones show before training
     trainer.train(resume)
     trainer.build_datastore(**options)
     if model_arguments.neighbors_protocol == "calibrated":

@@ -82,7 +82,7 @@ def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: M
     if not arguments.models:
         parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
     if not arguments.tasks:
-        parser.error("--tasks must be given: files and folders of your own, names of the papers' tasks, documentation")
+        parser.error("--tasks must be given: files and folders of your own, or documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol, protocols)
     if arguments.figures:

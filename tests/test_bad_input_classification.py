@@ -78,6 +78,14 @@ ERRORS = {
         ValueError, "no classification head",
     ),
     "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),
+    "held-out texts without labels": (lambda c: c.pipe().calibrate(["a"]), ValueError, "and their labels, or neither"),
+    "held-out labels without texts": (lambda c: c.pipe().calibrate(labels=["river"]), ValueError, "or neither"),
+    "fewer labels than texts": (
+        lambda c: c.pipe().calibrate(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels: give one label",
+    ),
+    "documents that are read in another way": (
+        lambda c: c.pipe().add_documents(["a"], long_documents="first"), TypeError, "no argument 'long_documents' here",
+    ),
     # datastores
     "an empty datastore": (
         lambda c: (pipe := c.pipe(), pipe.remove_examples(pipe.datastore.ids), pipe("a")), ValueError, "add_examples",
@@ -147,6 +155,13 @@ def case(tiny_config, tokenizer, texts, tmp_path):
 def test_errors_name_the_value_and_the_next_step(action, error, message, case):
     with pytest.raises(error, match=message):
         action(case)
+
+
+def test_what_a_datastore_cannot_be_shows_before_texts_are_embedded(case, monkeypatch):
+    embed = "docsplit_hf.neighbors.store.changes._embed_by_all_processes"
+    monkeypatch.setattr(embed, lambda *_: pytest.fail("texts were embedded"))
+    with pytest.raises(ValueError, match="dtype must be 'float32' or 'float16', got 'fp16'"):
+        KNNDatastore.build(case.model, case.tokenizer, case.examples, dtype="fp16")
 
 
 def test_more_neighbors_than_examples_are_all_of_them(case):

@@ -376,6 +376,10 @@ REFUSED = {
     "no collection": (["--dataset_name=a.csv", "--datastore=milvus://host:19530"], "write milvus://HOST"),
     "a folder": (["--dataset_name=a.csv", "--datastore=examples.db"], "write milvus://HOST"),
     "a collection for nothing": (["--datastore=milvus://host:19530/a"], "give one of them, too"),
+    "reasons of no experts": (
+        ["--dataset_name=a.csv", "--predict=b.csv", "--predict_explain"],
+        "--predict_explain asks fitted experts, .*: give documents without labels by --unlabeled_name, or --no_tr",
+    ),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
 }
 
@@ -388,3 +392,10 @@ def test_what_does_not_go_together_is_refused(options, message):
     model, data, datastore, _, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
     with pytest.raises(ValueError, match=message):
         check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
+
+
+def test_no_answer_is_promised_that_cannot_be():
+    with pytest.raises(ValueError, match="between 0 and 1, got 5"):
+        PredictionArguments(predict_reject=5)
+    with pytest.raises(ValueError, match="one answer or none: leave out --predict_top_k"):
+        PredictionArguments(predict_reject=0.05, predict_top_k=3)

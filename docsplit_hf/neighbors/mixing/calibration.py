@@ -10,7 +10,7 @@ import numpy as np
 
 from ..store.duplicates import equal_neighbors
 from ..store.row_table import encode_known_labels
-from ..texts_and_labels import names_of_labels, texts_and_pairs
+from ..texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 from .mixture import (
     check_labels,
     classifier_probabilities,
@@ -70,7 +70,9 @@ def calibrate(
     """
     distances, neighbor_labels, labels = np.asarray(distances), np.asarray(neighbor_labels), np.asarray(labels)
     if not len(labels):
-        raise ValueError("There are no held-out examples to calibrate on: hold some out, or use without_self.")
+        raise ValueError(
+            "There are no held-out examples to calibrate on: hold some out, or call calibrate() without any."
+        )
     if labels.ndim == 2:
         num_labels, neighbor_labels, labels = labels.shape[1], neighbor_labels.astype(bool), labels.astype(bool)
     else:
@@ -177,11 +179,14 @@ class KnownExamplesError(ValueError):
 def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
     """Calibrate as ``KNNClassifierPipeline.calibrate`` says, and write it into the model's configuration."""
     config = reader.model.config
+    if (texts is None) != (labels is None):
+        raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None:
         return _recalibrate_on_examples(config, datastore)
     texts, pairs = texts_and_pairs(texts)
-    predictions = reader.read(texts, pairs)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
+    check_lengths(texts, numbers)
+    predictions = reader.read(texts, pairs)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
     store_calibration(config, calibration, HELD_OUT, len(datastore))
     return calibration

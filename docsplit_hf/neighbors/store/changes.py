@@ -250,8 +250,9 @@ def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **option
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
     labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
+    probe = reader.probe()
+    empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # wrong options show at once
     keys, passages = _embed_by_all_processes(reader, texts, pairs)
-    empty = empty_snapshot(keys.shape[1], names, multi_label, probe=reader.probe(), **options)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     stored = (texts, pairs) if store_texts else (None, None)
     return update_index(add_rows(empty, keys, labels, *stored, ids, passages), rebuild=True)

@@ -23,7 +23,7 @@ from .models.inference.text_warnings import cut_texts_summed_up, unlogged
 from .shards import ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between
-from .text.segmentation.segment_documents import SegmentAndDrop
+from .text.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
 from .text.segmentation.sentences import get_segmenter
 from .training.base_trainer import temporarily
 from .training.markdown import public_name
@@ -46,14 +46,19 @@ class JsonlRangeReader(BaseReader):
 
     Args:
         path: The file, in UTF-8 and not compressed.
-        **options: Those of datatrove's readers: ``text_key``, ``id_key``, ``adapter``, ... A row without an id gets one
-            of its task and its line.
+        **options: Those of datatrove's readers but ``limit`` and ``skip``: ``text_key``, ``id_key``, ``adapter``, ... A
+            row without an id gets one of its task and its line.
+
+    Raises:
+        ValueError: If ``limit`` or ``skip`` is given: a task knows its bytes, not the number of their lines.
     """
 
     name = "Ranges of a .jsonl file"
 
     def __init__(self, path: str | Path, **options: Any) -> None:
         super().__init__(**options)
+        if self.limit != -1 or self.skip:
+            raise ValueError(f"limit={self.limit}, skip={self.skip}: give a file of the lines that you want, instead.")
         self.path = str(path)
 
     def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
@@ -93,7 +98,7 @@ class SegmentDocuments(PipelineStep):
         segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
 
     Raises:
-        ValueError: If there is no such segmenter or language.
+        ValueError: If there is no such segmenter, language or choice of ``single_sentence``.
     """
 
     name = "Segment"
@@ -104,6 +109,7 @@ class SegmentDocuments(PipelineStep):
     ) -> None:
         super().__init__()
         get_segmenter(segmenter, language)  # which refuses what it does not know, before any task is started
+        check_single_sentence(single_sentence)
         self.model, self.segmenter, self.language = model, segmenter, language
         self.single_sentence = single_sentence
 
@@ -134,8 +140,8 @@ class EmbedDocuments(PipelineStep):
         folder: Where the shards go, on a file system that all tasks see.
         model: As ``DocumentEncoder.from_pretrained`` takes it, with ``max_length``, ``precision`` and
             ``calibration_texts``.
-        long_documents: ``"first"``, ``"head_tail"`` or ``"average"``, as in ``DocumentEncoder.encode``: one vector for
-            each document.
+        long_documents: ``"first"``, ``"head_tail"``, ``"average"`` or ``"whole"``, as in ``DocumentEncoder.encode``:
+            one vector for each document.
         dtype: Of the embeddings on the disk, ``"float16"`` or ``"float32"``.
         keep_texts: Whether the shards have the texts.
         label_key: Where the metadata of a document have its label. None: no labels.

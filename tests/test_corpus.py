@@ -72,6 +72,8 @@ def test_documents_are_segmented_as_for_pretraining(documents):
     assert SegmentDocuments(segmenter="newline").segmenter == "newline"
     with pytest.raises(ValueError, match="xx"):
         SegmentDocuments(language="xx")
+    with pytest.raises(ValueError, match="must be one of .*, got 'dropout-pair'"):
+        SegmentDocuments(single_sentence="dropout-pair")
 
 
 def test_tasks_read_each_line_of_a_file_once(tmp_path):
@@ -83,6 +85,9 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         read = [document for task in range(tasks) for document in reader.run(rank=task, world_size=tasks)]
         assert [document.text for document in read] == [row["text"] for row in rows[:-1]]
         assert len({document.id for document in read}) == 59 and read[3].metadata == {"label": 4}
+    for options in ({"limit": 3}, {"skip": 1}):
+        with pytest.raises(ValueError, match="give a file of the lines that you want"):
+            JsonlRangeReader(file, **options)
     file.write_text("words\n")
     with pytest.raises(ValueError, match="rows.jsonl: the line 'words' is not JSON"):
         list(JsonlRangeReader(file).run())

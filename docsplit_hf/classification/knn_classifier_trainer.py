@@ -231,8 +231,9 @@ class KNNClassifierTrainer(BaseTrainer):
             metric_key_prefix: What the names of the metrics begin with.
 
         Returns:
-            ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, and the same of
-            ``macro_f1``, ``matthews_correlation`` and ``log_loss``. They are logged too.
+            ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, the same of
+            ``experts``, ``word_counts`` and ``largest_class``, and of ``macro_f1``, ``matthews_correlation`` and
+            ``log_loss``. They are logged too.
 
         Raises:
             ValueError: If there is no datastore.

@@ -42,7 +42,8 @@ def evaluate_pipeline(
         data: A table with ``text``, ``label`` and maybe ``text_pair``: a DataFrame, a data set, columns by name, or a
             list of rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
         metric: A name that ``metric_path`` takes; or what ``evaluate.load`` or ``evaluate.combine`` gives. None: all
-            metrics of classification that ``metric_path`` names.
+            metrics of classification that ``metric_path`` names. Where a text may have several labels, a probability of
+            0.5 is a yes for them, not the thresholds by which answers give ``labels``.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
         confidence_level: Of the intervals.
         n_resamples: Of the data, for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.

@@ -61,7 +61,7 @@ class Accuracy(LabelMetric):
 
 
 class MacroF1(LabelMetric):
-    """The mean of F1 over the labels that occur or are predicted."""
+    """The mean of F1 over the labels that occur or are predicted; with several labels per text, over all labels."""
 
     def _compute(self, predictions, references):
         predicted, labels = predicted_labels(predictions, references)

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from ..models.checkpoints.atomic_replacement import locked, sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
+from ..models.inference.backend import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
@@ -94,10 +95,10 @@ def classify_file(
     killed goes on where it was, to the same file byte for byte. A partial file of another input, classifier or other
     options is not used, which is logged. Only one run may write there at a time.
 
-    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty`` and ``labels`` where the
-    answers have them; with ``top_k`` a list of labels with their scores and neighbors, best first. A column of the file
-    with one of these names is called ``input_<name>``. An empty text gets neither label nor score; a rejected one has a
-    score. ``options`` are further arguments of a call of the pipeline.
+    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
+    and ``labels`` where the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
+    first. A column of the file with one of these names is called ``input_<name>``. An empty text gets neither label nor
+    score; a rejected one has a score. ``options`` are further arguments of a call of the pipeline.
     """
     columns, count = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
@@ -139,6 +140,7 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: dict[str, Any]) -> li
     if "top_k" in parameters:
         return ["top_k"]
     shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
+    shown |= {"return_read": "read", "return_documents": "documents"}
     columns = [column for option, column in shown.items() if parameters.get(option)]
     store = pipe.datastore
     return columns + (["labels"] if store is not None and store.multi_label and store.fitted is not None else [])
@@ -156,8 +158,9 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """The SHA-256 of all that answers depend on: model, tokenizer, calibration, examples, documents, fitted experts."""
-    digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer).encode())
+    """The SHA-256 of all that answers depend on: model, precision, calibration, examples, documents, fitted experts."""
+    precision = precision_settings(pipe.model.encoder) if pipe.reader.is_here else {}
+    digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode())
     if (examples := pipe.datastore) is not None:
         digest.update(examples.content_sha256.encode())
         if (fitted := examples.fitted) is not None:

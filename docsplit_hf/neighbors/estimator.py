@@ -52,7 +52,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
-        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None: all.
+        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
+            labels may be numbers.
         max_length: The longest input in tokens. None: as many as the encoder reads.
         long_documents: What is read of texts longer than that: one of the strategies for one vector of a text, as
             ``DocumentEncoder.encode`` has them.
@@ -120,7 +121,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels, allow_duplicates=True)
-        self.report_ = fit(pipe.reader, pipe.datastore, experts=self.experts or NAMELESS)
+        self.report_ = fit(pipe.reader, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
         self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
         return self
 

@@ -179,7 +179,7 @@ def _read(
                 columns = (part.novelty.tolist(), (count + i for i in rows), texts, pairs)
                 columns += (read.retrieval_embeddings, part.probabilities)
                 # Where the novelty is not known, map() gives none.
-                different = {text.text: text for text in (*map(Novel, *columns), *novel)}.values()
+                different = {(text.text, text.text_pair): text for text in (*map(Novel, *columns), *novel)}.values()
                 novel = heapq.nlargest(MOST_NOVEL, different, key=lambda n: (n.novelty, -n.row))
                 if known is not None:
                     words.update(word for text in joined for word in known.unknown(text)[1])

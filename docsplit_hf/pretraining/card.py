@@ -97,8 +97,11 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
 
 
 def _docsplit_views(options: Mapping[str, Any]) -> str:
-    parts = f"{options['parts']} parts" if options.get("parts", 2) > 2 else "two halves"
+    count = options.get("parts", 2)
+    parts = f"{count} parts" if count > 2 else "two halves"
     text = f"The sentences of each document are assigned at random to {parts}, its views."
+    if count == 1:
+        text = "Each document is read whole, as its only view."
     if spread := options.get("probability_spread"):
         text += (
             f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."

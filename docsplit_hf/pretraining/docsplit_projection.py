@@ -97,7 +97,7 @@ class DocSplitProjection:
         Args:
             first: Embeddings of one half of each document, ``(N, D)``; they are brought to norm 1.
             second: Embeddings of the other half, row by row of the same document.
-            shrinkage: Lambda, not negative. None: of 0.01 to 100 the one by which the map is best at telling the other
+            shrinkage: Lambda, above 0. None: of 0.01 to 100 the one by which the map is best at telling the other
                 half of held-out documents, over five folds.
             seed: Of the folds.
 
@@ -105,14 +105,14 @@ class DocSplitProjection:
             The projection.
 
         Raises:
-            ValueError: If the shapes differ, a number is not finite, the shrinkage is negative, or there are fewer than
-                five documents to choose it on.
+            ValueError: If the shapes differ, a number is not finite, the shrinkage is not above 0, or there are fewer
+                than five documents to choose it on.
         """
         first, second = _of_norm_1(first), _of_norm_1(second)
         if first.shape != second.shape:
             raise ValueError(f"The halves are {first.shape} and {second.shape}: give two rows for each document.")
-        if shrinkage is not None and not shrinkage >= 0:
-            raise ValueError(f"shrinkage must not be negative, got {shrinkage}. None: it is chosen on the halves.")
+        if shrinkage is not None and not shrinkage > 0:
+            raise ValueError(f"shrinkage must be above 0, got {shrinkage}. None: it is chosen on the halves.")
         if shrinkage is None:
             shrinkage, error = choose_shrinkage(first, second, seed)
             logger.info(

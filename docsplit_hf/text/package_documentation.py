@@ -29,8 +29,8 @@ def load_package_documentation(
     depends on the versions of the packages that are installed.
 
     Args:
-        packages: Names of the packages to read.
-        test_size: Number of held-out documents.
+        packages: Names of the packages to read, as they are imported.
+        test_size: Number of held-out documents; 0 for none.
         seed: Decides which documents are drawn and which are held out.
         num_proc: Number of processes to parse with. None is one.
 
@@ -40,12 +40,16 @@ def load_package_documentation(
 
     Raises:
         ModuleNotFoundError: If a package is not installed.
+        ValueError: If there are no more documents than are to be held out.
     """
     import datasets
 
+    folders = [_folder_of(package) for package in packages]
+    distributions = importlib.metadata.packages_distributions()
+    versions = [importlib.metadata.version(distributions.get(name, [name])[0]) for name in packages]
     documents = datasets.Dataset.from_generator(
         _documents,
-        gen_kwargs={"packages": list(packages), "versions": [importlib.metadata.version(name) for name in packages]},
+        gen_kwargs={"packages": list(packages), "folders": folders, "versions": versions},
         features=datasets.Features(
             text=datasets.Value("string"),
             name=datasets.Value("string"),
@@ -61,16 +65,23 @@ def load_package_documentation(
             taken[label] += 1
             seen.add(text)
             chosen.append(index)
-    return shuffled.select(chosen).train_test_split(test_size=test_size, seed=seed)
+    if test_size >= len(chosen):
+        raise ValueError(f"There are {len(chosen)} documents, and {test_size} are to be held out: hold out fewer.")
+    kept = shuffled.select(chosen)
+    return kept.train_test_split(test_size=test_size, seed=seed) if test_size else datasets.DatasetDict(train=kept)
 
 
-def _documents(packages: list[str], versions: list[str]) -> Iterator[dict[str, object]]:
+def _folder_of(package: str) -> str:
+    specification = importlib.util.find_spec(package)
+    if specification is None or not specification.submodule_search_locations:
+        raise ModuleNotFoundError(f"The package {package!r} is not installed, so its documentation cannot be read.")
+    return specification.submodule_search_locations[0]
+
+
+def _documents(packages: list[str], folders: list[str], versions: list[str]) -> Iterator[dict[str, object]]:
     """``versions`` is part of the arguments because ``datasets`` names its cache after them."""
-    for package in packages:
-        specification = importlib.util.find_spec(package)
-        if specification is None or not specification.submodule_search_locations:
-            raise ModuleNotFoundError(f"The package {package!r} is not installed, so its documentation cannot be read.")
-        root = Path(specification.submodule_search_locations[0])
+    for package, folder in zip(packages, folders, strict=True):
+        root = Path(folder)
         for file in sorted(root.rglob("*.py")):
             module = ".".join(file.relative_to(root.parent).with_suffix("").parts)
             for name, text in _docstrings(file.read_text(encoding="utf-8", errors="replace"), module):

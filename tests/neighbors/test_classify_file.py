@@ -165,6 +165,12 @@ def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, ca
     pipe.remove_examples(added)
 
 
+def test_what_is_asked_for_is_written(pipe, new, tmp_path):
+    files = PredictionFiles(new[0], tmp_path / "a.jsonl", "body")
+    classify_file(pipe, files, show_progress=False, return_read=True)
+    assert {row["read"] for row in read(tmp_path / "a.jsonl") if row["body"]} == {1.0}
+
+
 def test_documents_and_what_was_fitted_are_part_of_the_classifier(pipe, texts, tmp_path):
     fitted = copy.deepcopy(pipe)
     fitted.fit(show_progress=False)
@@ -177,6 +183,8 @@ def test_documents_and_what_was_fitted_are_part_of_the_classifier(pipe, texts, t
     fitted.save_pretrained(tmp_path)
     again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     assert classifying._fingerprint(fitted) == classifying._fingerprint(again)
+    in_bfloat16 = pipeline("docsplit-knn", model=str(tmp_path), device="cpu", precision="bfloat16")
+    assert classifying._fingerprint(fitted) != classifying._fingerprint(in_bfloat16)
 
 
 def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify, tmp_path):

@@ -138,6 +138,11 @@ def test_what_cannot_be_told_is_said(fitted, untrained, texts):
     assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
 
 
+def test_pairs_with_one_first_text_are_different_texts(fitted, texts):
+    pairs = [{"text": "a question", "text_pair": text} for text in texts[:3]]
+    assert {text["text_pair"] for text in fitted.report(pairs).most_novel} == set(texts[:3])
+
+
 ERRORS = {
     "no texts": ([], {}, ValueError, "There are no texts: nothing came in"),
     "empty texts": (["", " "], {}, ValueError, "All 2 texts are empty"),

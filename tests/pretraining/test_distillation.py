@@ -1,6 +1,7 @@
 """Distillation: what the student learns is the teacher's embedding of the same view."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -55,6 +56,8 @@ def test_it_learns_from_whole_documents_too(make_baseline, loss_of_steps):
     trainer = make_baseline("distillation", views_kwargs={"parts": 1}, max_steps=12, learning_rate=5e-3)
     losses = loss_of_steps(trainer)
     assert losses[12] < 0.7 * losses[1]
+    trainer.save_model()
+    assert "Each document is read whole, as its only view." in Path(trainer.args.output_dir, "README.md").read_text()
 
 
 @pytest.mark.parametrize("taught, learned", [(24, 8), (8, 8), (6, 8)])

@@ -81,7 +81,7 @@ def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection
     "call, message",
     [
         (lambda x: DocSplitProjection.from_halves(x, x[:5]), r"The halves are \(6, 3\) and \(5, 3\)"),
-        (lambda x: DocSplitProjection.from_halves(x, x, shrinkage=-1), "shrinkage must not be negative, got -1"),
+        (lambda x: DocSplitProjection.from_halves(x, x, shrinkage=0), "shrinkage must be above 0, got 0"),
         (lambda x: DocSplitProjection.from_halves(x, x * np.nan), "NaN or infinity among them"),
         (lambda x: DocSplitProjection(x[0], x), r"got a mean \(3,\) and a map \(6, 3\)"),
         (lambda x: DocSplitProjection(x[0], np.full((3, 3), np.inf)), "holds NaN or infinity"),

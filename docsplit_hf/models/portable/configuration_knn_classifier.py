@@ -43,7 +43,7 @@ class KNNClassifierConfig(PreTrainedConfig):
         retrieval_pooling: The same for the representation that neighbors are looked for with. None: as ``pooling``.
         max_length: The longest input in tokens, special tokens included. None: as many as the encoder has positions.
         long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"``, ``"average"``,
-            ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them.
+            ``"whole"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them.
         passage_length: The longest passage in tokens, special tokens included. None: ``max_length``,
             and 256 with ``"late"``.
         decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.

@@ -86,8 +86,8 @@ class Audit:
         label_issues: Labels that are wrong with a probability of 10 % or more, the least probable ones first.
         duplicates: Groups of copies and near-copies, exact ones first.
         outliers: Examples that are near no others, the farthest first.
-        confused_labels: Pairs of labels that the experts cannot tell apart, the most confused first. None where a text
-            may have several labels.
+        confused_labels: Pairs of labels that the experts cannot tell apart, the most confused first. Empty where a
+            text may have several labels.
     """
 
     examples: int

@@ -30,7 +30,8 @@ class FitReport:
         class_proportions: Where these come from: ``"estimated"``, ``"uniform"`` or ``"given"``.
         measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` there of each ``expert``, of the mixture, of word
             counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest class. The
-            mixture's own are a little too good, as its weights were chosen there.
+            mixture's own are a little too good, as its weights were chosen there. Where a text may have several labels,
+            a probability of 0.5 is a yes, not the thresholds by which calls give ``labels``.
         answered: The share of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
             ``"0.05"`` and ``"0.1"``. Empty where a text may have several labels.
         least_error: The lowest error that so many texts can guarantee.

@@ -26,6 +26,12 @@ CHOICES = ("drop", "dropout_pair", "error")  # what becomes of documents of one 
 _REMARKS = _OUTCOME, _FALLBACKS, _REPLACED = "_docsplit_outcome", "_docsplit_fallbacks", "_docsplit_replaced"
 
 
+def check_single_sentence(choice: str) -> None:
+    """Refuse what is none of the choices."""
+    if choice not in CHOICES:
+        raise ValueError(f"single_sentence must be one of {CHOICES}, got {choice!r}.")
+
+
 def segment_documents(
     dataset: Dataset | IterableDataset,
     tokenizer: PreTrainedTokenizerBase,
@@ -74,8 +80,7 @@ def segment_documents(
     """
     import datasets
 
-    if single_sentence not in CHOICES:
-        raise ValueError(f"single_sentence must be one of {CHOICES}, got {single_sentence!r}.")
+    check_single_sentence(single_sentence)
     check_text_column(dataset, text_column)
     arguments = {"tokenizer": tokenizer, "text_column": text_column, "single_sentence": single_sentence}
     arguments["segmenter"] = get_segmenter(segmenter, language)

@@ -36,7 +36,7 @@ from benchmark_inputs import (
     prepare_checkpoint,
     sentence_transformer,
 )
-from side_by_side import Pair, comparison, forward_flops, ran_on, take_turns, timed
+from side_by_side import Pair, comparison, forward_flops, ran_on, take_turns, timed, write_record
 from torch.nn.functional import normalize
 from transformers import (
     AutoModel,
@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=2000, help="How many. Default: %(default)s.")
     parser.add_argument("--classifier", action="store_true", help="Measure classification in place of embeddings.")
     parser.add_argument("--openvino_python", help="The Python of an environment for sentence-transformers' int8.")
+    parser.add_argument("--record", type=Path, help="A JSONL file to add the seconds of every round to.")
     options = parser.parse_args()
     logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # how much is cut is the same for all
     texts = load_texts(options.texts, options.documents)
@@ -99,6 +100,9 @@ def measure(
     )
     print(f"{ran_on()}\n")
     seconds = take_turns(options.rounds, clocks)
+    if options.record:
+        about = {"measured": "classification" if options.classifier else "inference", "max_length": options.max_length}
+        write_record(options.record, seconds, len(lengths), pairs, **about)
     print(comparison(seconds, len(lengths), pairs, {name: flops for name in clocks if name.endswith("bf16")}))
 
 

@@ -1,9 +1,11 @@
 """What the benchmarks of speed share: competitors that take turns, one table with ratios, and what it was run on."""
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -92,6 +94,14 @@ def comparison(
 
     rows = [(name, speed(name), other, speed(other), seconds.times_as_fast(name, other)) for name, other in pairs]
     return table(("", "documents/s", "compared with", "documents/s", "times as fast"), rows)
+
+
+def write_record(file: Path, seconds: Seconds, documents: int, pairs: Sequence[Pair], **about: object) -> None:
+    """Add a line: the seconds of every round, of which the table is made."""
+    row = about | {"documents": documents, "pairs": pairs, "seconds": seconds.rounds, "ran_on": ran_on()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(row) + "\n")
 
 
 def ran_on() -> str:

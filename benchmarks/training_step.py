@@ -21,6 +21,7 @@ costs nothing; --no_dropout takes all dropout out of all runs.
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.base.sampler import DefaultBatchSampler
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from side_by_side import comparison, forward_flops, head_flops, now, ran_on, take_turns
+from side_by_side import comparison, forward_flops, head_flops, now, ran_on, take_turns, write_record
 from timed_training import common_arguments, load_segmented, make_collator, timed_ours, train
 from torch.nn.functional import cross_entropy, normalize
 from torch.utils.data import DataLoader, SequentialSampler
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--precision", choices=("bf16", "fp32", "both"), default="both", help="Default: %(default)s.")
     parser.add_argument("--without_mlm", action="store_true", help="Leave out the two runs with MLM.")
     parser.add_argument("--no_dropout", action="store_true", help="Set all rates of dropout to 0, for all runs.")
+    parser.add_argument("--record", type=Path, help="A JSONL file to add the seconds of every round to.")
     options = parser.parse_args()
     precisions = ("fp32", "bf16") if options.precision == "both" else (options.precision,)
     competitors: dict[str, Callable[[], float]] = {}
@@ -64,6 +66,8 @@ def main() -> None:
         flops = step_flops(folder, batches) if "bf16" in precisions else {}
     chosen = PAIRS[:1] if options.without_mlm else PAIRS
     pairs = [(f"{ours}, {p}", f"{theirs}, {p}") for p in precisions for ours, theirs in chosen]
+    if options.record:
+        write_record(options.record, seconds, len(documents), pairs, measured="training", max_length=options.max_length)
     print(comparison(seconds, len(documents), pairs, flops))
 
 

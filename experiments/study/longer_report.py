@@ -221,11 +221,21 @@ def verdicts_table(records: Records) -> str:
     rows = []
     for claim, pair in CLAIMS.items():
         by_step = {step: ahead(records, pair, step) for step in MEASURED_STEPS}
-        for seed in sorted({seed for found in by_step.values() for seed in found}):
-            found = {step: summarize(list(values[seed])) for step, values in by_step.items() if seed in values}
-            cells = [shown(found[step]) if step in found else "–" for step in MEASURED_STEPS]
-            rows.append((claim, str(seed), *cells, verdict(found[max(found)])))
+        by_seed = {
+            str(seed): {step: summarize(list(values[seed])) for step, values in by_step.items() if seed in values}
+            for seed in sorted({seed for found in by_step.values() for seed in found})
+        }
+        for seed, found in (by_seed | {"all": over_seeds(by_step)}).items():
+            if found:
+                cells = [shown(found[step]) if step in found else "–" for step in MEASURED_STEPS]
+                rows.append((claim, seed, *cells, verdict(found[max(found)])))
     return table(("claim", "seed", *(f"{step:,}" for step in MEASURED_STEPS), "at the last"), rows)
+
+
+def over_seeds(by_step: dict[int, dict[int, np.ndarray]]) -> dict[int, Summary]:
+    """By step, the mean of the seeds with its interval over them (Student's t), where there are three or more."""
+    means = {step: [float(values.mean()) for values in by_seed.values()] for step, by_seed in by_step.items()}
+    return {step: summarize(found) for step, found in means.items() if len(found) > 2}
 
 
 def shots_table(records: Records, step: int) -> str:

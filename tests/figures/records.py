@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from docsplit_hf.evaluation.results import Summary, summarize, summarize_records
 from experiments.report.length_tables import with_gains
 
 from ..commands import ROOT
-from .page import NUMBER
 
 RESULTS = ROOT / "docs" / "results"
 Records = Sequence[dict[str, Any]]
@@ -75,10 +73,3 @@ def mean(rows: Records, metric: str, **fields: Any) -> float:
 def half_interval(values: Sequence[float]) -> float:
     """Half of the 95 % interval of a mean."""
     return summarize(list(values)).interval
-
-
-def shown(path: str, template: str) -> list[float]:
-    """The numbers that another page has in the braces of a text of it, for what has no record but that page."""
-    found = re.search(re.escape(template).replace(r"\{\}", f"({NUMBER})"), (ROOT / path).read_text(encoding="utf-8"))
-    assert found, f"{path} has no longer {template!r}"
-    return [float(number.replace(",", "")) for number in found.groups()]

@@ -6,8 +6,9 @@ import numpy as np
 
 from ..commands import ROOT
 from .page import Page
-from .records import chosen, content, mean, shown
+from .records import chosen, content, mean
 from .test_few_labels import FOUR, few_labels, mean_of_sets
+from .test_performance import int8_change, speeds
 from .test_results import TASKS
 
 CARD = json.loads((ROOT / "model_cards" / "docsplit-small-en" / "results.json").read_text(encoding="utf-8"))["records"]
@@ -67,13 +68,18 @@ def test_figures():
 
 
 def page_of_speed(page):
-    """Speed has no record but the page that is linked, which the README repeats."""
-    (int8,) = shown("docs/performance.md", "int8 | 121.3 | sentence-transformers, fp32 | 21.2 | {} (5.62")
-    (own_int8,) = shown("docs/performance.md", "sentence-transformers, openvino int8 | 112.5 | {} (1.07")
-    page.says("in int8 [{}](docs/performance.md#inference) times as fast", int8)
+    """Times as fast in inference, what int8 costs, and how long an index searches."""
+    found = speeds()
+    ours, theirs = "docsplit_hf, {}", "sentence-transformers, {}"
+    times = {
+        name: found["inference", ours.format(name), theirs.format(other)][2]
+        for name, other in (("int8", "fp32"), ("fp32", "fp32"))
+    }
+    own_int8 = found["inference", ours.format("int8"), theirs.format("openvino int8")][2]
+    page.says("in int8 [{}](docs/performance.md#inference) times as fast", times["int8"])
     page.says("in float32, {} times as fast as its int8", own_int8)
-    page.says("float32: {} times |", *shown("docs/performance.md", "sentence-transformers, fp32 | 21.2 | {} (2.02"))
-    page.says("macro F1 changes by [{}]", *shown("docs/performance.md", "macro F1 changes by {} points"))
+    page.says("float32: {} times |", times["fp32"])
+    page.says("macro F1 changes by [{}]", int8_change())
     million = [row for row in content("datastore_index.jsonl") if row["rows"] == 1_000_000]
     [index] = chosen(million, index="IVF1024,PQ48", nprobe=32, rerank=4)
     page.says("[{} ms](docs/datastore.md) for a query; {} % of the true", index["p50"], 100 * index["recall"])

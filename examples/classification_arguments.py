@@ -10,7 +10,6 @@ from transformers.hf_argparser import HfArg
 from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
-from docsplit_hf.neighbors.rejection import check_error
 from docsplit_hf.neighbors.store.milvus.connect import is_remote, parse_address
 from docsplit_hf.neighbors.store.milvus.remote_datastore import RemoteDatastore
 from docsplit_hf.text.paper_tasks import TASKS
@@ -194,10 +193,18 @@ class PredictionArguments:
     )
 
     def __post_init__(self) -> None:
-        if self.predict_reject is not None:
-            check_error(self.predict_reject)
-            if self.predict_top_k is not None:
-                raise ValueError("--predict_reject gives a text one answer or none: leave out --predict_top_k.")
+        for name, value, least in (
+            ("predict_top_k", self.predict_top_k, 1),
+            ("predict_neighbors", self.predict_neighbors, 0),
+        ):
+            if value is not None and value < least:
+                raise ValueError(f"--{name} must be a whole number from {least}, got {value}.")
+        if self.predict_reject is not None and not 0 < self.predict_reject < 1:
+            raise ValueError(
+                f"--predict_reject must be a share between 0 and 1, such as 0.05, got {self.predict_reject}."
+            )
+        if self.predict_reject is not None and self.predict_top_k is not None:
+            raise ValueError("--predict_reject gives a text one answer or none: leave out --predict_top_k.")
 
 
 @dataclass

@@ -130,9 +130,9 @@ def train(arguments: RunArguments, model_arguments: ModelArguments, options, spl
     if "validation" not in splits:
         arguments.eval_strategy, arguments.load_best_model_at_end = IntervalStrategy.NO, False
     model, tokenizer = new_classifier(model_arguments, splits["train"], model_arguments.use_peft)
-    trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
     kept = {name: value for name, value in options.items() if name != "store_texts"}
-    docsplit_hf.KNNDatastore.empty(trainer.classifier.config.retrieval_size, **kept)  # wrong ones show before training
+    docsplit_hf.KNNDatastore.empty(model.config.retrieval_size, **kept)  # wrong ones show before the training
+    trainer = docsplit_hf.KNNClassifierTrainer(model, arguments, splits["train"], splits.get("validation"), tokenizer)
     trainer.train(resume)
     trainer.build_datastore(**options)
     if model_arguments.neighbors_protocol == "calibrated":
@@ -329,6 +329,10 @@ def main() -> dict[str, Any] | None:
     with arguments.main_process_first(desc="preparing examples"):  # the other processes read its cache
         splits = load_splits(data, arguments.seed)
         documents = load_unlabeled(data, splits, model_arguments.no_training)
+    if prediction.predict_reject is not None and is_multi_label(splits["train"]):
+        raise ValueError(
+            "--predict_reject is for one label per text, and these examples may have several: leave it out."
+        )
     source = data.task_name or data.dataset_name
     if source == DOCUMENTATION:
         source = "documentation of installed Python packages, by package"

@@ -158,7 +158,7 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """The SHA-256 of all that answers depend on: model, precision, calibration, examples, documents, fitted experts."""
+    """The SHA-256 of all that answers depend on: model, tokenizer, precision, examples, documents, fitted experts."""
     precision = precision_settings(pipe.model.encoder) if pipe.reader.is_here else {}
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode())
     if (examples := pipe.datastore) is not None:

@@ -35,7 +35,7 @@ def is_classifier(model: PreTrainedModel) -> bool:
     return isinstance(model, (KNNClassifier, EndpointClassifier))
 
 
-def encoder_as_classifier(model: PreTrainedModel) -> KNNClassifier:
+def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = None) -> KNNClassifier:
     """A classifier without a head; its embeddings have norm 1, as those that no triplet loss trained need cosines."""
     if getattr(model, "peft_config", None):
         raise ValueError(
@@ -49,7 +49,7 @@ def encoder_as_classifier(model: PreTrainedModel) -> KNNClassifier:
     settings = checkpoint_settings(name, encoder.config, getattr(model, "loaded_revision", None)) if name else {}
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
-    settings = {name: value for name, value in settings.items() if value is not None}
+    settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
     return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
 
 
@@ -99,22 +99,17 @@ def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatas
     return datastore
 
 
-def has_texts(datastore: Store | None) -> bool:
-    """Whether there are examples or documents, which were read in some way."""
-    return datastore is not None and bool(len(datastore) or datastore.documents is not None)
-
-
-def read_as(reader: Reader, saved: Store | None, **given: str | int | None) -> None:
-    """Set how texts are read, where it is given; refused if those of the saved datastore were read in another way."""
+def read_as(reader: Reader, own: Store | None, **given: str | int | None) -> None:
+    """Set how texts are read, where it is given; refused if those of the model's own datastore were read otherwise."""
     config = reader.model.config
-    if given.get("long_documents") is not None:
+    if given["long_documents"] is not None:
         check_strategy(given["long_documents"])
-    own = {name: getattr(config, name) for name in given}
-    changed = {name: value for name, value in given.items() if value not in (None, own[name])}
-    if changed and has_texts(saved):
+    before = {name: getattr(config, name) for name in given}
+    changed = {name: value for name, value in given.items() if value not in (None, before[name])}
+    if changed and own is not None and (len(own) or own.documents is not None):
         name, value = next(iter(changed.items()))
-        before = f"the texts of the datastore were embedded with {own[name]!r}"
-        raise ValueError(f"{name}={value!r}: {before}. Leave it out, or add the texts to a new pipeline.")
+        said = f"the texts of the datastore were embedded with {before[name]!r}"
+        raise ValueError(f"{name}={value!r}: {said}. Leave it out, or add the texts to a new pipeline.")
     if changed:
         try:
             for name, value in changed.items():
@@ -124,16 +119,16 @@ def read_as(reader: Reader, saved: Store | None, **given: str | int | None) -> N
                 reader.read(["a"])  # what cannot work is refused now
         except (ValueError, StrictDataclassError):
             for name in changed:
-                setattr(config, name, own[name])
+                setattr(config, name, before[name])
             raise
 
 
-def warn_of_another_reading(reader: Reader, datastore: Store, is_told: bool) -> None:
-    """Say how texts are read where the datastore's were not read like that, or nobody told how."""
+def warn_of_another_reading(reader: Reader, given: Store, is_told: bool) -> None:
+    """Say how texts are read where those of a given datastore were not read like that, or nobody told how."""
     read = reader.model.config.long_documents
-    if datastore.has_passages and read not in SEVERAL_VECTORS:
+    if given.has_passages and read not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)
-    elif not is_told:
+    elif not is_told and (len(given) or given.documents is not None):
         logger.warning(
             "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", read
         )

@@ -28,7 +28,6 @@ from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .open_classifier import (
     encoder_as_classifier,
     find_datastore,
-    has_texts,
     is_classifier,
     read_as,
     warn_of_another_reading,
@@ -80,7 +79,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
         long_documents: What is read of long texts: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved
-            with the model. None: as saved; for an encoder ``"whole"``, or with a datastore that has texts ``"first"``,
+            with the model. None: as saved; for an encoder ``"whole"``, or with a datastore that is given ``"first"``,
             which is logged. Pairs of texts need ``"first"`` or ``"whole"``; their beginnings are read.
         passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
             and 256 with ``"late"``.
@@ -127,17 +126,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         is_ours = is_classifier(model)
         tokenizer = Reader.of(model, tokenizer).tokenizer
         kwargs["task"] = "text-classification"  # the name that other libraries know
-        super().__init__(model=model if is_ours else encoder_as_classifier(model), tokenizer=tokenizer, **kwargs)
+        model = model if is_ours else encoder_as_classifier(model, truncate_dim)
+        super().__init__(model=model, tokenizer=tokenizer, **kwargs)
         self.reader.run_by(packing, backend, precision, calibration_texts)
-        if not is_ours:
-            read_as(self.reader, None, truncate_dim=truncate_dim)  # before a datastore is compared with it
         self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
         is_told = is_ours or long_documents is not None
-        if not is_told and not has_texts(self.datastore):
-            long_documents = "whole"
+        if not is_told and self.datastore is None:
+            long_documents = "whole"  # a datastore that is given has been read in its own way
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
-        read_as(self.reader, self.datastore if is_ours else None, **given)
-        if has_texts(self.datastore):
+        read_as(self.reader, self.datastore if datastore is None else None, **given)
+        if datastore is not None:
             warn_of_another_reading(self.reader, self.datastore, is_told)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
@@ -452,7 +450,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Raises:
             TypeError: If a label is not a name.
-            ValueError: If there are too few examples, or all held-out texts are among them.
+            ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
         """
         return recalibrate(self.reader, self._datastore(), texts, labels)
 
@@ -603,7 +601,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     def _reader_with(self, options: dict[str, Any]) -> Reader:
         if unknown := options.keys() - {*READING}:
-            raise TypeError(f"There is no argument {min(unknown)!r} here: of a call, {', '.join(READING)} are.")
+            raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
         return self.reader.with_options(**options)
 
     def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:

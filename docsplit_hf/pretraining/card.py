@@ -100,8 +100,7 @@ def _docsplit_views(options: Mapping[str, Any]) -> str:
     count = options.get("parts", 2)
     parts = f"{count} parts" if count > 2 else "two halves"
     text = f"The sentences of each document are assigned at random to {parts}, its views."
-    if count == 1:
-        text = "Each document is read whole, as its only view."
+    text = "Each document is its own only view." if count == 1 else text
     if spread := options.get("probability_spread"):
         text += (
             f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."

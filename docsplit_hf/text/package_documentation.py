@@ -35,8 +35,8 @@ def load_package_documentation(
         num_proc: Number of processes to parse with. None is one.
 
     Returns:
-        ``train`` and ``test`` with the columns ``text``, ``name`` (dotted path of what is documented) and ``label``
-        (the package). Cached by ``datasets`` for the versions at hand.
+        ``train``, and ``test`` if any are held out, with the columns ``text``, ``name`` (dotted path of what is
+        documented) and ``label`` (the package). Cached by ``datasets`` for the versions at hand.
 
     Raises:
         ModuleNotFoundError: If a package is not installed.

@@ -74,6 +74,11 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
+def test_a_datastore_that_cannot_be_is_refused_before_the_training(classify):
+    folder, printed = classify("refused", "--index=nonsense", code=2)
+    assert "Unknown index 'nonsense'" in printed and not list(folder.glob("checkpoint-*"))
+
+
 def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_path):
     folder, _ = classified
     options = ["--per_device_train_batch_size=4", "--report_to=none"]
@@ -395,7 +400,9 @@ def test_what_does_not_go_together_is_refused(options, message):
 
 
 def test_no_answer_is_promised_that_cannot_be():
-    with pytest.raises(ValueError, match="between 0 and 1, got 5"):
+    with pytest.raises(ValueError, match="--predict_reject must be a share between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
+    with pytest.raises(ValueError, match="--predict_neighbors must be a whole number from 0, got -1"):
+        PredictionArguments(predict_neighbors=-1)
     with pytest.raises(ValueError, match="one answer or none: leave out --predict_top_k"):
         PredictionArguments(predict_reject=0.05, predict_top_k=3)

@@ -162,12 +162,13 @@ def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
 def test_an_encoder_with_a_datastore_says_how_it_reads(caplog):
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(["Returns the eigenvalues.", "Downloads a data set."], ["numerics", "data"])
-    empty = pipeline("docsplit-knn", device="cpu", datastore=docsplit_hf.KNNDatastore.empty(384))
-    assert empty.model.config.long_documents == pipe.model.config.long_documents == "whole"
-    assert not [message for message in caplog.messages if "give it" in message]
-    other = pipeline("docsplit-knn", device="cpu", datastore=pipe.datastore)
-    assert other.model.config.long_documents == "first"
-    assert [message for message in caplog.messages if "long_documents='first': give it" in message]
-    caplog.clear()
-    pipeline("docsplit-knn", device="cpu", datastore=pipe.datastore, long_documents="whole")
-    assert not [message for message in caplog.messages if "give it" in message]
+    for datastore, long_documents, is_said in (
+        (pipe.datastore, None, True),
+        (pipe.datastore, "whole", False),
+        (docsplit_hf.KNNDatastore.empty(384, probe=pipe.datastore.probe), None, False),
+    ):
+        caplog.clear()
+        other = pipeline("docsplit-knn", device="cpu", datastore=datastore, long_documents=long_documents)
+        assert other.model.config.long_documents == (long_documents or "first")
+        assert is_said == any("read with long_documents='first': give it" in message for message in caplog.messages)
+    assert pipe.model.config.long_documents == "whole"

@@ -57,7 +57,7 @@ def test_it_learns_from_whole_documents_too(make_baseline, loss_of_steps):
     losses = loss_of_steps(trainer)
     assert losses[12] < 0.7 * losses[1]
     trainer.save_model()
-    assert "Each document is read whole, as its only view." in Path(trainer.args.output_dir, "README.md").read_text()
+    assert "Each document is its own only view." in Path(trainer.args.output_dir, "README.md").read_text()
 
 
 @pytest.mark.parametrize("taught, learned", [(24, 8), (8, 8), (6, 8)])

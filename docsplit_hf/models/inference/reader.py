@@ -137,9 +137,7 @@ class Reader:
             passage_length = self.model.config.passage_length
             return read_pieces(texts, frame, strategy, passage_length and min(passage_length, frame.max_length))
         if strategy not in ("first", "whole"):
-            raise ValueError(
-                f"long_documents={strategy!r} is for texts alone: for pairs make a pipeline with 'first' or 'whole'."
-            )
+            raise ValueError(f"long_documents={strategy!r} is for texts alone: for pairs take 'first' or 'whole'.")
         return pair_pieces(texts, text_pairs, frame)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.text.package_documentation import _documents
+from docsplit_hf.text.package_documentation import _documents, _folder_of
 from docsplit_hf.text.segmentation import sentences
 from docsplit_hf.text.segmentation.certain_boundaries import (
     cut_at_certain_boundaries,
@@ -113,7 +113,7 @@ def test_certain_boundaries_are_those_of_pysbd(line, line_end):
 
 def test_documentation_of_packages_is_split_as_by_pysbd():
     both = ours = theirs = uncertain = total = 0
-    documents = itertools.islice(_documents(["accelerate"], versions=[""]), 80)
+    documents = itertools.islice(_documents(["accelerate"], [_folder_of("accelerate")], versions=[""]), 80)
     for line in itertools.chain.from_iterable(document["text"].splitlines(keepends=True) for document in documents):
         if not line.strip() or not sentences._is_safe(line):
             continue

@@ -184,26 +184,24 @@ class PredictionArguments:
     predict_top_k: int | None = HfArg(default=None, help="Also give this many labels of each text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also give this many of the nearest examples of each text.")
     predict_explain: bool = HfArg(
-        default=False, help="Also give why each text has its label. Needs experts: --no_training or --unlabeled_name."
+        default=False, help="Also give why each text has its label, by experts (--no_training or --unlabeled_name)."
     )
     predict_reject: float | None = HfArg(
         default=None,
-        help="Give a label only where at most this share of the labels is wrong, such as 0.05, and how novel each text "
-        "is, from 0 to 1. Needs experts: --no_training or --unlabeled_name.",
+        help="Give a label only where at most this share of the labels is wrong, such as 0.05, by experts "
+        "(--no_training or --unlabeled_name). Also gives how novel each text is, from 0 to 1.",
     )
 
     def __post_init__(self) -> None:
-        for name, value, least in (
-            ("predict_top_k", self.predict_top_k, 1),
-            ("predict_neighbors", self.predict_neighbors, 0),
-        ):
-            if value is not None and value < least:
-                raise ValueError(f"--{name} must be a whole number from {least}, got {value}.")
-        if self.predict_reject is not None and not 0 < self.predict_reject < 1:
-            raise ValueError(
-                f"--predict_reject must be a share between 0 and 1, such as 0.05, got {self.predict_reject}."
-            )
-        if self.predict_reject is not None and self.predict_top_k is not None:
+        if self.predict_top_k is not None and self.predict_top_k < 1:
+            raise ValueError(f"--predict_top_k must be at least 1, got {self.predict_top_k}.")
+        if self.predict_neighbors < 0:
+            raise ValueError(f"--predict_neighbors must be at least 0, got {self.predict_neighbors}.")
+        if self.predict_reject is None:
+            return
+        if not 0 < self.predict_reject < 1:
+            raise ValueError(f"--predict_reject must be between 0 and 1, such as 0.05, got {self.predict_reject}.")
+        if self.predict_top_k is not None:
             raise ValueError("--predict_reject gives a text one answer or none: leave out --predict_top_k.")
 
 

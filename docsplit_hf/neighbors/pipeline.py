@@ -25,13 +25,7 @@ from .experts.mixture_of_experts import mix_experts
 from .fit import fit
 from .mixing.calibration import recalibrate, recalibrate_if_grown
 from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
-from .open_classifier import (
-    encoder_as_classifier,
-    find_datastore,
-    is_classifier,
-    read_as,
-    warn_of_another_reading,
-)
+from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as, warn_of_another_reading
 from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new

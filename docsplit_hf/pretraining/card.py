@@ -98,9 +98,10 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
 
 def _docsplit_views(options: Mapping[str, Any]) -> str:
     count = options.get("parts", 2)
-    parts = f"{count} parts" if count > 2 else "two halves"
+    parts = "two halves" if count == 2 else f"{count} parts"
     text = f"The sentences of each document are assigned at random to {parts}, its views."
-    text = "Each document is its own only view." if count == 1 else text
+    if count == 1:
+        text = "Each document is its own only view."
     if spread := options.get("probability_spread"):
         text += (
             f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."

@@ -400,9 +400,9 @@ def test_what_does_not_go_together_is_refused(options, message):
 
 
 def test_no_answer_is_promised_that_cannot_be():
-    with pytest.raises(ValueError, match="--predict_reject must be a share between 0 and 1, .*, got 5"):
+    with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
-    with pytest.raises(ValueError, match="--predict_neighbors must be a whole number from 0, got -1"):
+    with pytest.raises(ValueError, match="--predict_neighbors must be at least 0, got -1"):
         PredictionArguments(predict_neighbors=-1)
     with pytest.raises(ValueError, match="one answer or none: leave out --predict_top_k"):
         PredictionArguments(predict_reject=0.05, predict_top_k=3)

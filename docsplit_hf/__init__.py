@@ -35,6 +35,7 @@ _MODULE_OF_NAME = {
     "connect_datastore": "neighbors.store.milvus.connect",
     "default_checkpoint": "models.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
+    "finish_save": "models.checkpoints.atomic_replacement",
     "load_documents": "text.load_documents",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .evaluation.systems import load_system as load_system
     from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
     from .metrics.registry import metric_path as metric_path
+    from .models.checkpoints.atomic_replacement import finish_save as finish_save
     from .models.checkpoints.checkpoint import default_checkpoint as default_checkpoint
     from .models.inference.encoder import DocumentEncoder as DocumentEncoder
     from .models.inference.endpoint import EndpointClassifier as EndpointClassifier

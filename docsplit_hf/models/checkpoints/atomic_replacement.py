@@ -1,4 +1,8 @@
-"""Files of a folder are replaced all together or not at all, even if the process is killed; locks and checksums."""
+"""Files of a folder are replaced all together or not at all, even if the process is killed; locks and checksums.
+
+A folder may come from a stranger. So a save is finished by itself only if this user made it on this machine, which a
+signature in ``.saving`` proves, and none follows a link or a name out of the folder.
+"""
 
 from __future__ import annotations
 
@@ -8,73 +12,112 @@ import json
 import logging
 import os
 import re
-import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from .inside_folder import NO_LINK, InsideFolder, UnsafeFolderError, check_name, open_plain
+from .signed_by_user import is_signed, sign
 
 logger = logging.getLogger(__name__)
 
 STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
 JOURNAL = "journal.json"  # written last: from then on the new files are complete
+MARK = ".mark"  # written first: who saves here
+OWN_FILES = (JOURNAL, f"{JOURNAL}.tmp", MARK)  # that are in STAGING, and no part of what is saved
+LARGEST_JOURNAL = 2**24  # bytes
 # What a model is loaded by. A model that is saved in its place may have others: those that are left are deleted.
 MODEL_FILES = re.compile(
     r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
 )
 
 
+class UnfinishedSaveError(ValueError):
+    """A folder holds a save that was interrupted while it moved its files, and that is not this user's to finish."""
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What is moved out of ``.saving``, in this order, and what is deleted then."""
+
+    move: list[str]
+    delete: list[str]
+    signature: str
+
+
 @contextlib.contextmanager
 def replaced_at_once(
-    folder: str | Path, last: str, stale: Callable[[Path], Iterable[str]] = lambda folder: ()
+    folder: str | Path,
+    last: str,
+    stale: Callable[[Path], Iterable[str]] = lambda folder: (),
+    may_be_link: bool = True,
 ) -> Iterator[Path]:
     """Give an empty folder to write to; its files take the place of those in ``folder`` together, when the block ends.
 
     Other files stay, but for those that ``stale`` names. A journal says what to move and delete, ``last`` at the end: a
-    process that dies before it leaves the old files, and after it ``finish_replacement`` goes on.
+    process that dies before it leaves the old files, and after it ``finish_replacement`` goes on. ``may_be_link``:
+    whether the folder is one that the user named, and not one below it, which somebody else may have made.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
-        _finish(folder)
-        staging = folder / STAGING
-        staging.mkdir()
+    with locked(folder), InsideFolder.opened(folder, may_be_link) as inside:
+        _settle(inside)
+        _discard(inside)
+        inside.make_folder(STAGING)
         try:
-            yield staging
-            files = [path for path in staging.rglob("*") if path.is_file()]
-            places = {staging, *(file.parent for file in files)}
-            for place in places:
-                open_to_readers(place)
-            new = sorted(
-                (file.relative_to(staging).as_posix() for file in files), key=lambda name: (name == last, name)
-            )
-            temporary = staging / f"{JOURNAL}.tmp"
-            journal = {"move": new, "delete": sorted(set(stale(folder)) - set(new))}
-            temporary.write_text(json.dumps(journal), encoding="ascii")
-            for path in (*files, temporary, *places):
-                flush(path)
-            os.replace(temporary, staging / JOURNAL)
-            flush(staging)
+            with inside.subfolder(STAGING) as staging:
+                _write(staging, MARK, sign("begun", *_identity(inside, staging)))
+                yield folder / STAGING
+                _check_same(folder / STAGING, staging)
+                _write_journal(inside, staging, last, stale(folder))
         except BaseException:  # a keyboard interrupt too: half of the files are of no use
-            shutil.rmtree(staging)
+            with contextlib.suppress(UnsafeFolderError):  # a link has taken its place
+                _discard(inside, warn=False)
             raise
-        _finish(folder)
+        _finish(inside)
 
 
 def finish_replacement(folder: str | Path) -> bool:
-    """Finish a replacement that a killed process began, or delete what it had not finished writing.
+    """Finish a save of this user that was killed, or delete what it had not finished writing.
 
     Call it before a folder is read. It tells whether anything was under way, so that what was read before may be older.
+    A save that this user did not make here is left as it is: nothing is read where it began to move its files.
     """
     folder = Path(folder)
-    if not (folder / STAGING).is_dir():
+    if not os.path.lexists(folder / STAGING):
         return False
-    if not os.access(folder, os.W_OK):
-        message = "A save to %s was interrupted, and there is no write access to finish it: what is read may be older."
-        logger.warning(message, folder)
-        return False
-    with locked(folder) as is_alone:
-        if is_alone or (folder / STAGING / JOURNAL).is_file():  # moving twice does no harm
-            _finish(folder)
+    with locked(folder) as is_alone, InsideFolder.opened(folder) as inside:
+        if not _settle(inside):
+            return True
+        if not _is_own(inside):
+            logger.warning("%s holds a save that is not complete, and not this user's: it is left there.", folder)
+        elif is_alone and os.access(folder, os.W_OK):
+            _discard(inside)
+        else:
+            logger.warning("A save to %s is not complete. What was there before is read.", folder)
     return True
+
+
+def finish_save(folder: str | Path) -> None:
+    """Finish a save that was killed while it moved its files, whoever began it.
+
+    A save of the same user on the same machine needs no such call: loading finishes it. For others, as in a copy of a
+    folder, loading asks for it. Nothing outside the folder is touched; what it holds is what its author put there.
+
+    Args:
+        folder: The folder of a classifier, an encoder or a datastore.
+
+    Raises:
+        FileNotFoundError: If there is no such folder, or a file of the save is missing.
+        ValueError: If the save names files outside the folder, or has links.
+    """
+    folder = Path(folder)
+    for place in (folder, folder / "datastore"):  # a datastore may have been saved by itself
+        if place == folder or os.path.lexists(place / STAGING):
+            with locked(place), InsideFolder.opened(place, may_be_link=place == folder) as inside:
+                if _settle(inside, trusted=True):
+                    _discard(inside)
 
 
 @contextlib.contextmanager
@@ -88,7 +131,10 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
     except ImportError:  # Windows: let only one process write there at a time
         yield False
         return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o666)
+    if path.is_dir():
+        descriptor = os.open(path, os.O_RDONLY)
+    else:
+        descriptor = open_or_make(path)
     is_locked = True
     try:
         try:
@@ -105,6 +151,15 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def open_or_make(path: Path) -> int:
+    """A descriptor of a plain file to read and write, which is made if it is not there; a link is refused."""
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return open_plain(path, os.O_RDWR)
+        with contextlib.suppress(FileExistsError):
+            return open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+
+
 def sha256_of(path: Path) -> str:
     """64 hexadecimal digits of what a file holds."""
     with open(path, "rb") as file:
@@ -118,50 +173,220 @@ def model_files(folder: Path) -> list[str]:
 
 def open_to_readers(folder: str | Path) -> None:
     """Let the umask decide who may read the weights in a folder: safetensors keeps them for their owner alone."""
-    mask = os.umask(0)  # the only way to read it
-    os.umask(mask)
     for file in Path(folder).glob("*.safetensors"):
-        file.chmod(0o666 & ~mask)
+        descriptor = open_plain(file, os.O_RDONLY)
+        try:
+            _let_umask_decide(file, descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def flush(path: Path) -> None:
     """Have the disk hold it, so that a power cut does not leave a journal without what it names."""
     if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
         return
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else os.open(path, os.O_RDWR | NO_LINK)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _finish(folder: Path) -> None:
-    staging = folder / STAGING
-    if not staging.is_dir():
+def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
+    """Finish the save in a folder if it is complete; whether one is left that is not.
+
+    ``trusted``: the user asked for it, whoever began it.
+    """
+    if inside.status(STAGING) is None:
+        return False
+    with inside.subfolder(STAGING) as staging:
+        if staging.file_status(JOURNAL) is None:
+            return True
+        journal = _read_journal(staging)
+        is_signed_here = is_signed(journal.signature, *_signed_text(inside, staging, journal))
+        if not trusted and not (is_signed_here and _is_of_user(inside, staging)):
+            raise UnfinishedSaveError(
+                f"{inside.path} holds a save that was interrupted while it moved its files, and that this user did not "
+                "begin on this machine: what would be read may be half old and half new. If you know where the folder "
+                f"comes from, docsplit_hf.finish_save({str(inside.path)!r}) finishes the save; else do not use it."
+            )
+    _finish(inside)
+    return False
+
+
+def _finish(inside: InsideFolder) -> None:
+    """Do what the journal says, which may have been done in part."""
+    with inside.subfolder(STAGING) as staging:
+        journal = _read_journal(staging)
+        for name in journal.move:
+            _check_move(inside, staging, name)
+        for name in journal.move:
+            # What was moved before a process died is not there any more.
+            with (
+                contextlib.suppress(FileNotFoundError),
+                staging.parent_of(name) as (source, last),
+                inside.parent_of(name, make=True) as (target, _),
+            ):
+                source.move_to(target, last, last)
+        for name in journal.move:
+            with inside.parent_of(name) as (target, _):
+                target.flush()
+        for name in journal.delete:
+            with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
+                parent.remove(last)
+    _discard(inside, warn=False)
+
+
+def _check_move(inside: InsideFolder, staging: InsideFolder, name: str) -> None:
+    """Refuse a file that cannot be moved before any is: a link, a folder, or one that is neither here nor there."""
+    there = here = None
+    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (target, last):
+        there = target.status(last)
+    with contextlib.suppress(FileNotFoundError), staging.parent_of(name) as (source, last):
+        here = source.file_status(last)
+    if here is None and there is None:
+        raise FileNotFoundError(f"{inside.path} has a save that cannot be finished: {name} is missing. Copy it again.")
+    if there is not None and stat.S_ISDIR(there.st_mode):
+        raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save has a file of that name: delete it.")
+
+
+def _discard(inside: InsideFolder, warn: bool = True) -> None:
+    """Delete ``.saving``; after all else its journal, without which the rest is an incomplete save, and the mark."""
+    if inside.status(STAGING) is None:
         return
-    if (staging / JOURNAL).is_file():
-        journal = _read_journal(folder)
-        for name in journal["move"]:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # what was moved before the process died
-                os.replace(staging / name, folder / name)
-        for place in {(folder / name).parent for name in journal["move"]}:
-            flush(place)
-        for name in journal["delete"]:
-            (folder / name).unlink(missing_ok=True)
-        for path in [path for path in staging.iterdir() if path.name != JOURNAL]:
-            shutil.rmtree(path, ignore_errors=True)  # folders that are empty now
-        (staging / JOURNAL).unlink(missing_ok=True)  # last: without it, the rest looks like an incomplete save
-    else:
-        logger.warning("A save to %s was interrupted before it was complete: what was there before is kept.", folder)
-    shutil.rmtree(staging, ignore_errors=True)
+    if warn:
+        message = "A save to %s was interrupted before it was complete: what was there before is kept."
+        logger.warning(message, inside.path)
+    with inside.subfolder(STAGING) as staging:
+        for name in sorted(staging.names(), key=lambda name: (name == MARK, name == JOURNAL)):
+            _delete(staging, name)
+    with contextlib.suppress(FileNotFoundError):  # another process was first, where there are no locks
+        inside.remove_folder(STAGING)
 
 
-def _read_journal(folder: Path) -> dict[str, list[str]]:
-    path = folder / STAGING / JOURNAL
-    journal = json.loads(path.read_text(encoding="ascii"))
-    inside = folder.resolve()
-    for name in (*journal["move"], *journal["delete"]):
-        if not (inside / name).resolve().is_relative_to(inside):  # the folder may come from a stranger
-            raise ValueError(f"{path} names {name!r}, which is not in {folder}: delete {folder / STAGING}.")
+def _delete(folder: InsideFolder, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        status = folder.status(name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            folder.remove_folder(name)
+        else:
+            folder.remove(name)
+
+
+def _write_journal(inside: InsideFolder, staging: InsideFolder, last: str, stale: Iterable[str]) -> None:
+    """Complete a save: all that it wrote is on the disk, and could be moved, before the journal says so."""
+    files = [name for name in staging.files() if name not in OWN_FILES]
+    new = sorted(files, key=lambda name: (name == last, name))
+    journal = Journal(new, sorted(set(stale) - set(new)), "")
+    _check_names(inside.path, journal)
+    for name in new:
+        _check_move(inside, staging, name)
+        with staging.parent_of(name) as (folder, file):
+            _flush_file(folder, file)
+            folder.flush()
+    signature = sign(*_signed_text(inside, staging, journal))
+    content = {"move": journal.move, "delete": journal.delete, "signature": signature}
+    _write(staging, f"{JOURNAL}.tmp", json.dumps(content))
+    staging.flush()
+    staging.move_to(staging, f"{JOURNAL}.tmp", JOURNAL)
+    staging.flush()
+
+
+def _read_journal(staging: InsideFolder) -> Journal:
+    path = staging.path / JOURNAL
+    advice = f"Delete {staging.path}; what lies beside it may be half old and half new."
+    with open(staging.open_file(JOURNAL, os.O_RDONLY), "rb") as file:
+        content = file.read(LARGEST_JOURNAL + 1)
+    try:
+        if len(content) > LARGEST_JOURNAL:
+            raise ValueError("it is too long")
+        read = json.loads(content)
+        lists = [read["move"], read["delete"]]
+        if not all(isinstance(names, list) for names in lists):
+            raise TypeError("move and delete are no lists")
+        journal = Journal(*lists, read.get("signature", ""))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnfinishedSaveError(
+            f"{path} is no journal of a save ({type(error).__name__}: {error}). {advice}"
+        ) from error
+    _check_names(path, journal)
     return journal
+
+
+def _check_names(path: Path, journal: Journal) -> None:
+    """Refuse names that lead out of the folder, or to the save itself, or through one another."""
+    advice = f"If the folder comes from others, do not use it; else delete {STAGING} in it, and save again."
+    for name in (*journal.move, *journal.delete):
+        try:
+            check_name(name)
+        except UnsafeFolderError as error:
+            raise UnsafeFolderError(f"{path} names a file which is not in the folder: {error} {advice}") from error
+        if name.split("/")[0].casefold() == STAGING:
+            raise UnsafeFolderError(f"{path} names {name!r}, which belongs to the save itself. {advice}")
+    for name in journal.move:
+        if name.casefold() in OWN_FILES:
+            raise UnsafeFolderError(f"{path} names {name!r}, which belongs to the save itself. {advice}")
+    moved = set(journal.move)
+    parents = {parent.as_posix() for name in moved for parent in Path(name).parents}
+    if len(moved) < len(journal.move) or moved & parents or moved & set(journal.delete):
+        raise UnsafeFolderError(f"{path} names a file twice, or one as the folder of another. {advice}")
+
+
+def _identity(inside: InsideFolder, staging: InsideFolder) -> list[int]:
+    # A copy, an archive and a clone have other inodes. Numbers of devices change when a machine starts.
+    return [inside.own_status().st_ino, staging.own_status().st_ino]
+
+
+def _signed_text(inside: InsideFolder, staging: InsideFolder, journal: Journal) -> list[object]:
+    return ["complete", *_identity(inside, staging), journal.move, journal.delete]
+
+
+def _is_own(inside: InsideFolder) -> bool:
+    """Whether this user began the save in a folder, on this machine, or nothing of it is there."""
+    with inside.subfolder(STAGING) as staging:
+        if set(staging.names()) <= {MARK}:
+            return True
+        if staging.file_status(MARK) is None:
+            return False
+        with open(staging.open_file(MARK, os.O_RDONLY), encoding="ascii", errors="replace") as file:
+            mark = file.read(1000)
+        return is_signed(mark, "begun", *_identity(inside, staging)) and _is_of_user(inside, staging)
+
+
+def _is_of_user(*folders: InsideFolder) -> bool:
+    return not hasattr(os, "geteuid") or {folder.own_status().st_uid for folder in folders} == {os.geteuid()}
+
+
+def _check_same(path: Path, opened: InsideFolder) -> None:
+    """Refuse a folder whose place another one, or a link, took while it was written to by its path."""
+    now, before = os.stat(path, follow_symlinks=False), opened.own_status()
+    if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+        raise UnsafeFolderError(f"{path} was replaced by something else while it was written to: nothing is saved.")
+
+
+def _write(folder: InsideFolder, name: str, content: str) -> None:
+    descriptor = folder.open_file(name, os.O_WRONLY | os.O_CREAT)
+    with open(descriptor, "w", encoding="ascii") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _flush_file(folder: InsideFolder, name: str) -> None:
+    """Have the disk hold a new file, and let the umask decide who may read weights."""
+    descriptor = folder.open_file(name, os.O_RDWR)
+    try:
+        if name.endswith(".safetensors"):
+            _let_umask_decide(folder.path / name, descriptor)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _let_umask_decide(path: Path, descriptor: int) -> None:
+    mask = os.umask(0)  # the only way to read it
+    os.umask(mask)
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, 0o666 & ~mask)
+    else:
+        path.chmod(0o666 & ~mask)

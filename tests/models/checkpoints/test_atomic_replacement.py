@@ -1,8 +1,12 @@
 import json
+import os
+import shutil
 import sys
 
 import pytest
+from huggingface_hub import constants
 
+from docsplit_hf import KNNDatastore, finish_save
 from docsplit_hf.models.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
@@ -10,9 +14,11 @@ from docsplit_hf.models.checkpoints.atomic_replacement import (
     locked,
     replaced_at_once,
 )
+from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint
 
 from ...end_to_end.forked import finish_script, start_script
 
+REPLACE = os.replace
 OLD = {"config.json": "old", "old.json": "old", "notes.txt": "mine", "datastore/manifest.json": "old"}
 NEW = {"config.json": "new", "new/new.json": "new", "notes.txt": "mine", "datastore/manifest.json": "new"}
 
@@ -80,10 +86,11 @@ def test_without_locks_what_was_begun_to_be_moved_is_finished(tmp_path, monkeypa
     write(tmp_path, {**OLD, **{f"{STAGING}/{name}": text for name, text in NEW.items() if text == "new"}})
     finish_replacement(tmp_path)
     assert (tmp_path / STAGING).is_dir() and (tmp_path / "config.json").read_text() == "old"  # maybe a live process
-    moved = sorted(name for name, text in NEW.items() if text == "new")
-    write(tmp_path, {f"{STAGING}/{JOURNAL}": json.dumps({"move": moved, "delete": ["old.json"]})})
-    finish_replacement(tmp_path)
-    assert content(tmp_path) == NEW
+    (tmp_path / STAGING).rename(tmp_path / "of others")
+    write(tmp_path / "killed", OLD)
+    killed(tmp_path / "killed")
+    finish_replacement(tmp_path / "killed")
+    assert content(tmp_path / "killed") == NEW
 
 
 def test_an_error_leaves_what_was_there(tmp_path):
@@ -94,15 +101,129 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert content(tmp_path) == OLD and not (tmp_path / STAGING).exists()
 
 
+def killed(folder, moved=1):
+    """A folder as a process leaves it that dies after it moved a file, or several."""
+    kept = []
+
+    class Killed(BaseException):
+        pass
+
+    def move(source, target, **options):
+        if len(kept) == moved + 1:  # of the journal, and of the files
+            raise Killed
+        kept.append(target)
+        REPLACE(source, target, **options)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(os, "replace", move)
+        replace(folder)
+
+
+def test_a_killed_save_of_this_user_is_finished_by_the_next_load_and_the_next_save(tmp_path):
+    for name in ("load", "save"):
+        write(tmp_path / name, OLD)
+        killed(tmp_path / name)
+        assert content(tmp_path / name)["config.json"] == "new"
+        assert content(tmp_path / name)["datastore/manifest.json"] == "old"
+    assert finish_replacement(tmp_path / "load")
+    replace(tmp_path / "save")
+    assert content(tmp_path / "load") == content(tmp_path / "save") == NEW
+
+
+def copied(folder, monkeypatch):
+    other = folder.with_name("copy")
+    shutil.copytree(folder, other)
+    return other
+
+
+def archived(folder, monkeypatch):
+    archive = shutil.make_archive(folder.with_name("archive"), "tar", folder)
+    shutil.unpack_archive(archive, folder.with_name("unpacked"), filter="data")
+    return folder.with_name("unpacked")
+
+
+def on_another_machine(folder, monkeypatch):
+    monkeypatch.setattr(constants, "HF_HOME", str(folder.with_name("home")))
+    return folder
+
+
+def of_another_user(folder, monkeypatch):
+    user = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    return folder
+
+
+def with_a_changed_journal(folder, monkeypatch):
+    path = folder / STAGING / JOURNAL
+    journal = json.loads(path.read_text())
+    path.write_text(json.dumps({**journal, "delete": ["notes.txt"]}))
+    return folder
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no owners as here")
+@pytest.mark.parametrize("change", [copied, archived, on_another_machine, of_another_user, with_a_changed_journal])
+def test_a_save_that_this_user_did_not_begin_here_is_finished_by_a_call_and_not_read(change, tmp_path, monkeypatch):
+    write(tmp_path / "folder", OLD)
+    killed(tmp_path / "folder")
+    folder = change(tmp_path / "folder", monkeypatch)
+    before = content(folder)
+    for call in (finish_replacement, replace, find_checkpoint, KNNDatastore.from_pretrained):
+        with pytest.raises(ValueError, match=r"half old and half new.*docsplit_hf\.finish_save\('"):
+            call(folder)
+        assert content(folder) == before
+    finish_save(folder)
+    finished = dict(NEW)
+    if change is with_a_changed_journal:
+        finished = {name: text for name, text in {**NEW, "old.json": "old"}.items() if name != "notes.txt"}
+    assert content(folder) == finished
+
+
+def test_a_save_of_others_that_is_not_complete_is_left_and_the_old_files_are_read(tmp_path, caplog):
+    write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
+    before = content(tmp_path)
+    assert finish_replacement(tmp_path)
+    assert content(tmp_path) == before and "not this user's: it is left there" in caplog.text
+    replace(tmp_path)  # which is what the user wants
+    assert content(tmp_path) == NEW
+
+
+def test_a_file_that_a_copy_lacks_is_named_before_anything_is_moved(tmp_path):
+    write(tmp_path, OLD)
+    killed(tmp_path)
+    (tmp_path / STAGING / "new" / "new.json").unlink()
+    before = content(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"new/new\.json is missing"):
+        finish_save(tmp_path)
+    assert content(tmp_path) == before
+
+
+def test_a_link_in_what_is_saved_is_refused_before_anything_is_replaced(tmp_path):
+    write(tmp_path / "folder", OLD)
+    (tmp_path / "outside").write_text("mine")
+    (tmp_path / "folder" / "new").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="new is a link or a file where a folder should be"):
+        replace(tmp_path / "folder")
+    (tmp_path / "folder" / "new").unlink()
+    assert content(tmp_path / "folder") == OLD
+
+
 @pytest.mark.parametrize("name", ["../outside", "/outside"])
 def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("mine")
     name = str(outside) if name.startswith("/") else name
     write(tmp_path / "folder", {f"{STAGING}/{JOURNAL}": json.dumps({"move": [], "delete": [name]})})
-    with pytest.raises(ValueError, match="which is not in .*: delete"):
-        finish_replacement(tmp_path / "folder")
+    for call in (finish_replacement, finish_save):
+        with pytest.raises(ValueError, match="which is not in the folder: .*outside.* delete .saving in it"):
+            call(tmp_path / "folder")
     assert outside.read_text() == "mine"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"move": 3, "delete": []}', '{"delete": []}', "[" * 10**5])
+def test_a_damaged_journal_is_named(text, tmp_path):
+    write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": text})
+    with pytest.raises(ValueError, match=r"journal\.json is no journal of a save"):
+        finish_replacement(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["folder", "file"])

@@ -103,7 +103,7 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
         tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
-    with replaced_at_once(folder, MANIFEST, data_files) as staging:
+    with replaced_at_once(folder, MANIFEST, data_files, may_be_link=False) as staging:
         for role, arrays in tensors.items():
             write_tensors(arrays, staging / role)
         for role, table in tables.items():

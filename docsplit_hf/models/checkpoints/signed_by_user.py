@@ -1,0 +1,80 @@
+"""What this user wrote on this machine is signed by a secret, which is in no archive, no copy and no repository."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import stat
+import uuid
+from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+SIZE = 32  # bytes
+
+
+def sign(*said: object) -> str:
+    """The signature of what is said (JSON); none, ``""``, if no secret can be kept here."""
+    secret = _user_secret()
+    return "" if secret is None else hmac.new(secret, _as_bytes(said), hashlib.sha256).hexdigest()
+
+
+def is_signed(signature: object, *said: object) -> bool:
+    """Whether ``sign`` gave this signature, for this user on this machine."""
+    if not isinstance(signature, str) or not signature.isascii():
+        return False
+    expected = sign(*said)
+    return expected != "" and hmac.compare_digest(signature, expected)
+
+
+def secret_file() -> Path:
+    """The file of the secret, in ``docsplit_hf`` below ``HF_HOME``; each user has one, as the cache may be shared."""
+    from huggingface_hub import constants
+
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return Path(constants.HF_HOME) / "docsplit_hf" / f"secret-{user}"
+
+
+def _user_secret() -> bytes | None:
+    path = secret_file()
+    try:
+        if not path.exists():
+            _make_secret(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            secret = file.read()
+    except OSError as error:
+        logger.warning("%s cannot be kept (%s): a save that is killed has to be finished by finish_save.", path, error)
+        return None
+    is_private = not hasattr(os, "getuid") or (
+        status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077
+    )
+    if not is_private or len(secret) != SIZE:
+        logger.warning("%s could be known to others, or is damaged, and is not used: delete it.", path)
+        return None
+    return secret
+
+
+def _make_secret(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(SIZE))
+            file.flush()
+            os.fsync(descriptor)
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(temporary, path)
+    finally:
+        temporary.unlink()
+
+
+def _as_bytes(said: tuple[object, ...]) -> bytes:
+    return json.dumps(said).encode("ascii")

@@ -1,0 +1,447 @@
+"""A folder that a stranger made is opened, saved to and finished: no file outside it changes, whatever it names."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+from label_by_hand import labeling_folder
+from transformers import BertModel, pipeline
+
+from docsplit_hf import (
+    AutoModelForDocSplit,
+    DocumentEncoder,
+    KNNClassifier,
+    KNNClassifierPipeline,
+    KNNDatastore,
+    finish_save,
+)
+from docsplit_hf.demo.sessions import SharedModel
+from docsplit_hf.evaluation.systems import load_system
+from docsplit_hf.models.checkpoints import inside_folder
+from docsplit_hf.models.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
+from docsplit_hf.models.checkpoints.checkpoint import AutoModelWithoutHead, find_checkpoint, open_checkpoint
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+
+LOADERS = {
+    "DocumentEncoder": lambda folder: DocumentEncoder.from_pretrained(str(folder), device="cpu"),
+    "pipeline": lambda folder: pipeline("docsplit-knn", model=str(folder), device="cpu"),
+    "KNNDatastore": KNNDatastore.from_pretrained,
+    "mapped KNNDatastore": lambda folder: KNNDatastore.from_pretrained(folder, memory_map=True),
+    "KNNClassifier.from_encoder": lambda folder: KNNClassifier.from_encoder(str(folder), num_labels=2),
+    "AutoModelForDocSplit": lambda folder: AutoModelForDocSplit.from_pretrained(str(folder)),
+    "AutoModelWithoutHead": lambda folder: AutoModelWithoutHead.from_pretrained(str(folder)),
+    "find_checkpoint": find_checkpoint,
+    "open_checkpoint": open_checkpoint,
+    "finish_replacement": finish_replacement,
+    "the page": lambda folder: SharedModel(str(folder)),
+    "load_system": lambda folder: load_system(str(folder)),
+}
+
+
+def save_classifier(folder):
+    pipe = pipeline("docsplit-knn", model=str(folder.parent / "whole"), device="cpu")
+    pipe.save_pretrained(folder)
+
+
+def save_files(folder):
+    with replaced_at_once(folder, "config.json", lambda folder: ["out/precious.txt", "stale"]) as staging:
+        for name in ("out/precious.txt", "config.json", "model.safetensors"):
+            (staging / name).parent.mkdir(exist_ok=True)
+            (staging / name).write_text("new")
+
+
+def label(folder):
+    (folder / "labels.jsonl").touch()
+    with labeling_folder(folder):
+        pass
+
+
+WRITERS = {
+    "save_pretrained": save_classifier,
+    "datastore": lambda folder: KNNDatastore.from_pretrained(folder.parent / "whole").save_pretrained(folder),
+    "replaced_at_once": save_files,
+    "finish_save": finish_save,
+    "label_by_hand": label,
+}
+
+
+@pytest.fixture(scope="module")
+def classifier(make_tiny_config, tokenizer, texts, tmp_path_factory):
+    """A folder with a whole classifier."""
+    folder = tmp_path_factory.mktemp("classifier") / "whole"
+    torch.manual_seed(0)
+    model = KNNClassifier.around(BertModel(make_tiny_config()), id2label={0: "river", 1: "engine"})
+    pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
+    pipe.add_examples(texts[:20], ["river", "engine"] * 10)
+    pipe.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def place(classifier, tmp_path):
+    """A classifier's folder that is going to be attacked, a whole one, and the victim's files beside them."""
+    shutil.copytree(classifier, tmp_path / "whole")
+    shutil.copytree(classifier, tmp_path / "model")
+    make_victim(tmp_path)
+    return tmp_path
+
+
+def make_victim(place):
+    for name in ("precious.txt", ".bashrc", "datastore/manifest.json", "deep/model.safetensors"):
+        file = place / "victim" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"mine: {name}")
+        file.chmod(0o640)
+        os.utime(file, (1e9, 1e9))
+
+
+def seen(place):
+    """Contents, times, modes and kinds of all that the victim has; the place itself must get no new file either."""
+    found = {}
+    for path in [place / "victim", *sorted((place / "victim").rglob("*"))]:
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() else sorted(entry.name for entry in path.iterdir())
+        found[str(path)] = (content, status.st_mtime_ns, status.st_mode, status.st_uid, status.st_gid)
+    return found, sorted(path.name for path in place.iterdir())
+
+
+def journal(folder, move=(), delete=(), **more):
+    (folder / STAGING).mkdir(parents=True, exist_ok=True)
+    (folder / STAGING / JOURNAL).write_text(json.dumps({"move": [*move], "delete": [*delete], **more}))
+
+
+def put(folder, name, content="evil"):
+    path = folder / STAGING / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+
+
+def link(folder, name, target):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
+def link_then_delete(folder, victim):
+    journal(folder, ["a"], ["a/precious.txt"])
+    link(folder, f"{STAGING}/a", victim)
+
+
+def link_then_overwrite(folder, victim):
+    journal(folder, ["a", "d/../a/.bashrc"])
+    link(folder, f"{STAGING}/a", victim)
+    put(folder, "e/a/.bashrc")
+    put(folder, "e/f/x")
+    link(folder, f"{STAGING}/d", "e/f")  # so that d/../a is not the same on both sides
+    (folder / "d").mkdir(exist_ok=True)
+
+
+def link_of_two_parts(folder, victim):
+    journal(folder, ["d/a", "d/a/precious.txt"], ["d/a/.bashrc"])
+    link(folder, f"{STAGING}/d/a", victim)
+
+
+def relative_link(folder, victim):
+    journal(folder, ["a"], ["a/precious.txt"])
+    link(folder, f"{STAGING}/a", f"../../{victim.name}")
+
+
+def link_to_link(folder, victim):
+    journal(folder, ["a/x"], ["a/precious.txt"])
+    put(folder, "a/x")
+    link(folder, "b", victim)
+    link(folder, "a", "b")
+
+
+def link_in_folder_is_moved_into(folder, victim):
+    journal(folder, ["out/precious.txt", "out/new.txt"])
+    put(folder, "out/precious.txt")
+    put(folder, "out/new.txt")
+    link(folder, "out", victim)
+
+
+def link_in_folder_is_deleted_in(folder, victim):
+    journal(folder, [], ["out/precious.txt", "out/deep/model.safetensors"])
+    link(folder, "out", victim)
+
+
+def datastore_is_a_link(folder, victim):
+    journal(folder, ["datastore/manifest.json"], ["datastore/precious.txt"])
+    put(folder, "datastore/manifest.json")
+    link(folder, "datastore", victim / "datastore")
+
+
+def staging_is_a_link(folder, victim):
+    link(folder, STAGING, victim)
+    return victim
+
+
+def staging_is_a_link_to_a_save(folder, victim):
+    other = folder.parent / "other"
+    journal(other, ["precious.txt"], [])
+    (other / STAGING / "precious.txt").hardlink_to(victim / "precious.txt")
+    link(folder, STAGING, other / STAGING)
+
+
+def staging_is_a_file(folder, victim):
+    (folder / STAGING).hardlink_to(victim / "precious.txt")
+
+
+def journal_is_a_link(folder, victim):
+    put(folder, "config.json")
+    (victim / "journal").write_text(json.dumps({"move": [], "delete": ["config.json"]}))
+    link(folder, f"{STAGING}/{JOURNAL}", victim / "journal")
+
+
+def journal_is_a_pipe(folder, victim):
+    put(folder, "config.json")
+    os.mkfifo(folder / STAGING / JOURNAL)
+
+
+def journal_is_a_hard_link(folder, victim):
+    put(folder, "config.json")
+    (folder / STAGING / JOURNAL).hardlink_to(victim / "precious.txt")
+
+
+def temporary_journal_is_a_link(folder, victim):
+    put(folder, "config.json")
+    link(folder, f"{STAGING}/{JOURNAL}.tmp", victim / "precious.txt")
+    link(folder, f"{STAGING}/.mark", victim / ".bashrc")
+
+
+def file_is_a_link(folder, victim):
+    journal(folder, ["model.safetensors", "config.json"])
+    link(folder, f"{STAGING}/model.safetensors", victim / "deep" / "model.safetensors")
+    link(folder, f"{STAGING}/config.json", victim / "precious.txt")
+
+
+def file_is_a_hard_link(folder, victim):
+    journal(folder, ["model.safetensors"])
+    (folder / STAGING / "model.safetensors").hardlink_to(victim / "deep" / "model.safetensors")
+
+
+def target_is_a_link(folder, victim):
+    journal(folder, ["config.json"], ["notes"])
+    put(folder, "config.json")
+    link(folder, "config.json", victim / "precious.txt")
+    link(folder, "notes", victim / ".bashrc")
+
+
+def target_is_a_hard_link(folder, victim):
+    journal(folder, ["config.json"], ["notes"])
+    put(folder, "config.json")
+    (folder / "config.json").unlink(missing_ok=True)
+    (folder / "config.json").hardlink_to(victim / "precious.txt")
+    (folder / "notes").hardlink_to(victim / ".bashrc")
+
+
+def links_are_left(folder, victim):
+    """Nothing is complete, and what is deleted has links."""
+    link(folder, f"{STAGING}/a", victim)
+    link(folder, f"{STAGING}/d/model.safetensors", victim / "deep" / "model.safetensors")
+    (folder / STAGING / "b").hardlink_to(victim / "precious.txt")
+
+
+def link_loop(folder, victim):
+    journal(folder, ["a/x"], ["a/b"])
+    link(folder, f"{STAGING}/a", "a")
+    link(folder, "a", "a")
+
+
+def datastore_has_a_save_of_its_own(folder, victim):
+    link_then_delete(folder / "datastore", victim)
+
+
+def datastore_overwrites_by_a_save_of_its_own(folder, victim):
+    link_in_folder_is_moved_into(folder / "datastore", victim)
+
+
+def named(*names):
+    """Names that lead out by their letters; ``VICTIM`` is the absolute path of the victim's folder."""
+
+    def attack(folder, victim):
+        known = [name.replace("VICTIM", str(victim)) if isinstance(name, str) else name for name in names]
+        journal(folder, known, [])
+        put(folder, "model/precious.txt")
+        put(folder, "precious.txt")
+
+    def delete(folder, victim):
+        known = [name.replace("VICTIM", str(victim)) if isinstance(name, str) else name for name in names]
+        journal(folder, [], known)
+
+    return attack, delete
+
+
+LETTERS = {
+    "absolute": ["VICTIM/precious.txt"],
+    "absolute twice": ["/VICTIM/precious.txt"],
+    "parent": ["../victim/precious.txt"],
+    "parent below": ["datastore/../../victim/precious.txt"],
+    "parent and link": ["d/../a/.bashrc"],
+    "backslash": ["..\\victim\\precious.txt"],
+    "drive": ["C:/victim/precious.txt", "C:victim"],
+    "dots and blanks": [".. /victim/precious.txt", "../ victim", "a/./b", "."],
+    "fullwidth": ["\uff0e\uff0e/victim/precious.txt", "\u2025/victim/precious.txt", "..\uff0fvictim\uff0fprecious.txt"],
+    "unseen": ["..\u200b/victim/precious.txt", "\u200d../victim/precious.txt"],
+    "NUL": ["../victim/precious.txt\0.json", "\0"],
+    "NFD": ["..\u0301/../victim/precious.txt"],
+    "surrogate": ["../victim/\ud800"],
+    "nothing": ["", "/", "//", "a//b"],
+    "the save itself": [JOURNAL, "Journal.JSON", f"{JOURNAL}.tmp", ".mark"],
+    "the save itself below": [f"{STAGING}/{JOURNAL}", f"{STAGING.upper()}/{JOURNAL}", STAGING],
+    "one in another": ["precious.txt", "precious.txt/a"],
+    "no names": [None, 3, ["../victim/precious.txt"], {"a": 1}],
+}
+
+ATTACKS = {
+    attack.__name__: attack
+    for attack in (
+        link_then_delete, link_then_overwrite, link_of_two_parts, relative_link, link_to_link,
+        link_in_folder_is_moved_into, link_in_folder_is_deleted_in, datastore_is_a_link, staging_is_a_link,
+        staging_is_a_link_to_a_save, staging_is_a_file, journal_is_a_link, journal_is_a_pipe, journal_is_a_hard_link,
+        temporary_journal_is_a_link, file_is_a_link, file_is_a_hard_link, target_is_a_link, target_is_a_hard_link,
+        links_are_left, link_loop, datastore_has_a_save_of_its_own, datastore_overwrites_by_a_save_of_its_own,
+    )
+}  # fmt: skip
+for _name, _names in LETTERS.items():
+    ATTACKS[f"{_name} is moved"], ATTACKS[f"{_name} is deleted"] = named(*_names)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_file_outside_is_touched_by_any_way_to_open_or_to_save(attack, place):
+    touched = []
+    for name, call in {**LOADERS, **WRITERS}.items():
+        folder, victim = place / "model", place / "victim"
+        ATTACKS[attack](folder, victim)
+        before = seen(place)
+        try:
+            call(folder)
+        except (ValueError, OSError) as error:
+            assert str(error)
+        if seen(place) != before:
+            touched.append(name)
+        for path in (folder, victim, place / "other"):
+            shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(place / "whole", folder)
+        make_victim(place)
+    assert touched == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_where_folders_cannot_be_opened_each_step_is_checked_by_its_path(attack, tmp_path, monkeypatch):
+    monkeypatch.setattr(inside_folder, "HAS_DESCRIPTORS", False)  # as on Windows
+    monkeypatch.setattr(inside_folder, "NO_LINK", 0)
+    for call in (finish_replacement, finish_save, save_files):
+        (tmp_path / "model").mkdir()
+        make_victim(tmp_path)
+        ATTACKS[attack](tmp_path / "model", tmp_path / "victim")
+        before = seen(tmp_path)
+        try:
+            call(tmp_path / "model")
+        except (ValueError, OSError) as error:
+            assert str(error)
+        assert seen(tmp_path) == before
+        for name in ("model", "victim", "other"):
+            shutil.rmtree(tmp_path / name, ignore_errors=True)
+
+
+RENAME, UNLINK, REPLACE = os.rename, os.unlink, os.replace
+
+
+class Swapped:
+    """Swaps a folder for a link just before a call of the system, and back after it."""
+
+    def __init__(self, call, folder, victim):
+        self.call, self.folder, self.victim, self.count = call, folder, victim, 0
+
+    def __call__(self, *arguments, **options):
+        aside = self.folder.with_name("aside")
+        is_there = self.folder.is_dir()
+        if is_there:
+            self.count += 1
+            RENAME(self.folder, aside)
+            os.symlink(self.victim, self.folder)
+        try:
+            return self.call(*arguments, **options)
+        finally:
+            if is_there:
+                UNLINK(self.folder)
+                RENAME(aside, self.folder)
+
+
+@pytest.mark.parametrize("name", ["d", f"{STAGING}/d", STAGING])
+def test_a_folder_that_is_swapped_for_a_link_in_the_very_moment_leads_nowhere(name, tmp_path, monkeypatch):
+    folder, victim = tmp_path / "model", tmp_path / "victim"
+    make_victim(tmp_path)
+    (folder / "d").mkdir(parents=True)
+    for file in ("precious.txt", ".bashrc"):
+        (folder / "d" / file).write_text("old")
+        put(folder, f"d/{file}", "new")
+    put(folder, "d/left")
+    journal(folder, ["d/precious.txt"], ["d/.bashrc"])
+    before = seen(tmp_path)
+    moves, removals = (Swapped(call, folder / name, victim) for call in (REPLACE, UNLINK))
+    monkeypatch.setattr(os, "replace", moves)
+    monkeypatch.setattr(os, "unlink", removals)
+    finish_save(folder)
+    monkeypatch.undo()
+    assert moves.count == 1 and removals.count >= 1
+    assert seen(tmp_path) == before
+    assert (folder / "d" / "precious.txt").read_text() == "new" and not (folder / "d" / ".bashrc").exists()
+
+
+SWAPS = """
+import os, sys
+folder, victim = sys.argv[1:]
+os.symlink(victim, folder + "/link")
+print("ready", flush=True)
+while True:
+    for name in ("d", ".saving/d"):
+        try:
+            os.rename(f"{folder}/{name}", f"{folder}/aside")
+            os.rename(f"{folder}/link", f"{folder}/{name}")
+            os.rename(f"{folder}/{name}", f"{folder}/link")
+            os.rename(f"{folder}/aside", f"{folder}/{name}")
+        except OSError:
+            pass
+"""
+
+
+def test_a_process_that_swaps_folders_for_links_all_the_time_reaches_nothing(tmp_path):
+    folder, victim = tmp_path / "model", tmp_path / "victim"
+    make_victim(tmp_path)
+    (folder / "d").mkdir(parents=True)
+    before = None
+    process = subprocess.Popen([sys.executable, "-c", SWAPS, folder, victim], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline() == "ready\n"
+        before = seen(tmp_path)
+        finished = 0
+        for _ in range(100):
+            try:
+                journal(folder, ["d/precious.txt", "d/deep/model.safetensors"], ["d/.bashrc"])
+                staging = os.open(folder / STAGING, os.O_RDONLY)
+                # Written by descriptors: it is the test that must not write through the links.
+                os.makedirs(f"/proc/self/fd/{staging}/new/deep", exist_ok=True)
+                for name in ("precious.txt", "deep/model.safetensors"):
+                    with open(f"/proc/self/fd/{staging}/new/{name}", "w") as file:
+                        file.write("evil")
+                os.rename("new", "d", src_dir_fd=staging, dst_dir_fd=staging)
+                os.close(staging)
+                finish_save(folder)
+                finished += 1
+            except (OSError, ValueError):
+                shutil.rmtree(folder / STAGING, ignore_errors=True)
+            assert seen(tmp_path) == before
+    finally:
+        process.kill()
+        process.wait()
+    assert finished > 0

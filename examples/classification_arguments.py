@@ -23,7 +23,7 @@ OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
     "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
-    "predict_explain", "predict_reject", "audit", "seed", "output_dir", "resume_from_checkpoint",
+    "predict_explain", "predict_reject", "safe_csv", "audit", "seed", "output_dir", "resume_from_checkpoint",
 )  # fmt: skip
 
 
@@ -191,6 +191,13 @@ class PredictionArguments:
         help="Give a label only where at most this share of the labels is wrong, such as 0.05, by experts "
         "(--no_training or --unlabeled_name). Also gives how novel each text is, from 0 to 1.",
     )
+    safe_csv: bool = HfArg(
+        default=False,
+        help="Make a .csv file of answers safe to open in a spreadsheet, which runs cells that begin with =, +, -, @ "
+        "or a tab as formulas: one in a stranger's text may send your data away. Texts, labels and column names are "
+        "quoted, and an apostrophe is put before such a character; numbers stay as they are. A last column then marks "
+        "the file, and docsplit reads it without the apostrophes. Other programs see them, so this is not the default.",
+    )
 
     def __post_init__(self) -> None:
         if self.predict_top_k is not None and self.predict_top_k < 1:
@@ -264,7 +271,7 @@ def check_options(
     given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
 ) -> None:
     """Refuse what does not go together; ``given`` are the options of the command line."""
-    of_answers = {name for name in given if name.startswith("predict_")}
+    of_answers = {name for name in given if name.startswith("predict_") or name == "safe_csv"}
     if of_answers and "predict" not in given:
         raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)

@@ -306,9 +306,8 @@ def main() -> dict[str, Any] | None:
             return {"audited": model_arguments.model_name_or_path or arguments.output_dir}
     if prediction.predict:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
-        texts = PredictionFiles(
-            source, target, data.text_column, data.text_pair_column, data.csv_separator, data.encoding
-        )
+        reading = (data.text_column, data.text_pair_column, data.csv_separator, data.encoding)
+        texts = PredictionFiles(source, target, *reading, safe_csv=prediction.safe_csv)
         look_through(texts, arguments.overwrite_output_dir)  # what is wrong with them shows before the training
         if not (data.dataset_name or data.task_name):
             show_log(arguments.process_index)

@@ -181,7 +181,7 @@ def classify_upload(
     rows, target = rows_of(path, session.limits, *reading), session.folder / "answers.csv"
     columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    files = PredictionFiles(path, target, text_column, **_reading(path, *reading))
+    files = PredictionFiles(path, target, text_column, safe_csv=True, **_reading(path, *reading))
     outcome = classify_file(session.pipe, files, overwrite=True, **({"reject": error} if error else {}))
     shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
     first = [

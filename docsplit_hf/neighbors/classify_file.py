@@ -36,6 +36,7 @@ class PredictionFiles(NamedTuple):
     text_pair_column: str | None = None
     csv_separator: str | None = None
     encoding: str | None = None
+    safe_csv: bool = False  # whether the answers are to be harmless in a spreadsheet
 
     @property
     def columns(self) -> list[str]:
@@ -63,7 +64,7 @@ class Outcome(NamedTuple):
 
 def look_through(files: PredictionFiles, overwrite: bool = False) -> tuple[list[str], int]:
     """Read all rows once: the columns, and how many rows. Unusable files are refused before anything is computed."""
-    check_output(files.target)
+    check_output(files.target, files.safe_csv)
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
         replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
         raise ValueError(f"{files.target} is there already: choose another file for the answers{replace}.")
@@ -111,7 +112,8 @@ def classify_file(
             stack.enter_context(locked(files.partial, wait=False))  # the lock of a killed run is gone
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
-        made_with = [_fingerprint(pipe), _checksum(files.source), *files[2:], parameters]
+        reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
+        made_with = [_fingerprint(pipe), _checksum(files.source), *reading, parameters]
         done = _start(files.partial, to_json(made_with), count)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
@@ -128,7 +130,7 @@ def classify_file(
             for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
                 yield {renamed[name]: value for name, value in row.items()} | answer
 
-        write_rows(files.target, merged, [*renamed.values(), *added])
+        write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         rejected = parameters.get("reject_label")
         without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))

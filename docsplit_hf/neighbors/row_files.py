@@ -14,6 +14,7 @@ from typing import IO, Any
 from ..text.characters import replace_lone_surrogates
 from ..text.file_formats import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
 from ..text.sources import refuse_missing_file
+from ..text.spreadsheet_cells import MARKER, harmless_cell
 
 Row = dict[str, Any]
 
@@ -74,7 +75,7 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
                 for frame in frames:
                     if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
                         raise ValueError(MORE_FIELDS)
-                    yield from frame.to_dict("records")
+                    yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
         elif kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -93,23 +94,36 @@ def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
         yield block
 
 
-def check_output(target: Path) -> None:
+def check_output(target: Path, safe_csv: bool = False) -> None:
     """Refuse an ending that cannot be written."""
-    if target.suffix.lower() not in _WRITERS:
+    ending = target.suffix.lower()
+    if ending not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
+    if safe_csv and ending != ".csv":
+        raise ValueError(
+            f"{target}: safe_csv is for .csv files, as spreadsheets run formulas only in those. Leave it out."
+        )
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
     """Refuse rows that cannot be written, such as mixed types in a column of Parquet, without writing a file."""
-    if target.suffix.lower() == ".parquet":  # the other formats hold all values
+    ending = target.suffix.lower()
+    if ending == ".csv" and MARKER in columns:
+        raise ValueError(f"The column {MARKER!r} would mark the answers as a file made by safe_csv: rename it.")
+    if ending == ".parquet":  # the other formats hold all values
         with open(os.devnull, "wb") as nowhere:
             _write_parquet(nowhere, rows, columns)
 
 
-def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Write rows at once, in place of a file that is there; ``rows`` is called for each pass. Lists are JSON in CSV."""
+def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str], safe_csv: bool = False) -> None:
+    """Write rows at once, in place of a file that is there; ``rows`` is called for each pass. Lists are JSON in CSV.
+
+    ``safe_csv`` quotes the texts of a ``.csv`` file, and puts an apostrophe before what a spreadsheet would run as a
+    formula. If there is such a text, a last column marks the file, and ``read_rows`` gives the texts as they were.
+    """
+    write = _write_safe_csv if safe_csv else _WRITERS[target.suffix.lower()]
     temporary = target.with_name(f"{target.name}.tmp")
-    _WRITERS[target.suffix.lower()](temporary, rows, columns)
+    write(temporary, rows, columns)
     os.replace(temporary, target)
 
 
@@ -118,8 +132,27 @@ def _write_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(columns)
         for row in rows():
-            values = (row.get(name) for name in columns)
-            writer.writerow([to_json(value) if isinstance(value, list | dict | bool) else value for value in values])
+            writer.writerow([_csv_value(row.get(name)) for name in columns])
+
+
+def _write_safe_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
+    def lines(guard: Callable[[str], str]) -> Iterator[list[Any]]:
+        yield [guard(name) for name in columns]
+        for row in rows():
+            values = [_csv_value(row.get(name)) for name in columns]
+            yield [guard(value) if isinstance(value, str) else value for value in values]
+
+    is_changed = any(line != safe for line, safe in zip(lines(str), lines(harmless_cell), strict=True))
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        marker = [MARKER] if is_changed else []
+        for line in lines(harmless_cell):
+            writer.writerow(line + marker)
+            marker = [""] if is_changed else []
+
+
+def _csv_value(value: Any) -> Any:
+    return to_json(value) if isinstance(value, list | dict | bool) else value
 
 
 def _write_jsonl(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:

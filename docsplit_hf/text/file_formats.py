@@ -14,6 +14,8 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from .spreadsheet_cells import MARKER, original_cell
+
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
@@ -57,7 +59,10 @@ def load_file(
         if "__index_level_0__" in first:  # pandas takes the first field for the row's name
             raise ValueError(MORE_FIELDS)
         if not streaming:
-            return datasets.load_dataset(kind, data_files=data_files, split="train", **options)
+            rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
+            return rows.remove_columns(MARKER) if MARKER in first else rows
+        if MARKER in first:
+            return rows.remove_columns(MARKER)
         if kind == "json" and _has_rows_by_line(path, encoding or "utf-8-sig"):
             ranges = [(str(path), *bounds, file_state(path)) for bounds in byte_ranges(path.stat().st_size)]
             arguments = {"ranges": ranges, "encoding": encoding or "utf-8-sig"}
@@ -206,9 +211,13 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
     import pandas as pd
 
     _refuse_no_bytes(path)
-    # Pandas would take "NA" for missing, "007" for a number, and "true" for a truth value.
     options = {"encoding": encoding, "sep": _separator(path, csv_separator, encoding), "na_filter": False}
-    return {**options, "converters": dict.fromkeys(range(len(pd.read_csv(path, nrows=0, **options).columns)), str)}
+    columns = list(pd.read_csv(path, nrows=0, **options).columns)
+    # Pandas would take "NA" for missing, "007" for a number, and "true" for a truth value.
+    if MARKER not in columns:
+        return options | {"converters": dict.fromkeys(range(len(columns)), str)}
+    converters = dict.fromkeys(range(len(columns)), original_cell)
+    return options | {"names": [original_cell(name) for name in columns], "header": 0, "converters": converters}
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:

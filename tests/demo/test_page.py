@@ -110,7 +110,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     with page.expect_download() as download:
         click(page, "Download the answers")
     lines = download.value.path().read_text().splitlines()
-    assert lines[0] == "text,label,score" and len(lines) == 301 and ",sport," in lines[1]
+    assert lines[0] == '"text","label","score"' and len(lines) == 301 and ',"sport",' in lines[1]
     click(page, "Classify the texts of step 1 that have no label")
     page.get_by_text("Classified 33 rows.").wait_for()
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from docsplit_hf.demo.uploads import example_texts
+from docsplit_hf.neighbors.row_files import read_rows
 
 from .conftest import serving
 
@@ -21,6 +22,7 @@ def folder(tmp_path):
                sorted(set(filter(None, given.labels)))}  # fmt: skip
     few = [(text, label) for label, texts in labeled.items() for text in texts[:5]]
     files = {"few.csv": few, "others.csv": [(text, "") for text in given.texts if text not in dict(few)]}
+    files["formula.csv"] = [("=1+A1", "")]
     (tmp_path / "files").mkdir()
     for name, rows in files.items():
         with open(tmp_path / "files" / name, "w", newline="") as file:
@@ -58,6 +60,10 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                 assert await call("classify", **classify) == (False, "Classified 53 rows.")
                 rows = list(csv.DictReader(open(folder / "files" / "answers.csv", newline="")))
                 assert len(rows) == 53 and {row["label"] for row in rows} <= {row[0] for row in reported["by_label"]}
+                formula = {"file": "formula.csv", "text_column": "body", "answers": "harmless.csv"}
+                assert await call("classify", **formula) == (False, "Classified 1 row.")
+                (row,) = csv.DictReader(open(folder / "files" / "harmless.csv", newline=""))
+                assert row["body"] == "'=1+A1" and next(read_rows(folder / "files" / "harmless.csv"))["body"] == "=1+A1"
                 for name, arguments, said in (
                     ("classify", classify, "is there already"),
                     ("add", {"file": "../page.py", "text_column": "text"}, "is not below"),

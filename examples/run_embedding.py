@@ -20,6 +20,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
+from docsplit_hf.models.inference.long_documents import ONE_PIECE
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
@@ -39,6 +40,11 @@ class EmbeddingArguments:
     )
     truncate_dim: int | None = HfArg(
         default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
+    )
+    max_passages: int | None = HfArg(
+        default=None,
+        help="Read so many passages of a text at most, with --long_documents average or whole. How much is not read is "
+        "logged. Default: all.",
     )
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
     csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
@@ -77,7 +83,8 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: st
     fingerprint, parts = encoder.fingerprint, []
 
     def embed(batch):
-        return {"embedding": encoder.encode(batch[text_column], show_progress=False, **options)}
+        show_progress = options["long_documents"] not in ONE_PIECE  # of the passages of a text
+        return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
         for start in range(0, len(rows), KEPT):
@@ -106,6 +113,8 @@ def main() -> dict[str, Any]:
     datasets.disable_progress_bars()  # one bar over all texts, in place of one for each thousand
     with cut_texts_summed_up():
         options = {"long_documents": given.long_documents, "truncate_dim": arguments.truncate_dim}
+        if arguments.max_passages is not None:
+            options["max_passages"] = arguments.max_passages
         embedded = embed_rows(encoder, rows, arguments.text_column, options, kept)
     embedded.to_parquet(kept / "all")
     os.replace(kept / "all", output)

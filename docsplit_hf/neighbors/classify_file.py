@@ -104,6 +104,7 @@ def classify_file(
     columns, count = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
     options |= {name: value for name, value in asked_for.items() if value}
+    options |= {"show_progress": show_progress}  # within a block of texts, which may be long
     parameters = _parameters(pipe, options)
     added = ["label", "score", *_more_columns(pipe, parameters)]
     files.partial.parent.mkdir(parents=True, exist_ok=True)

@@ -48,9 +48,11 @@ logger = logging.getLogger(__name__)
 FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 WINDOW_CHARACTERS = 2**24  # of all texts in it
-READING = ("max_length", "max_tokens_per_batch", "bf16", "batch_size")  # options of a call that the reader takes
+# Options of a call that the reader takes.
+READING = ("max_length", "max_passages", "max_tokens_per_batch", "bf16", "batch_size")
 # Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
-LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_tokens_per_batch": 1, "return_neighbors": 0, "return_documents": 0}
+LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_passages": 1, "max_tokens_per_batch": 1}
+LEAST |= {"return_neighbors": 0, "return_documents": 0}
 FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
 OTHER_OPTIONS = ("reject", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
 
@@ -158,8 +160,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 ``knn_temperature``, ``knn_weight``: instead of the calibrated ones; with any of them the answer is that
                 of equation 3, whatever was fitted. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the
                 most tokens, in one forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not
-                quite the same; ``"auto"``: if it has. ``max_length``: the longest input in tokens. ``show_progress``:
-                whether to show a progress bar.
+                quite the same; ``"auto"``: if it has. ``max_length``: the longest input in tokens. ``max_passages``:
+                how many passages of a long text to read at most, where texts are read in passages; how much is not read
+                is logged. ``show_progress``: whether to show a progress bar.
 
         Returns:
             For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best.
@@ -252,7 +255,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             texts: Texts, or pairs of texts, in any form that a call takes.
             ids: A name for each, to remove it by. None: they are numbered, "d0", "d1", ...
             show_progress: Whether to show a progress bar.
-            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
+                call.
 
         Returns:
             The ids; None for a text that is not added, being empty or there already, which is logged.
@@ -347,7 +351,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 are none, the examples that ``fit`` held out.
             reject: The share of wrong answers to allow, as for a call: the report counts the texts without an answer.
             show_progress: Whether to show a progress bar.
-            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length`` as for a call.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
+                call.
 
         Returns:
             What changed, the new words, and the most novel texts. Printed, it is a table.
@@ -575,12 +580,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
         reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
         is_one_vector = self.model.config.num_labels == 0 and self.model.config.long_documents not in SEVERAL_VECTORS
-        is_stored = ready is not None and is_one_vector and not shown.read and "max_length" not in options
+        is_cut = "max_length" in options or "max_passages" in options
+        is_stored = ready is not None and is_one_vector and not shown.read and not is_cut
         documents = ready.snapshot.documents if is_stored else None
         top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
         show_progress = options.get("show_progress", False)
+        reader = reader.with_options(show_progress=show_progress)
         done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
-        with tqdm(total=total, desc="Classifying", unit="text", disable=not show_progress) as progress:
+        # Of fewer texts, the bar of what is read of them is the one that moves.
+        is_shown = show_progress and (total is None or total > WINDOW_WITH_PROGRESS)
+        with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
             while window := _next_inputs(stream, min(size, most)):
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():

@@ -51,6 +51,22 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, s
     assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
 
 
+def test_a_long_text_is_read_up_to_the_passages_asked_for(folder, server, run_script, tmp_path):
+    long = "The river feeds the valley, and the stones are old. " * 4_000  # 200 KB
+    (tmp_path / "long.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in (long, "A garden.")))
+    output = tmp_path / "long.parquet"
+    options = [f"--dataset_name={tmp_path / 'long.jsonl'}", f"--output={output}", "--model_name_or_path=tiny"]
+    printed = run_script(SCRIPT, *options, "--long_documents=whole", "--max_passages=5", folder=folder)
+    assert "1 of 2 texts are longer than 5 passages: 9" in printed
+    encoder = DocumentEncoder.from_pretrained(str(folder / "tiny"), device="cpu")
+    passages = encoder.encode_passages([long[:50_000]], normalize=False, max_passages=5, show_progress=False)
+    end = passages.spans[-1, 1]
+    expected = encoder.encode([long[:end], "A garden."], long_documents="whole", show_progress=False)
+    assert np.stack(pd.read_parquet(output).embedding) == pytest.approx(expected, abs=1e-5)
+    wrong = [*options[:1], f"--output={tmp_path / 'b.parquet'}", "--model_name_or_path=tiny", "--max_passages=5"]
+    assert "--long_documents first reads one piece of a text" in run_script(SCRIPT, *wrong, folder=folder, code=2)
+
+
 def test_it_embeds_in_int8_quantized_on_its_own_texts(exported, run_script, texts, tmp_path):
     """Of these texts, drawn as the script draws them, an export is there: with any others it would make another."""
     drawn = Dataset.from_dict({"row": range(40)}).shuffle(seed=0)["row"][:]

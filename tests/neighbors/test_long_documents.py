@@ -64,6 +64,18 @@ def hidden(sentence, place):
     return FILLER[:start] + sentence + " " + FILLER[start:], start, start + len(sentence)
 
 
+def test_a_call_reads_at_most_so_many_passages_and_says_how_much(pipe, fitted, caplog):
+    text, start, end = hidden(next(iter(TELLING.values())), 0.85)
+    (whole,) = fitted(text, return_read=True, explain=True)
+    (capped,) = fitted(text, return_read=True, explain=True, max_passages=2)
+    assert whole["read"] == 1 and capped["read"] < 0.5
+    assert capped["explanation"]["passage"]["end"] < start
+    assert "1 of 1 texts are longer than 2 passages: " in caplog.text
+    assert f"{100 * (1 - capped['read']):.1f} % of all characters were cut off" in caplog.text
+    with pytest.raises(ValueError, match="max_passages must be a whole number from 1, got 0"):
+        fitted(text, max_passages=0)
+
+
 @pytest.mark.parametrize("place", [0, 0.4, 0.85])
 @pytest.mark.parametrize("label", TELLING)
 def test_the_answer_names_the_only_passage_that_can_have_decided(pipe, fitted, label, place):

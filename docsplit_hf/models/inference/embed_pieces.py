@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..portable.run_encoder import is_packed, run_encoder
 from .backend import BFloat16, inference_mode, is_in_bfloat16
 from .long_documents import Frame, Passages, Piece, grouped
+from .outlook import Outlook
 
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
@@ -30,6 +31,8 @@ class Run(NamedTuple):
     max_pieces: int | None = None
     bf16: BFloat16 = None
     show_progress: bool = False
+    delay: float = 0  # seconds, after which the bar is shown
+    max_passages: int | None = None  # of a text
 
 
 def embed_pieces(
@@ -50,8 +53,11 @@ def embed_pieces(
     encoder = model.base_model
     in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
     reads_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
-    with tqdm(total=len(texts), desc="Embedding", unit=run.unit, disable=not run.show_progress) as progress:
+    options = {"desc": "Embedding", "unit": run.unit, "disable": not run.show_progress, "delay": run.delay}
+    outlook = Outlook(texts, run.max_passages)
+    with tqdm(total=len(texts), leave=None, **options) as progress:  # below another bar it vanishes at the end
         for group, progress.total in grouped(pieces, texts):
+            outlook.begin(group)
             counts = [len(piece.weights) for piece in group]
             places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
             said = [torch.empty(sum(counts), size) for size in sizes]
@@ -72,6 +78,7 @@ def embed_pieces(
                         refuse_broken(found, owners, texts, model, name)
                         values[rows_of_batch] = found.float().cpu()
                     progress.update(len(numbers))
+                    outlook.add(sum(len(piece.input_ids) for piece in read))
             yield group, said
 
 

@@ -199,6 +199,7 @@ class DocumentEncoder:
         max_tokens_per_batch: int | None = None,
         bf16: BFloat16 = None,
         truncate_dim: int | None = None,
+        max_passages: int | None = None,
     ) -> np.ndarray:
         """Embed texts.
 
@@ -218,6 +219,8 @@ class DocumentEncoder:
                 float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
             truncate_dim: How many leading dimensions to give, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
+            max_passages: How many passages of a text to read at most, with ``"average"`` and ``"whole"``; how much is
+                not read is logged. None: all, and if the longest text takes over half a minute, how long is logged.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
@@ -231,8 +234,8 @@ class DocumentEncoder:
         size = self._size(truncate_dim)
         collected = PieceAverages(len(texts), size, long_documents)
         unit = "text" if long_documents in ONE_PIECE else "piece"
-        run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress)
-        for pieces, found in self._read(texts, run, long_documents):
+        run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
+        for pieces, found in self._read(texts, run, long_documents, None, max_passages):
             collected.add(pieces, found[:, :size])
         embeddings = collected.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
@@ -248,6 +251,7 @@ class DocumentEncoder:
         max_tokens_per_batch: int | None = None,
         bf16: BFloat16 = None,
         truncate_dim: int | None = None,
+        max_passages: int | None = None,
     ) -> Passages:
         """Embed all of each text in passages of whole sentences, an embedding for each passage.
 
@@ -262,6 +266,8 @@ class DocumentEncoder:
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
+            max_passages: How many passages of a text to read at most; with ``"late"``, how many times ``max_length``
+                tokens. None: all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
@@ -284,8 +290,8 @@ class DocumentEncoder:
             raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
         size = self._size(truncate_dim)
         collected = PassagesOfTexts(len(texts), size)
-        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress)
-        for pieces, found in self._read(texts, run, long_documents, passage_length):
+        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
+        for pieces, found in self._read(texts, run, long_documents, passage_length, max_passages):
             found = found[:, :size]
             collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
         return collected.all()

@@ -39,6 +39,7 @@ HEAD_SHARE = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classifica
 LATE_PASSAGE = 256  # tokens, where nothing else is asked for
 GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
 ADVICE = "long_documents='whole' reads all of them."
+ALL_PASSAGES = "Without max_passages all of each text is read."
 
 
 class Frame(NamedTuple):
@@ -150,9 +151,20 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
 
 
 def read_pieces(
-    texts: Sequence[str], frame: Frame, strategy: str, passage_length: int | None = None
+    texts: Sequence[str],
+    frame: Frame,
+    strategy: str,
+    passage_length: int | None = None,
+    max_passages: int | None = None,
 ) -> Iterator[Piece]:
     """The pieces of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    if max_passages is not None and strategy in ONE_PIECE:
+        raise ValueError(
+            f"max_passages={max_passages!r} limits what is read in passages, and long_documents={strategy!r} reads one "
+            "piece of a text: leave it out."
+        )
+    if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
+        raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
     if strategy in ONE_PIECE:
         return _cut_pieces(texts, frame, has_tail=strategy == "head_tail")
     around, longest = frame.max_length - frame.room, frame.max_length
@@ -164,8 +176,8 @@ def read_pieces(
             f"{around} tokens around its text, and no more than the {longest} that the encoder reads."
         )
     if strategy == "late":
-        return _late_pieces(texts, frame, passage_length - around)
-    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length)))
+        return _late_pieces(texts, frame, passage_length - around, max_passages)
+    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length), max_passages))
 
 
 def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: Frame) -> Iterator[Piece]:
@@ -286,9 +298,12 @@ class _Tokens(NamedTuple):
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
-def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int) -> Iterator[Piece]:
-    """As much as fits in each piece, with its passages as ``parts`` (late chunking, Günther et al. 2024)."""
-    for tokens, ahead, piece in _passages(texts, frame):
+def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int, max_passages: int | None) -> Iterator[Piece]:
+    """As much as fits in each piece, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+
+    ``max_passages`` counts pieces here: the passages of a piece are read together, at no further cost.
+    """
+    for tokens, ahead, piece in _passages(texts, frame, max_passages):
         bounds = passage_bounds(tokens.sentence_lengths, part_length)
         if len(bounds) > 1 or not piece.is_only:
             places = [tokens.between(first, last).characters for first, last in bounds]
@@ -296,11 +311,19 @@ def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int) -> Iterat
         yield piece
 
 
-def _passages(texts: Sequence[str], frame: Frame) -> Iterator[tuple[_Tokens, int, Piece]]:
-    """The passages of each text: the tokens, how many tokens stand before them in the piece, and the piece."""
+def _passages(
+    texts: Sequence[str], frame: Frame, max_passages: int | None = None
+) -> Iterator[tuple[_Tokens, int, Piece]]:
+    """The passages of each text: the tokens, how many tokens stand before them in the piece, and the piece.
+
+    How much of the texts ``max_passages`` cuts off is logged at the end.
+    """
     left: _Tokens | None = None  # of the windows before
     yielded = 0  # passages of this text
-    for text, window, own, is_last in _tokenized_windows(texts, frame):
+    shares = np.ones(len(texts))
+    for text, window, own, is_last in _tokenized_windows(texts, frame, shares):
+        if shares[text] < 1:  # a window that was tokenized before its text was known to have enough passages
+            continue
         if left is None:
             tokens, instruction = window, own
         else:
@@ -315,15 +338,27 @@ def _passages(texts: Sequence[str], frame: Frame) -> Iterator[tuple[_Tokens, int
             ids = frame.framed(instruction + passage.ids.tolist())
             characters = (0, len(texts[text])) if is_only else passage.characters
             weight = 0 if is_only else frame.around + end - start
-            piece = Piece(text, ids, *characters, weight, is_first=yielded == 1)
+            is_cut = yielded == max_passages and not (is_last and end == bounds[-1, 1])
+            if is_cut:
+                shares[text] = min(characters[1] / len(texts[text]), float(np.nextafter(1, 0)))
+            share = float(shares[text])
+            piece = Piece(text, ids, *characters, weight, share=share, is_first=yielded == 1)
             yield passage, len(frame.prefix) + len(instruction), piece
-        left, yielded = (None, 0) if is_last else (tokens.between(bounds[-1, 0], len(tokens.ids)), yielded)
+            if is_cut:
+                break
+        is_done = is_last or shares[text] < 1
+        left, yielded = (None, 0) if is_done else (tokens.between(bounds[-1, 0], len(tokens.ids)), yielded)
+    if max_passages is not None:
+        lengths = [len(text) for text in texts]
+        warn_of_cut_texts(lengths, shares, max_passages, "characters", ALL_PASSAGES, limit_unit="passages")
 
 
-def _tokenized_windows(texts: Sequence[str], frame: Frame) -> Iterator[tuple[int, _Tokens, list[int], bool]]:
+def _tokenized_windows(
+    texts: Sequence[str], frame: Frame, shares: np.ndarray
+) -> Iterator[tuple[int, _Tokens, list[int], bool]]:
     """Each window of each text: the text's number, tokens, those of the instruction, and whether it is the last one.
 
-    The end of a window ends a sentence.
+    The end of a window ends a sentence. A text whose ``shares``, ``(N,)``, falls below 1 meanwhile is read no further.
     """
     cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
 
@@ -331,6 +366,8 @@ def _tokenized_windows(texts: Sequence[str], frame: Frame) -> Iterator[tuple[int
         for number, text in enumerate(texts):
             text, end = frame.instructed(text), 0
             for content in windows(text, cuts):
+                if shares[number] < 1:
+                    break
                 start, end = end, end + len(content)
                 yield number, content, start, end == len(text)
 

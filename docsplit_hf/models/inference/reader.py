@@ -23,6 +23,7 @@ from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
+PROGRESS_DELAY = 1.0  # seconds, after which a bar of passages is worth its line: the caller has one of texts, mostly
 NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
 
 
@@ -46,6 +47,7 @@ class Reader:
     batch_size: int | None = None
     bf16: BFloat16 = None
     long_documents: str | None = None
+    max_passages: int | None = None
     show_progress: bool = False
 
     is_here = True  # the model runs in this process, and says what it reads
@@ -117,7 +119,8 @@ class Reader:
             return output.retrieval_embeddings, output.logits
 
         unit = "text" if strategy in ONE_PIECE else "piece"
-        run = Run(unit, self.max_tokens_per_batch, self.batch_size, self.bf16, self.show_progress)
+        limits = self.max_tokens_per_batch, self.batch_size, self.bf16
+        run = Run(unit, *limits, self.show_progress, PROGRESS_DELAY, self.max_passages)
         is_paired = any(pair is not None for pair in text_pairs)
         frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
         pieces = self._pieces(texts, text_pairs, frame, strategy)
@@ -135,7 +138,10 @@ class Reader:
         """The pieces of texts, or of pairs of texts."""
         if all(pair is None for pair in text_pairs):
             passage_length = self.model.config.passage_length
-            return read_pieces(texts, frame, strategy, passage_length and min(passage_length, frame.max_length))
+            length = passage_length and min(passage_length, frame.max_length)
+            return read_pieces(texts, frame, strategy, length, self.max_passages)
+        if self.max_passages is not None:
+            raise ValueError(f"max_passages={self.max_passages!r} is for texts alone: leave it out for pairs.")
         if strategy not in ("first", "whole"):
             raise ValueError(f"long_documents={strategy!r} is for texts alone: for pairs take 'first' or 'whole'.")
         return pair_pieces(texts, text_pairs, frame)
@@ -154,7 +160,8 @@ class EndpointReader(Reader):
 
     def check(self) -> None:
         """Refuse what does not reach the endpoint."""
-        for name in ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length"):
+        options = ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length", "max_passages")
+        for name in options:
             value = getattr(self, name, None) or getattr(self.model.config, name, None)
             if value not in (None, False, "first"):
                 raise ValueError(

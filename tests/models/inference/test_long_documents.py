@@ -99,6 +99,45 @@ def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, str
         assert np.array_equal(one.spans, other.spans)
 
 
+@pytest.mark.parametrize("strategy", SEVERAL_VECTORS)
+@pytest.mark.parametrize("most", [1, 3, 7, 10_000])
+def test_at_most_so_many_passages_are_the_first_of_all(frame, long_text, strategy, most, caplog):
+    texts = ["a garden", long_text, long_text[:300], long_text]  # two of them have several windows
+    pieces = [list(read_pieces(texts, frame, strategy, None, number)) for number in (None, most)]
+    for text in range(len(texts)):
+        whole, capped = ([piece for piece in read if piece.text == text] for read in pieces)
+        assert len(capped) == min(len(whole), most)
+        for one, other in zip(capped, whole, strict=False):
+            assert one.input_ids.tolist() == other.input_ids.tolist() and one.spans.tolist() == other.spans.tolist()
+        read = 1 if len(whole) <= most else capped[-1].end / len(texts[text])
+        assert capped[-1].share == read
+    cut = sum(len([piece for piece in pieces[0] if piece.text == text]) > most for text in range(len(texts)))
+    said = [record.message for record in caplog.records if "were cut off" in record.message]
+    if not cut:
+        assert not said
+    else:
+        assert said[0].startswith(f"{cut} of 4 texts are longer than {most} passages: ")
+        unread = sum(len(text) for text in texts) - sum(
+            max(piece.end for piece in pieces[1] if piece.text == number) for number in range(len(texts))
+        )
+        share = 100 * unread / sum(len(text) for text in texts)
+        assert f": {share:.1f} % of all characters were cut off. Without max_passages all of each text" in said[0]
+
+
+def test_a_capped_text_is_not_tokenized_to_its_end(frame, long_text, monkeypatch):
+    tokenized = []
+    original = long_documents._tokens_and_spans
+
+    def counted(tokenizer, contents):
+        tokenized.extend(map(len, contents))
+        return original(tokenizer, contents)
+
+    monkeypatch.setattr(long_documents, "_tokens_and_spans", counted)
+    text = long_text * 40  # 4 MB
+    assert len(list(read_pieces([text], frame, "passages", None, 5))) == 5
+    assert sum(tokenized) < 1_200_000 < len(text)
+
+
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
 def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
@@ -186,6 +225,10 @@ def test_what_cannot_be_is_refused(encoder, tokenizer):
         encoder.encode_passages(["a"], passage_length=2)
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 10.5"):
         encoder.encode_passages(["a"], passage_length=10.5)
+    with pytest.raises(ValueError, match="max_passages must be a whole number from 1, got 0"):
+        encoder.encode(["a"], long_documents="whole", max_passages=0)
+    with pytest.raises(ValueError, match="max_passages=3 limits .* long_documents='first' reads one piece of a text"):
+        encoder.encode(["a"], max_passages=3)
 
 
 LENGTHS = st.lists(st.integers(1, 30), max_size=30)

@@ -1,0 +1,89 @@
+"""How long the longest text will take, said as soon as it is clear that it is long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .long_documents import Piece
+
+logger = logging.getLogger(__name__)
+
+SECONDS_TO_LOOK = 3  # of computing, from which the speed is known
+SECONDS_WORTH_SAYING = 30
+
+
+class Outlook:
+    """Logs once how long the longest of some texts will take, by the speed of what was read so far.
+
+    Args:
+        texts: The texts that are read.
+        max_passages: How many passages of a text are read at most. None: all.
+        clock: Gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[str],
+        max_passages: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._characters = max((len(text) for text in texts), default=0)
+        self._max_passages = max_passages
+        self._clock = clock
+        self._is_said = False
+        self._started: float | None = None
+        self._tokens_read = 0
+        self._tokens_per_character = 0.0
+        self._longest_piece = 1
+
+    def begin(self, pieces: Sequence[Piece]) -> None:
+        """Take notice of the pieces that are read next."""
+        if self._started is None:
+            self._started = self._clock()
+        if all(piece.is_only for piece in pieces):
+            return
+        characters = sum(piece.end - piece.start for piece in pieces)
+        tokens = sum(len(piece.input_ids) for piece in pieces)
+        self._tokens_per_character = tokens / max(characters, 1)
+        self._longest_piece = max(len(piece.input_ids) for piece in pieces)
+
+    def add(self, tokens: int) -> None:
+        """Count tokens that were read, and log the minutes once they are known and worth saying."""
+        self._tokens_read += tokens
+        if self._is_said or self._started is None:
+            return
+        elapsed = self._clock() - self._started
+        if elapsed < SECONDS_TO_LOOK:
+            return
+        expected = self._characters * self._tokens_per_character
+        if self._max_passages is not None:
+            expected = min(expected, self._max_passages * self._longest_piece)
+        seconds = expected * elapsed / self._tokens_read
+        if seconds < SECONDS_WORTH_SAYING:
+            return
+        self._is_said = True
+        logger.warning(
+            "About %s tokens of the longest text are read, in %s passages: this takes about %s at the speed of the "
+            "first ones. max_passages limits how many passages of a text are read.",
+            _rounded(expected),
+            _rounded(max(expected / self._longest_piece, 1)),
+            _duration(seconds),
+        )
+
+
+def _rounded(number: float) -> str:
+    """A number with two digits that say something."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"

@@ -37,6 +37,7 @@ _MODULE_OF_NAME = {
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "finish_save": "models.checkpoints.atomic_replacement",
     "load_documents": "text.load_documents",
+    "load_example_texts": "text.example_texts",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
     "load_system": "evaluation.systems",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer
     from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
+    from .text.example_texts import load_example_texts as load_example_texts
     from .text.labeled_examples import load_labeled_examples as load_labeled_examples
     from .text.load_documents import load_documents as load_documents
     from .text.package_documentation import load_package_documentation as load_package_documentation

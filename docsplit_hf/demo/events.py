@@ -13,6 +13,7 @@ from typing import Any
 
 import gradio as gr
 
+from ..text.columns import columns_of, guess_columns
 from . import uploads, views
 from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
 from .sessions import KeptSessions, Limits, Session, SharedModel, counted
@@ -164,12 +165,12 @@ class Events:
         except ValueError as error:  # maybe it can be read in another way
             gr.Warning(as_text(str(error)), title="Not done")
             return dict.fromkeys(parts[2:], gr.skip() | {"visible": False}) | dict(zip(parts, reading, strict=False))
-        columns = uploads.columns_of(rows)
+        columns = columns_of(rows)
         if encoding is None and used != uploads.UNICODE:
             said = f"{file.name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
         if text not in columns:
-            text, label = uploads.guess_columns(rows, self.limits.labels)
+            text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
         chosen = [one for one in (text, label if name == "file" else None) if one in columns]
         shown = list(dict.fromkeys([*chosen, *columns]))

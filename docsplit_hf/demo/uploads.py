@@ -7,16 +7,15 @@ import itertools
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.resources import files
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..text.columns import columns_of
+from ..text.example_texts import load_example_texts
 from .sessions import Limits, Session, counted
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones: they may unpack to anything
-TEXT_NAMES = ("text", "document", "body", "content")
-LABEL_NAMES = ("label", "class", "category", "topic")
 UNICODE = "utf-8"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
@@ -46,10 +45,9 @@ def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
 
 
 def example_texts() -> Texts:
-    """The example texts that come with the page; the last one is long."""
-    lines = files(__package__).joinpath("example_texts.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    return Texts([row["text"] for row in rows], [row.get("label") for row in rows])
+    """The example texts that come with the package; the last one is long."""
+    examples = load_example_texts()
+    return Texts(examples["text"].tolist(), examples["label"].tolist())
 
 
 def encoding_of(path: Path) -> str:
@@ -81,33 +79,10 @@ def rows_of(path: Path, limits: Limits, *reading: str | None) -> list[dict[str, 
     return rows
 
 
-def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
-    """The columns of the rows; raises if a needed one is missing."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    for name in needed:
-        if name not in (None, *columns):
-            raise ValueError(f"The file has no column {name!r}, only {columns}: choose another one.")
-    return columns
-
-
 def shortened(text: Any, most: int = 240) -> str:
     """A text that fits into a cell."""
     text = " ".join(str(text or "").split())
     return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
-
-
-def guess_columns(rows: Sequence[dict[str, Any]], most_labels: int) -> tuple[str, str | None]:
-    """The columns of texts and of labels, by their names or by what they hold. The second is None if no column fits."""
-    columns = columns_of(rows)
-    held = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
-    lower = {name.lower(): name for name in reversed(columns)}
-    by_length = sorted(columns, key=lambda name: -sum(map(len, held[name])))
-    text = next((lower[name] for name in TEXT_NAMES if name in lower), by_length[0])
-    # Labels come again and again, and are no numbers where there is a choice.
-    kinds = {name: len(set(held[name])) for name in columns if name != text}
-    few = [name for name, count in kinds.items() if 1 < count <= min(most_labels, len(held[name]) / 2)]
-    by_count = sorted(few, key=lambda name: (all(map(str.isdecimal, held[name])), -kinds[name]))
-    return text, next((lower[name] for name in LABEL_NAMES if lower.get(name) in kinds), next(iter(by_count), None))
 
 
 def texts_of_file(

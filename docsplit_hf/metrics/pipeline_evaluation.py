@@ -29,6 +29,9 @@ def evaluate_pipeline(
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
     random_state: int | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    text_pair_column: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
@@ -39,8 +42,8 @@ def evaluate_pipeline(
 
     Args:
         pipe: The pipeline.
-        data: A table with ``text``, ``label`` and maybe ``text_pair``: a DataFrame, a data set, columns by name, or a
-            list of rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
+        data: A table with a column of texts and one of labels: a DataFrame, a data set, columns by name, or a list of
+            rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
         metric: A name that ``metric_path`` takes; or what ``evaluate.load`` or ``evaluate.combine`` gives. None: all
             metrics of classification that ``metric_path`` names. Where a text may have several labels, a probability of
             0.5 is a yes for them, not the thresholds by which answers give ``labels``.
@@ -48,6 +51,10 @@ def evaluate_pipeline(
         confidence_level: Of the intervals.
         n_resamples: Of the data, for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
         random_state: The seed of the resamples.
+        text_column: The column of texts. None: ``text``; where there is none, it is guessed by names and by what the
+            columns hold, which is logged.
+        label_column: The column of labels. None: ``label``, or guessed in the same way.
+        text_pair_column: The column of second texts. None: ``text_pair``, if there is one.
         **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
 
     Returns:
@@ -71,7 +78,7 @@ def evaluate_pipeline(
     """
     if strategy not in ("simple", "bootstrap"):
         raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
-    data = with_class_labels(data)
+    data = with_class_labels(data, text_column, label_column, text_pair_column)
     texts, pairs = texts_of(data)
     inputs = texts if pairs is None else [{"text": a, "text_pair": b} for a, b in zip(texts, pairs, strict=True)]
     start = perf_counter()

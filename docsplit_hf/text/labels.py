@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .columns import guess_columns
 from .sources import as_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+logger = logging.getLogger(__name__)
+
+ROWS_TO_GUESS_BY = 1_000
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
@@ -39,14 +45,22 @@ def is_multi_label(dataset: Dataset) -> bool:
     return hasattr(dataset.features["label"], "feature")
 
 
-def with_class_labels(table: Any) -> Dataset:
-    """A table in memory with ``text`` and ``label`` as a data set, its labels by name as a ``ClassLabel``."""
+def with_class_labels(
+    table: Any,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    text_pair_column: str | None = None,
+) -> Dataset:
+    """A table in memory as a data set with ``text`` and ``label``, its labels by name as a ``ClassLabel``.
+
+    Columns that are not named are ``text`` and ``label``; where there are none, they are guessed, which is logged.
+    """
     import datasets
     import pandas as pd
 
     data = as_dataset(pd.DataFrame(table) if isinstance(table, dict | list) else table)
-    if missing := {"text", "label"} - set(data.column_names):
-        raise ValueError(f"There is no column {min(missing)!r} among {data.column_names}: rename the one that it is.")
+    given = {"text": text_column, "label": label_column, "text_pair": text_pair_column}
+    data = _with_standard_names(data, given)
     feature = data.features["label"]
     if hasattr(getattr(feature, "feature", feature), "names"):
         return data
@@ -58,6 +72,36 @@ def with_class_labels(table: Any) -> Dataset:
     numbers, several = [label.str2int(names) for names in rows], hasattr(feature, "feature")
     column = (numbers, datasets.List(label)) if several else ([number for (number,) in numbers], label)
     return data.remove_columns("label").add_column("label", column[0], feature=column[1])
+
+
+def _with_standard_names(data: Dataset, given: Mapping[str, str | None]) -> Dataset:
+    """The same rows with the columns of texts and labels called ``text``, ``label`` and maybe ``text_pair``."""
+    columns = data.column_names
+    for name, column in given.items():
+        if column is not None and column not in columns:
+            raise ValueError(f"There is no column {column!r} among {columns}: choose {name}_column.")
+    found = {name: column or (name if name in columns else None) for name, column in given.items()}
+    if missing := [name for name in ("text", "label") if found[name] is None]:
+        guessed = _guess(data, found)
+        if unknown := [name for name in missing if guessed[name] is None]:
+            raise ValueError(f"None of the columns {columns} seems to hold {unknown[0]}s: choose {unknown[0]}_column.")
+        found |= {name: guessed[name] for name in missing}
+        read = " and ".join(f"{name}s from column {found[name]!r}" for name in missing)
+        otherwise = " and ".join(f"{name}_column" for name in missing)
+        logger.warning("Reading %s, as no other was named (%s).", read, otherwise)
+    roles = {column: name for name, column in found.items() if column is not None}
+    return data.select_columns(list(roles)).rename_columns({old: new for old, new in roles.items() if old != new})
+
+
+def _guess(data: Dataset, found: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The columns of texts and of labels, beside those that are found already; None where none fits."""
+    taken = [column for name, column in found.items() if column is not None and name != "text"]
+    free = data.select_columns([column for column in data.column_names if column not in taken])
+    rows = free.select(range(min(len(free), ROWS_TO_GUESS_BY))).with_format(None).to_list()
+    text, label = guess_columns(rows, text_column=found["text"])
+    features = {name: getattr(feature, "feature", feature) for name, feature in free.features.items()}
+    classes = [name for name, feature in features.items() if hasattr(feature, "names")]
+    return {"text": text, "label": classes[0] if len(classes) == 1 else label}
 
 
 def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:

@@ -2,8 +2,6 @@ import csv
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from docsplit_hf.demo.sessions import Limits, Session
 from docsplit_hf.demo.uploads import (
@@ -11,13 +9,13 @@ from docsplit_hf.demo.uploads import (
     columns_of,
     encoding_of,
     example_texts,
-    guess_columns,
     pasted_texts,
     rows_of,
     separator_of,
     shortened,
     texts_of_file,
 )
+from docsplit_hf.text.columns import columns_of
 
 SMALL = Limits(rows=3, labels=2, characters=20)
 
@@ -71,31 +69,6 @@ def test_what_cannot_be_used_is_told_in_a_sentence_without_the_servers_paths(tmp
 def test_the_example_texts_have_a_long_one_at_the_end():
     given = example_texts()
     assert len(given.texts) == 73 and len(given.texts[-1].split()) > 150 and given.labels[-1] is None
-
-
-def as_rows(body, kind):
-    return [{"body": text, "kind": label, "split": "train"} for text, label in zip(body, kind, strict=True)]
-
-
-def test_columns_are_guessed_by_name_and_by_what_they_hold():
-    long = [f"A longer text about the river number {number}." for number in range(6)]
-    assert guess_columns(as_rows(long, ["sport", "music", ""] * 2), 200) == ("body", "kind")  # as in README.md
-    rows = [
-        {"id": str(number), "year": str(2000 + number % 3), "what": text, "split": "ab"[number % 2]}
-        for number, text in enumerate(long)
-    ]
-    assert guess_columns(rows, 200) == ("what", "split")  # no numbers where there are names
-    assert guess_columns(as_rows(long, long), 200) == ("body", None)  # labels come again
-    assert guess_columns(as_rows(long, ["a", "b", "c"] * 2), 2) == ("body", None)  # more labels than the page takes
-    assert guess_columns([{"text": "a", "label": "b"}], 200) == ("text", "label")  # so they are called
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.text() | st.integers(), min_size=1), min_size=1))
-def test_guessed_columns_are_there_and_differ(rows):
-    text, label = guess_columns(rows, 200)
-    columns = {name for row in rows for name in row}
-    assert text in columns and label in columns - {text} | {None}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])

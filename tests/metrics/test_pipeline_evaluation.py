@@ -134,6 +134,25 @@ def test_any_table_with_names_of_labels(pipe, examples, table, tmp_path):
     }
 
 
+@pytest.mark.parametrize("names", [{}, {"label_column": "kind"}, {"text_column": "body", "label_column": "kind"}])
+@pytest.mark.parametrize("as_table", [pd.DataFrame, lambda frame: Dataset.from_pandas(frame)])
+def test_columns_of_other_names_are_guessed_or_named(pipe, examples, names, as_table, caplog):
+    labels = [NAMES[label] for label in examples["label"]]
+    frame = pd.DataFrame({"number": range(len(labels)), "kind": labels, "body": examples["text"][:]})
+    with caplog.at_level("WARNING", "docsplit_hf"):
+        found = evaluate_pipeline(pipe, as_table(frame), **names)
+    assert found["log_loss"] == pytest.approx(evaluate_pipeline(pipe, examples)["log_loss"])
+    assert ("labels from column 'kind'" in caplog.text) == (not names)
+    assert ("texts from column 'body'" in caplog.text) == ("text_column" not in names)
+
+
+def test_a_class_label_and_pairs_of_other_names(pipe, examples):
+    renamed = examples.add_column("second", examples["text"][::-1]).rename_columns({"text": "first", "label": "kind"})
+    found = evaluate_pipeline(pipe, renamed, text_column="first", text_pair_column="second")
+    paired = examples.add_column("text_pair", examples["text"][::-1])
+    assert found["log_loss"] == pytest.approx(evaluate_pipeline(pipe, paired)["log_loss"])
+
+
 def test_numbers_truth_values_and_lists_are_labels_by_name():
     def pipe(texts, **options):
         return [[{"label": "1", "score": 0.6}, {"label": "0", "score": 0.4}] for _ in texts]
@@ -158,8 +177,10 @@ def test_several_labels_per_text(examples):
 @pytest.mark.parametrize("options, message", [
     ({"strategy": "jackknife"}, "'jackknife'"),
     ({"metric": "f1"}, "no metric 'f1'"),
-    ({"data": pd.DataFrame({"body": ["a"], "label": ["river"]})}, r"no column 'text' among \['body', 'label'\]"),
-    ({"data": [{"text": "a", "kind": "river"}]}, r"no column 'label' among"),
+    ({"text_column": "body"}, r"no column 'body' among \['text', 'label'\]: choose text_column"),
+    ({"label_column": "kind"}, r"no column 'kind' among \['text', 'label'\]: choose label_column"),
+    ({"data": [{"text": "a", "kind": "river"}]}, r"\['text', 'kind'\] seems to hold labels: choose label_column"),
+    ({"data": pd.DataFrame({"body": [], "kind": []})}, "has no rows"),
     ({"data": {"text": ["a", "b"], "label": ["river", None]}}, r"Row 1 has no label \(None\): leave it out"),
     ({"data": {"text": ["a", "b"], "label": ["river", "rivers"]}}, "does not know the label 'rivers' of the data"),
     ({"names": ["a", "b"]}, "does not know the label 'a' of the data, but engine, other, river"),

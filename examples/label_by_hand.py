@@ -10,7 +10,6 @@ The same command goes on where it was, whatever ended it. output/labels/labels.j
 
 import contextlib
 import hashlib
-import io
 import json
 import logging
 import os
@@ -672,8 +671,7 @@ class Labeling:
         """Learn what is new, save the classifier, and note how good it is."""
         self.is_new |= learn_labels(self.pipe, self.rows)
         if self.is_new or self.pipe.datastore.fitted is None:
-            with contextlib.redirect_stdout(io.StringIO()):  # the table of the experts; the whole is shown
-                self.pipe.fit()
+            self.pipe.fit()
             self.pipe.save_pretrained(self.folder)
             self.is_new = False
         row = measured(self.pipe, len(self.labels()))

@@ -169,6 +169,7 @@ def fit_without_training(
         pipe.add_documents(documents, show_progress=True, bf16=arguments.bf16)
     held_out = None if by_folds else splits.get("validation")
     report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
+    print(report)
     metrics = {
         name: evaluate_parts(Reader(model, tokenizer, show_progress=True), datastore, splits[name], name)
         for name in ("validation", "test")
@@ -230,7 +231,7 @@ def write_audit(pipe, file: str, classifier: str) -> None:
 def apply_audit(pipe, audit: Audit, classifier: str) -> None:
     """Correct the examples of a classifier as an audit says, fit again, and save."""
     labels, removed = pipe.apply_audit(audit)
-    pipe.fit()
+    print(pipe.fit())
     pipe.save_pretrained(classifier)
     print(
         f"{len(labels):,} examples have other labels, {len(removed):,} are removed. The classifier is in {classifier}."

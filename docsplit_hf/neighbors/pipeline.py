@@ -290,7 +290,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
     ) -> FitReport:
-        """Learn from all examples and documents, choose the weight of each expert, and print it.
+        """Learn from all examples and documents, and choose the weight of each expert.
 
         The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
         ``words``, the ``topics``: how near a text is to the middle of each label's texts; the ``vocabulary``, a linear
@@ -309,15 +309,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 themselves); ``"uniform"``; or a number for each label by its name.
 
         Returns:
-            What was chosen, and how good each expert is.
+            What was chosen, and how good each expert is; printed, it is a table.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         given = texts, labels, experts, show_progress, self._corpus, class_proportions
-        report = fit(self.reader, self._datastore(), *given)
-        print(report)
-        return report
+        return fit(self.reader, self._datastore(), *given)
 
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
         """Suggest which documents to label next: where the experts are unsure, and few examples are near.

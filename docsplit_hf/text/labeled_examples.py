@@ -301,7 +301,8 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
     if repeated:
         message += f" {repeated} repeat the text of another one; the same text is never on both sides."
     if only_once:
-        shown = ", ".join(repr(names[label]) for label in only_once[:5]) + (", ..." if len(only_once) > 5 else "")
+        more = ", and others" if len(only_once) > 5 else ""
+        shown = ", ".join(repr(names[label]) for label in only_once[:5]) + more
         message += f" Classes with one example only, which is kept to train on: {shown}."
     if len(held_out) < count:
         message += f" {count} were asked for: others repeat too often, or are the last of their class."

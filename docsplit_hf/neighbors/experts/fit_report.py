@@ -13,7 +13,7 @@ WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
 BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FitReport:
     """What ``pipe.fit()`` found; printed, it is a table.
 
@@ -56,7 +56,7 @@ class FitReport:
         """The report of fitted experts."""
         return cls(**{name: settings[name] for name in cls.__dataclass_fields__})
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:  # in a notebook, ``pipe.fit()`` as the last line shows it
         import pandas as pd
 
         head = (
@@ -75,7 +75,7 @@ class FitReport:
         if self.documents and self.class_proportions == "estimated" and self.measured_on != HELD_OUT:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])
-            head += f" All texts, estimated: {shown}{', ...' if len(ranked) > MOST_SHOWN else ''}."
+            head += f" All texts, estimated: {shown}{', and others' if len(ranked) > MOST_SHOWN else ''}."
         if self.single:
             head += f" Only one example: {', '.join(self.single)}."
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}

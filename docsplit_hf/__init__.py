@@ -89,7 +89,8 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# The help of the command ``docsplit`` must not wait for it: the command registers when it runs a script.
-_words = [Path(word).stem for word in sys.argv]
-if _words[:1] not in (["docsplit"], ["-m"]) or _words[-1] not in ("docsplit", "-h", "--help"):
+# The command ``docsplit`` registers when it runs a script: its help, and what it needs, must not wait for that.
+_name = Path(sys.argv[0]).name if sys.argv else ""
+_asks_for_help = _name == "-m" and sys.argv[-1] in ("-h", "--help")
+if _name not in ("docsplit", "docsplit.exe") and not _asks_for_help:
     importlib.import_module(".registration", __name__).register()

@@ -9,6 +9,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from .extras import check_command
+
+WRONG_INPUT = 2  # an exit code, as of argparse
 SCRIPTS = {
     "pretrain": ("run_pretrain.py", "train an encoder on your unlabeled documents"),
     "classify": ("run_classification.py", "make a classifier of labeled texts, and classify others by it"),
@@ -53,6 +56,10 @@ def main() -> None:
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))
         return
+    try:
+        check_command(command, options)
+    except ModuleNotFoundError as error:
+        parser.exit(WRONG_INPUT, f"{error}\n")
     import_module(".registration", __package__).register()
     sys.argv = [f"docsplit {command}", *options]
     sys.path.insert(0, str(scripts_folder()))  # scripts import the modules beside them

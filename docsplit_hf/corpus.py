@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import json
 import logging
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoTokenizer
 
+from .extras import check_extra
 from .models.checkpoints.checkpoint import find_checkpoint
 from .models.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .models.inference.encoder import DocumentEncoder
@@ -28,8 +28,7 @@ from .text.segmentation.sentences import get_segmenter
 from .training.base_trainer import temporarily
 from .training.markdown import public_name
 
-if importlib.util.find_spec("datatrove") is None:
-    raise ModuleNotFoundError("docsplit_hf.corpus runs in datatrove: pip install 'docsplit_hf[datatrove]'")
+check_extra("datatrove", "docsplit_hf.corpus")
 
 from datatrove.data import Document  # noqa: E402
 from datatrove.pipeline.base import PipelineStep  # noqa: E402

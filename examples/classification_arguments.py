@@ -69,7 +69,10 @@ class ModelArguments:
     passage_length: int | None = HfArg(
         default=None, help="Longest passage in tokens. Default: --max_length; 256 with 'late'."
     )
-    use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder; they are merged at the end.")
+    use_peft: bool = HfArg(
+        default=False,
+        help="Train LoRA adapters in the encoder; they are merged at the end. Needs pip install -e '.[peft]'.",
+    )
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
     no_training: bool = HfArg(
         default=False,
@@ -147,7 +150,7 @@ class DatastoreArguments:
     datastore: str | None = HfArg(
         default=None,
         help="A collection of Milvus, milvus://HOST:19530/COLLECTION: the examples are put there too, after they were "
-        "learned from. With --predict alone, neighbors are looked up there. Needs docsplit_hf[milvus].",
+        "learned from. With --predict alone, neighbors are looked up there. Needs pip install -e '.[milvus]'.",
     )
     datastore_token_variable: str | None = HfArg(
         default=None, help="The name of the environment variable with the token of that server, if it asks for one."

@@ -3,7 +3,7 @@
     docsplit embed-corpus --dataset_name documents.jsonl --output shards --tasks 64
 
 The same command again goes on where it was stopped: shards that are finished are kept, all others are made anew.
-It needs the extra docsplit_hf[datatrove].
+It needs datatrove: pip install -e ".[datatrove]".
 """
 
 import contextlib

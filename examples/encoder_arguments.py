@@ -29,7 +29,7 @@ class EncoderArguments:
     precision: str = HfArg(
         default="float32",
         help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, from some thousand "
-        "texts on, and not quite the same: by OpenVINO (docsplit_hf[openvino]), quantized on "
+        "texts on, and not quite the same: by OpenVINO (pip install -e '.[openvino]'), quantized on "
         f"{CALIBRATED} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )

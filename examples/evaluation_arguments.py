@@ -50,7 +50,7 @@ class EvaluationArguments:
         "'whole', the beginning and all together.",
         metadata={"choices": list(SINGLE_VECTOR)},
     )
-    figures: bool = HfArg(default=True, help="Draw the figures, with matplotlib.")
+    figures: bool = HfArg(default=True, help="Draw the figures. Needs matplotlib: pip install -e '.[evaluation]'.")
 
     def file_options(self) -> dict[str, str | None]:
         """How files of one's own are read."""

@@ -28,6 +28,7 @@ from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
+from docsplit_hf.extras import check_extra
 from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
 from docsplit_hf.neighbors.experts.fit_report import FitReport
@@ -37,15 +38,14 @@ from docsplit_hf.text.labels import is_multi_label, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.training.command_line import parse_arguments, run_script, show_log
 
-try:
-    from prompt_toolkit import Application
-    from prompt_toolkit.input.typeahead import clear_typeahead
-    from prompt_toolkit.key_binding import KeyBindings
-    from prompt_toolkit.keys import Keys
-    from prompt_toolkit.layout import FormattedTextControl, Layout, Window
-    from prompt_toolkit.utils import get_cwidth
-except ImportError:
-    sys.exit("Labeling by hand needs prompt_toolkit: pip install 'docsplit_hf[label]'.")
+check_extra("label", "Labeling by hand")
+
+from prompt_toolkit import Application  # noqa: E402
+from prompt_toolkit.input.typeahead import clear_typeahead  # noqa: E402
+from prompt_toolkit.key_binding import KeyBindings  # noqa: E402
+from prompt_toolkit.keys import Keys  # noqa: E402
+from prompt_toolkit.layout import FormattedTextControl, Layout, Window  # noqa: E402
+from prompt_toolkit.utils import get_cwidth  # noqa: E402
 
 LABELS, PROGRESS = "labels.jsonl", "progress.jsonl"
 Content = tuple[str, str | None]  # a text, and its pair: what tells documents apart

@@ -25,12 +25,13 @@ from evaluation_arguments import MAIN_OPTIONS, EvaluationArguments
 from transformers import HfArgumentParser
 
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
-from docsplit_hf.evaluation.figures import FIGURES, Draw, check_matplotlib, save_figures
+from docsplit_hf.evaluation.figures import FIGURES, Draw, save_figures
 from docsplit_hf.evaluation.markdown_report import main_table, results_markdown
 from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize_records
 from docsplit_hf.evaluation.runner import PROTOCOLS, run_protocols, short_names
 from docsplit_hf.evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
 from docsplit_hf.evaluation.tasks import EvaluationTask, load_evaluation_task
+from docsplit_hf.extras import install_line, is_installed
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 CLASSIFYING = {"full", "few_shot", "curve"}
@@ -85,8 +86,9 @@ def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: M
         parser.error("--tasks must be given: files and folders of your own, or documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol, protocols)
-    if arguments.figures:
-        check_matplotlib()
+    if arguments.figures and not is_installed("evaluation"):
+        arguments.figures = False
+        print(f"No figures are drawn, as matplotlib is not installed: {install_line('evaluation')}.")
 
 
 def evaluate(

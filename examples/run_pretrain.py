@@ -34,6 +34,7 @@ from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.extras import check_extra
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from docsplit_hf.models.portable.run_encoder import check_max_length
 from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
@@ -63,6 +64,7 @@ def load_pretrained(
     if model_arguments.keep_layers:
         keep_layers(model, model_arguments.keep_layers)
     if model_arguments.use_peft:
+        check_extra("peft", "use_peft")
         import peft
 
         model = peft.get_peft_model(model, peft.LoraConfig(r=model_arguments.lora_r, target_modules="all-linear"))

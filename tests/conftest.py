@@ -239,7 +239,7 @@ def loss_of_steps():
 @pytest.fixture(scope="session")
 def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
     """A checkpoint, a home with its exports for OpenVINO in float32 and int8, and their log: once for all workers."""
-    pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+    pytest.importorskip("openvino", reason="The extra openvino is not installed.")
     import torch
     from filelock import FileLock
     from huggingface_hub import constants

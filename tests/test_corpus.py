@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint, segment_documents
 
-datatrove = pytest.importorskip("datatrove", reason="The extra docsplit_hf[datatrove] is not installed.")
+datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
 from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader, SegmentDocuments  # noqa: E402
@@ -96,5 +96,7 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
 def test_without_datatrove_an_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove", None)
     monkeypatch.delitem(sys.modules, "docsplit_hf.corpus")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'docsplit_hf\[datatrove\]'"):
+    with pytest.raises(
+        ModuleNotFoundError, match=r"datatrove, which is not installed: pip install -e \"\.\[datatrove\]"
+    ):
         importlib.import_module("docsplit_hf.corpus")

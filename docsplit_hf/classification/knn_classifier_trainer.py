@@ -14,6 +14,7 @@ from huggingface_hub import HfApi
 from torch import nn
 from transformers import EvalPrediction
 
+from ..extras import check_extra
 from ..models.inference.reader import Reader
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..models.portable.run_encoder import use_packing
@@ -330,6 +331,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
     """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole."""
+    check_extra("peft", "LoRA")
     from peft import LoraConfig, get_peft_model
 
     layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]

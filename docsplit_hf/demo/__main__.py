@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from ..extras import check_extra
 from .sessions import Limits, SharedModel
 
 
@@ -43,19 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
     try:
+        check_extra("mcp" if args.mcp else "demo", "docsplit demo")
         from .page import launch_options, make_page
 
-        if args.mcp:
-            import mcp  # noqa: F401
-    except ModuleNotFoundError as error:
-        if error.name not in ("gradio", "mcp"):
-            raise
-        extra = "mcp" if args.mcp else "demo"
-        parser.exit(1, f"docsplit demo needs {error.name}: pip install 'docsplit_hf[{extra}]'.\n")
-    try:
         shared = SharedModel(args.model)
         shared.new_pipeline()
-    except (OSError, ValueError) as error:
+    except (ModuleNotFoundError, OSError, ValueError) as error:
         parser.exit(1, f"{error}\n")
     limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
     page, options = make_page(shared, limits, args.mcp), launch_options(limits) | {"mcp_server": args.mcp is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from ..extras import check_extra
 from .experiment import EvaluationSettings
 from .markdown_report import Spread
 from .results import setting
@@ -48,15 +48,9 @@ SPREADS = {
 }
 
 
-def check_matplotlib() -> None:
-    """Raise if figures cannot be drawn; call this before hours of measuring."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ModuleNotFoundError("Figures need matplotlib: pip install matplotlib, or do without them, --no_figures.")
-
-
 def save(draw: Callable[[], Figure | None], path: Path) -> bool:
     """Write a figure, if there is one, as PNG and SVG, reproducible to the byte; ``path`` has no ending."""
-    check_matplotlib()
+    check_extra("evaluation", "A figure")
     import matplotlib
 
     with matplotlib.rc_context(STYLE):

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ..extras import check_extra
 from ..models.inference.endpoint import split_name
 from ..models.inference.long_documents import SingleVector
 from .systems import TextEncoder, load_encoder
@@ -71,11 +72,10 @@ class MTEBEncoder:
     @cached_property
     def mteb_model_meta(self) -> ModelMeta:
         """The description of the model in mteb's results."""
-        try:
-            from mteb.models import ModelMeta
-            from mteb.models.model_meta import ScoringFunction
-        except ImportError as error:
-            raise ImportError("mteb is not installed: pip install docsplit_hf[mteb]") from error
+        check_extra("mteb", "MTEBEncoder")
+        from mteb.models import ModelMeta
+        from mteb.models.model_meta import ScoringFunction
+
         encoder = getattr(self.encoder, "encoder", self.encoder)  # one with options has it inside
         known = {
             "name": self.name,

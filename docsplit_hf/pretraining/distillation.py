@@ -48,7 +48,7 @@ class DistillationArguments(ContrastiveTrainingArguments):
     teacher: str | None = HfArg(default=None, help="The encoder to learn from: on the Hub or a folder. Must be given.")
     teacher_precision: str = HfArg(
         default="float32",
-        help="What the teacher computes in; 'int8' is the fastest on a CPU, and needs docsplit_hf[openvino].",
+        help="What the teacher computes in; 'int8' is the fastest on a CPU, and needs pip install -e '.[openvino]'.",
         metadata={"choices": list(PRECISIONS)},
     )
     contrast_weight: float = HfArg(

@@ -37,7 +37,7 @@ def load_nltk() -> PerceptronTagger:
         from nltk.tag import PerceptronTagger
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "NLTK, which tells the parts of speech, is not installed: pip install docsplit_hf[experiments]"
+            "NLTK, which tells the parts of speech, is not installed: pip install -e '.[experiments]'"
         ) from error
     try:
         return PerceptronTagger()

@@ -32,7 +32,7 @@ def load_spacy(name: str) -> Language:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "spaCy, which tells the parts of speech, is not installed: "
-            f"pip install docsplit_hf[experiments] && python -m spacy download {name}. Or --tagger nltk."
+            f"pip install -e '.[experiments]' && python -m spacy download {name}. Or --tagger nltk."
         ) from error
     if not spacy.util.is_package(name) and not Path(name).exists():
         raise OSError(

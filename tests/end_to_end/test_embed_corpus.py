@@ -12,7 +12,7 @@ from .forked import finish_script, start_script
 SCRIPT = Path(__file__).parents[2] / "examples" / "embed_corpus.py"
 TEXTS = [f"The report number {i} says that {i % 13} bridges are old. " * (1 + i % 5) for i in range(300)]
 
-pytest.importorskip("datatrove", reason="The extra docsplit_hf[datatrove] is not installed.")
+pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
 
 
 @pytest.fixture(scope="module")

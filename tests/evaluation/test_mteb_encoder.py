@@ -12,7 +12,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def tasks(texts):
-    mteb = pytest.importorskip("mteb", reason="pip install docsplit_hf[mteb]")
+    mteb = pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
     from mteb.abstasks.classification import AbsTaskClassification
     from mteb.abstasks.sts import AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
@@ -66,7 +66,7 @@ def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint):
 
 
 def test_similarities_are_cosines(tiny_checkpoint, texts):
-    pytest.importorskip("mteb", reason="pip install docsplit_hf[mteb]")
+    pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
     model = MTEBEncoder(str(tiny_checkpoint), name="me/tiny")
     a, b = model.encode([{"text": texts[:2]}, {"text": texts[2:3]}], show_progress_bar=False), np.eye(3, 32)
     assert a == pytest.approx(model.encoder.encode(texts[:3], show_progress=False), abs=1e-6)
@@ -77,7 +77,7 @@ def test_similarities_are_cosines(tiny_checkpoint, texts):
 
 
 def test_long_texts_can_be_read_whole(tiny_checkpoint, texts):
-    pytest.importorskip("mteb", reason="pip install docsplit_hf[mteb]")
+    pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
     long = [" ".join(texts)]
     model, first = MTEBEncoder(str(tiny_checkpoint), long_documents="average"), MTEBEncoder(str(tiny_checkpoint))
     whole = first.encoder.encode(long, long_documents="average", show_progress=False)

@@ -85,7 +85,7 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
     for name in ("me/classifier", "second"):
         assert loaded[name] == nearly(made["second"]["answers"])
     assert elsewhere["trained"] == nearly(loaded["trained"])
-    assert "pip install docsplit_hf" in elsewhere["from_encoder"]
+    assert "in a clone of it, pip install -e ." in elsewhere["from_encoder"]
     assert loaded["rows"] == [[24, 16], [18, None]]
     assert "There is no datastore in" in loaded["no datastore"]
     assert np.allclose(loaded["me/adapter"], loaded["adapter"], atol=1e-6)

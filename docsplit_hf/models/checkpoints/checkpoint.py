@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
+from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
 from .sentence_transformers_files import checkpoint_settings, read_json
@@ -200,6 +201,7 @@ def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: 
 
 def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTrainedModel:
     """The adapter's base model, with the adapter merged into it."""
+    check_extra("peft", f"The adapter {checkpoint.path}")
     from peft import PeftConfig, PeftModel
 
     path, revision = checkpoint.path, checkpoint.revision

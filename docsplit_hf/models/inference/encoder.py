@@ -117,7 +117,7 @@ class DocumentEncoder:
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
-            backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (``docsplit_hf[openvino]``),
+            backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
                 compiled of the weights as they are now and kept in this machine's cache.
             precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` at each call; or
                 ``"int8"``, with OpenVINO only: the fastest, and not the same. The first time it takes about a minute,
@@ -128,7 +128,7 @@ class DocumentEncoder:
         Raises:
             ValueError: If the checkpoint does something to its embeddings that is not known here, its dense layers are
                 a pickle of more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
-            ImportError: If the extra ``docsplit_hf[openvino]`` is not installed.
+            ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
         check_backend(backend, precision, calibration_texts)

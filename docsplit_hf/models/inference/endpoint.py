@@ -4,7 +4,6 @@ Without ``from __future__ import annotations``: see ``configuration_knn_classifi
 """
 
 import hashlib
-import importlib.util
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
@@ -72,8 +72,7 @@ class EndpointEncoder:
     max_retries: int = 10
 
     def __post_init__(self) -> None:
-        if importlib.util.find_spec("openai") is None:  # said here, before hours of measuring
-            raise ModuleNotFoundError("openai is not installed: pip install 'docsplit_hf[endpoint]'")
+        check_extra("endpoint", "An endpoint")  # said here, before hours of measuring
         address, self.base_url = urlsplit(self.base_url), self.base_url.rstrip("/")
         if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
             self.key_variable = "OPENAI_API_KEY"

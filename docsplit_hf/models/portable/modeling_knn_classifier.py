@@ -131,7 +131,9 @@ class KNNClassifier(PreTrainedModel):
         try:
             from docsplit_hf.models.inference.encoder import DocumentEncoder
         except ImportError as error:
-            raise ImportError("from_encoder needs docsplit_hf: pip install docsplit_hf.") from error
+            raise ImportError(
+                "from_encoder needs docsplit_hf, which is not installed: in a clone of it, pip install -e ."
+            ) from error
         loaded = DocumentEncoder.from_pretrained(
             name,
             pooling=config_arguments.get("pooling"),

@@ -148,7 +148,7 @@ def test_no_address_but_openais_gets_what_is_openais(endpoint, monkeypatch):
 
 def test_without_the_client_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'docsplit_hf\[endpoint\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"openai, which is not installed: pip install -e \"\.\[endpoint\]"):
         EndpointEncoder("a-model")
 
 

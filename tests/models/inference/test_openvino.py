@@ -17,7 +17,7 @@ from docsplit_hf.models.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
 
-openvino = pytest.importorskip("openvino", reason="The extra docsplit_hf[openvino] is not installed.")
+openvino = pytest.importorskip("openvino", reason="The extra openvino is not installed.")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -181,7 +181,9 @@ def test_what_does_not_exist_or_go_together_or_agree_is_refused(convert_at_once,
     ):
         use_backend(encoder.model, tokenizer, "mean", "openvino")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"pip install docsplit_hf\[openvino\]"):
+    with pytest.raises(
+        ImportError, match=r"openvino and nncf, which are not installed: pip install -e \"\.\[openvino\]"
+    ):
         load()
 
 

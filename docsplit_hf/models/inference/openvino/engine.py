@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import logging
 import sys
 import time
@@ -19,6 +18,7 @@ from torch.nn.functional import cosine_similarity, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
+from ....extras import check_extra
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
 from .export import (
@@ -91,9 +91,7 @@ def openvino_engine(
     """Compile an encoder, which is exported unless that was done on this machine before."""
     exported = "int8" if precision == "int8" else "float32"  # bfloat16 is chosen when it is compiled
     packages = ["openvino", "nncf"] if exported == "int8" else ["openvino"]
-    for package in packages:
-        if importlib.util.find_spec(package) is None:
-            raise ImportError(f"backend='openvino' needs {package}: pip install docsplit_hf[openvino].")
+    check_extra("openvino", "backend='openvino'")
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
         place = f"OpenVINO does not take an encoder on {encoder.device} in {encoder.dtype}"
         raise ValueError(f"{place}: load it with device='cpu' and dtype='float32'.")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ....extras import check_extra
+
 logger = logging.getLogger(__name__)
 
 EXAMPLES, DOCUMENTS, REST, ABOUT = "examples", "documents", "rest", "about"  # the partitions
@@ -173,10 +175,9 @@ def _client(address: str, token: str, timeout: float) -> Any:
 
 def check_installed(address: str) -> None:
     """Refuse to go on without pymilvus, and, for a folder, without milvus-lite."""
-    needed = {"pymilvus": "'docsplit_hf[milvus]'"} | ({} if "://" in address else {"milvus_lite": "milvus-lite"})
-    for module, package in needed.items():
-        if importlib.util.find_spec(module) is None:
-            raise ModuleNotFoundError(f"{address} needs {module}, which is not installed: pip install {package}")
+    check_extra("milvus", address)
+    if "://" not in address and importlib.util.find_spec("milvus_lite") is None:
+        raise ModuleNotFoundError(f"{address} needs milvus_lite, which is not installed: pip install milvus-lite")
 
 
 def _explained(error: BaseException, timeout: float) -> str:

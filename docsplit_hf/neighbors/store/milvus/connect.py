@@ -37,7 +37,7 @@ def connect_datastore(
     multi_label: bool | None = None,
     probe: Any = None,
 ) -> RemoteDatastore:
-    """The datastore in a collection of Milvus, which is searched and changed there (``docsplit_hf[milvus]``).
+    """The datastore in a collection of Milvus, which is searched and changed there (the extra ``milvus``).
 
     Args:
         address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the

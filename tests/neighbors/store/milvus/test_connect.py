@@ -11,7 +11,9 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch):
     """Not as a folder either, for which milvus-lite alone is not enough."""
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     for address in ("http://host:19530", "folder.db"):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'docsplit_hf\[milvus\]'"):
+        with pytest.raises(
+            ModuleNotFoundError, match=r"pymilvus, which is not installed: pip install -e \"\.\[milvus\]"
+        ):
             connect_datastore(address, "contracts")
 
 

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test test-engines quality style docs notebooks wheel clean
+.PHONY: help pretrain classify evaluate test test-readme test-engines quality style docs notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ evaluate: .venv/installed ## Then: that encoder on that documentation, against w
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+test-readme: ## Run each block of the README, in order, in a new environment (TORCH="torch==2.13.0": another torch than its line)
+	$(PYTHON) tests/run_readme.py $(if $(TORCH),--torch "$(TORCH)")
 
 test-engines: .venv/installed ## Run the tests of Slurm and Ray, which it installs (Slurm as root)
 	[ "$$(id -u)" != 0 ] || apt-get install -qq -y --no-install-recommends slurm-wlm munge

@@ -59,6 +59,7 @@ from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.text.copies import without_copies
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.text.package_documentation import DOCUMENTATION
@@ -81,6 +82,9 @@ def load_splits(data: DataArguments, seed: int):
         source = docsplit_hf.load_package_documentation() if data.dataset_name == DOCUMENTATION else data.dataset_name
         options = {name: getattr(data, name) for name in LABELED_OPTIONS}
         splits = docsplit_hf.load_labeled_examples(source, data.dataset_config_name, seed=seed, **options)
+        for name in ("train", "validation"):
+            if name in splits:
+                splits[name] = without_copies(splits[name], name)
     for name, most in (("train", data.max_train_examples), ("test", data.max_test_examples)):
         if most is not None and name in splits and len(splits[name]) > most:
             splits[name] = splits[name].shuffle(seed=seed).select(range(most))

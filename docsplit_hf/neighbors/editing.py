@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import numpy as np
 
 from ..models.inference.long_documents import Passages
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
+from ..text.copies import label_set, warn_of_contradictions
 from .experts.held_out_scores import LABEL_ID
 from .store.datastore import KNNDatastore
-from .store.duplicates import first_of_equals, ids_of_examples, number_texts, rows_of_texts
+from .store.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from .store.row_table import is_multi_label, take_passages
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
@@ -64,10 +66,13 @@ def add_examples(
                 "This classifier was trained without it: allow_new_labels=True adds it, and only the neighbors will "
                 "know it.",
             )
+    there = datastore.find(texts, pairs)
+    new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
+    warn_of_contradictions([*examples_of_texts(there, texts, pairs), *new_examples])
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(datastore.find(texts, pairs), texts, pairs, labels)
+        known = ids_of_examples(there, texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
@@ -169,6 +174,9 @@ def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
     several, known = datastore.multi_label, datastore.label_names
+    numbers = {row_id: given for row_id, given in labels.items() if isinstance(given, Number | np.bool_)}
+    numbers = {row_id: given for row_id, given in numbers.items() if given == given}  # NaN is refused below
+    labels = {**labels, **dict(zip(numbers, names_of_labels(list(numbers.values())), strict=True))}
     for row_id, given in labels.items():
         if not isinstance(row_id, str):
             raise TypeError(f"The id {row_id!r} is no string: ids are as add_examples gave them.")

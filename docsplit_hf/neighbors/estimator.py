@@ -22,6 +22,7 @@ from transformers import pipeline
 from ..models.checkpoints.checkpoint import find_checkpoint
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
+from ..text.labels import label_name
 from .editing import new_datastore
 from .experts.experts import EXPERTS
 from .experts.fitted_experts import ask_experts, ready_experts
@@ -61,7 +62,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_: The labels, sorted; with several labels per text the numbers of the columns.
         pipeline_: The fitted ``KNNClassifierPipeline``, which explains, shows neighbors and saves
-            (``pipeline_.save_pretrained``). Its names of labels are ``str`` of the classes.
+            (``pipeline_.save_pretrained``). Its names of labels are the text of the classes: 1, 1.0 and
+            True are ``"1"``, ``"1"`` and ``"true"``.
         report_: What each expert counts, and how good it is on folds of the examples.
 
     Example:
@@ -120,7 +122,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         if columns := list(zip(*all_texts, strict=True)):
             pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
-        pipe.add_examples(examples, targets.labels, allow_duplicates=True)
+        pipe.add_examples(examples, targets.labels)
         self.report_ = fit(pipe.reader, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
         self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
         return self
@@ -189,7 +191,7 @@ def _targets_of(y: Any) -> _Targets:
     classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y has only one class, {classes.tolist()}: there is nothing to tell apart. Add others.")
-    names = [str(label) for label in classes]
+    names = [label_name(label) for label in classes]
     return _Targets(classes, names, [names[number] for number in numbers], several=False)
 
 

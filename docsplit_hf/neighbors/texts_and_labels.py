@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..text.labels import label_name
 from .store.row_table import is_multi_label
+
+logger = logging.getLogger(__name__)
 
 
 def as_list(given: Any) -> Any:
@@ -52,17 +56,36 @@ def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> li
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
-    """Names of labels, or lists of them. Numbers are refused, as it is not known which labels they number."""
-    labels = [list(given) if is_multi_label([given]) else given for given in labels]
+    """Names of labels, or lists of them; numbers and truth values become their text, which is logged once."""
+    names = []
+    other: Any = None  # the first label that is no string
     for row, given in enumerate(labels):
-        for label in given if isinstance(given, list) else [given]:
-            if not isinstance(label, str):
-                names = "[dataset.features['label'].int2str(label) for label in dataset['label']]"
-                advice = f"of a ClassLabel column give {names}"
-                if str(label) in ("None", "nan", "<NA>"):
-                    advice = "leave it out, or give it to add_documents, which takes texts without labels"
-                raise TypeError(f"The label of text {row} is {label!r}, not a name: {advice}.")
-    return labels
+        several = is_multi_label([given])
+        found = []
+        for label in given if several else [given]:
+            found.append(_name_of_label(label, row))
+            other = label if other is None and not isinstance(label, str) else other
+        names.append(found if several else found[0])
+    if other is not None:
+        logger.warning(
+            "Labels that are no strings are taken as their text, %r as %r. Of a ClassLabel column, give the names: %s.",
+            other,
+            label_name(other),
+            "[dataset.features['label'].int2str(label) for label in dataset['label']]",
+        )
+    return names
+
+
+def _name_of_label(label: Any, row: int) -> str:
+    if isinstance(label, str):
+        return label
+    if str(label) in ("None", "nan", "<NA>", "NaT"):
+        instead = "leave it out, or give it to add_documents, which takes texts without labels"
+        raise TypeError(f"The label of text {row} is {label!r}, not a name: {instead}.")
+    try:
+        return label_name(label)
+    except ValueError as error:
+        raise TypeError(f"The label of text {row} is {label!r}, not a name: give names, or whole numbers.") from error
 
 
 def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:

@@ -134,6 +134,8 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
         return None
     if class_names is not None:
         return class_names[label] if label >= 0 else None
+    if hasattr(label, "item"):  # of NumPy
+        label = label.item()
     if isinstance(label, bool):
         return json.dumps(label)  # true and false, as in files
     if isinstance(label, float) and label.is_integer():

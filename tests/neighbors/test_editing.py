@@ -242,7 +242,7 @@ REFUSED = {
     "an unknown id": ({"3": "river", "300": "river"}, ValueError, "no row with the id '300'"),
     "an id that is a number": ({3: "river"}, TypeError, "The id 3 is no string"),
     "a new label": ({"3": "rivr"}, ValueError, "label 'rivr' of '3' is none of .*Did you mean 'river'"),
-    "a label that is a number": ({"3": 0}, TypeError, "The label of '3' is 0: give the name of a label"),
+    "a label that is a number": ({"3": 0}, ValueError, "The label '0' of '3' is none of"),
     "several labels": ({"3": ["river"]}, TypeError, "give the name of a label"),
     "nothing": ({"3": None}, TypeError, "is None"),
 }

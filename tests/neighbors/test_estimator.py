@@ -80,6 +80,24 @@ def test_it_is_the_pipeline_that_is_made_by_hand(encoder, texts, labels):
     assert model.pipeline_.model.config.k == pipe.model.config.k
 
 
+def test_copies_strengthen_no_promise(encoder, texts, labels, caplog):
+    once = DocSplitClassifier(encoder, experts=FAST).fit(texts, labels).report_
+    caplog.clear()
+    twice = DocSplitClassifier(encoder, experts=FAST).fit([*texts, *texts], [*labels, *labels]).report_
+    assert (twice.examples, twice.least_error, twice.answered) == (once.examples, once.least_error, once.answered)
+    assert "48 of 96 examples are there already with the same label" in caplog.text
+
+
+@pytest.mark.parametrize("kinds, names", [([1, 2], "12"), ([True, False], ("true", "false")), ([1.0, 2.0], "12")])
+def test_labels_have_the_names_that_the_pipeline_gives_them(encoder, texts, labels, kinds, names):
+    given = np.where(labels == labels[0], kinds[0], kinds[1])
+    model = DocSplitClassifier(encoder, experts=FAST).fit(texts, given)
+    pipe = pipeline("docsplit-knn", model=encoder)
+    pipe.add_examples(texts, given)
+    assert set(model.pipeline_.datastore.label_names) == set(pipe.datastore.label_names) == set(names)
+    assert model.predict(texts).dtype == given.dtype
+
+
 def test_the_form_of_texts_makes_no_difference(encoder, texts, labels):
     forms = [list, lambda t: np.array(t, dtype=object)[:, None], pd.Series, lambda t: pd.DataFrame({"text": t})]
     model = DocSplitClassifier(encoder, experts=FAST)

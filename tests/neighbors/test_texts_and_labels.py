@@ -59,10 +59,24 @@ def test_what_holds_no_texts_is_refused(given, said):
 
 
 @pytest.mark.parametrize("labels, said", [
-    ([0, 1], "of a ClassLabel"), (["a", None], "leave it out"), (["a", float("nan")], "leave it out"),
-    ([["a"], [1]], "of a ClassLabel"), (np.array([0, 1]), "of a ClassLabel"),
+    (["a", None], "leave it out"), (["a", float("nan")], "leave it out"), ([["a"], [None]], "leave it out"),
+    (pd.Series([1, None], dtype="Int64"), "leave it out"), (["a", 0.5], "whole numbers"), ([{"a": 1}], "whole numbers"),
 ], ids=str)  # fmt: skip
-def test_labels_are_names(labels, said):
-    with pytest.raises(TypeError, match=f"The label of text . is .*, not a name: {said}"):
+def test_what_is_no_label_is_refused(labels, said):
+    with pytest.raises(TypeError, match=f"The label of text . is .*, not a name: .*{said}"):
         names_of_labels(labels)
-    assert names_of_labels([("a", "b"), []]) == [["a", "b"], []]
+
+
+@pytest.mark.parametrize("labels, names", [
+    ([0, 1], ["0", "1"]), ([1.0, 2.0], ["1", "2"]), ([True, False], ["true", "false"]), (["a", 7], ["a", "7"]),
+    (np.array([0, 1]), ["0", "1"]), (np.array([True, False]), ["true", "false"]), (pd.Series([3, 4]), ["3", "4"]),
+    ([[1], [1, 2]], [["1"], ["1", "2"]]),
+], ids=str)  # fmt: skip
+def test_numbers_and_truth_values_become_their_text_which_is_logged_once(labels, names, caplog):
+    assert names_of_labels(labels) == names
+    assert len(caplog.records) == 1 and "are taken as their text" in caplog.text
+
+
+def test_names_stay_as_they_are_without_a_word(caplog):
+    assert names_of_labels([("a", "b"), []]) == [["a", "b"], []] and names_of_labels(["007"]) == ["007"]
+    assert not caplog.records

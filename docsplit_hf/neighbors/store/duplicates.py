@@ -9,6 +9,7 @@ import numpy as np
 
 from ...models.inference.reader import Predictions
 from ...text.characters import replace_lone_surrogates
+from ...text.copies import label_set
 from .keys import candidate_distances
 from .row_table import values_of
 
@@ -98,7 +99,21 @@ def ids_of_examples(
     for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
         numbers = np.flatnonzero(label) if label.ndim else [label]
         known.setdefault((number, frozenset(snapshot.label_names[i] for i in numbers)), row_id)
-    return [known.get(example) for example in zip(own.tolist(), _label_sets(labels), strict=True)]
+    return [known.get(example) for example in zip(own.tolist(), map(label_set, labels), strict=True)]
+
+
+def examples_of_texts(
+    snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> list[tuple[tuple[str, str | None], frozenset[str]]]:
+    """The text, pair and labels of the rows with one of these texts and its pair."""
+    in_table, own = number_texts(snapshot.rows, texts, text_pairs)
+    contents = dict(zip(own.tolist(), zip(texts, text_pairs, strict=True), strict=True))
+    rows = np.flatnonzero(np.isin(in_table, own) & (in_table >= 0))
+    found = []
+    for number, label in zip(in_table[rows].tolist(), snapshot.labels[rows], strict=True):
+        numbers = np.flatnonzero(label) if label.ndim else [label]
+        found.append((contents[number], frozenset(snapshot.label_names[i] for i in numbers)))
+    return found
 
 
 def first_of_equals(
@@ -106,9 +121,5 @@ def first_of_equals(
 ) -> list[int]:
     """For each example its own place, or that of the first one with this text, pair and labels."""
     first: dict[tuple[str, str | None, frozenset[str]], int] = {}
-    examples = zip(texts, text_pairs, _label_sets(labels), strict=True)
+    examples = zip(texts, text_pairs, map(label_set, labels), strict=True)
     return [first.setdefault(example, i) for i, example in enumerate(examples)]
-
-
-def _label_sets(labels: Sequence[str | list[str]]) -> list[frozenset[str]]:
-    return [frozenset([given] if isinstance(given, str) else given) for given in labels]

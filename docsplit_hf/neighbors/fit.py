@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .experts.corpus import KeptCorpus
-from .experts.fit_experts import fit_experts
+from .experts.fit_experts import PROMISES, fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.log_linear_pool import ClassProportions
+from .experts.surest_error import surest_error
 from .experts.vector_experts import EVIDENCE, readable_names
 from .store.duplicates import rows_of_texts
 from .store.row_table import encode_known_labels
@@ -60,6 +61,7 @@ def fit(
         if alone.settings["log_likelihood"] > fitted.settings["log_likelihood"] + EVIDENCE:
             fitted = alone
             fitted.settings["left_out"] = documents
+    fitted.settings["surest_error"] = surest_error(fitted, snapshot, PROMISES)
     state = fitted.to_state()
     with FITTING:
         datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .surest_error import describe_surest_error
+
 HELD_OUT = "held-out texts"
 MOST_SHOWN = 5  # labels whose proportions are printed
 WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
@@ -35,6 +37,9 @@ class FitReport:
         answered: The share of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
             ``"0.05"`` and ``"0.1"``. Empty where a text may have several labels.
         least_error: The lowest error that so many texts can guarantee.
+        surest_error: The surest wrong answer to one of these texts, where many more would be answered without it: its
+            ``id``, what it is ``labeled`` and ``answered``, the ``score``, and at an ``error`` the ``share`` that is
+            answered, and ``share_without`` it. Its label may be wrong.
     """
 
     examples: int
@@ -50,11 +55,12 @@ class FitReport:
     measured: list[dict[str, Any]]
     answered: dict[str, float]
     least_error: float
+    surest_error: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
         """The report of fitted experts."""
-        return cls(**{name: settings[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: settings[name] for name in cls.__dataclass_fields__ if name in settings})
 
     def __repr__(self) -> str:  # in a notebook, ``pipe.fit()`` as the last line shows it
         import pandas as pd
@@ -95,6 +101,7 @@ class FitReport:
         return (
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
+            + describe_surest_error(self.surest_error)
         )
 
 

@@ -33,7 +33,9 @@ Which labels are wrong, which examples are copies: a file to read and edit, then
 """
 
 import json
-from dataclasses import asdict
+import shlex
+from dataclasses import asdict, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,7 @@ LABELED_OPTIONS = (
     "text_column", "text_pair_column", "label_column", "id_column", "train_split", "validation_split", "test_split",
     "validation_size", "test_size", "label_separator", "csv_separator", "encoding",
 )  # fmt: skip
+OF_FILES = ("text_column", "text_pair_column", "csv_separator", "encoding")  # what a file to classify is read by
 
 
 def load_splits(data: DataArguments, seed: int):
@@ -185,7 +188,7 @@ def fit_without_training(
     return pipe, metrics, report
 
 
-def last_screen(folder: str, metrics, report, splits, metric: str) -> None:
+def last_screen(folder: str, metrics, report, splits, metric: str, data: DataArguments) -> None:
     """How good the classifier is, and how to go on."""
     for name, values in metrics.items():
         print(describe_parts(values, name, len(splits[name]), metric))
@@ -195,7 +198,17 @@ def last_screen(folder: str, metrics, report, splits, metric: str) -> None:
     print(f'  pipe = transformers.pipeline("docsplit-knn", model="{folder}")')
     if report is not None:
         print('  pipe("A text to classify.", explain=True)')
-        print(f"For a file: --model_name_or_path {folder} --predict new.csv --predict_output answers.csv")
+        print(f"For a file: {prediction_command(folder, data)}")
+
+
+def prediction_command(folder: str, data: DataArguments) -> str:
+    """The command that classifies another file with the same columns."""
+    options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
+    for field in fields(data):
+        value = getattr(data, field.name)
+        if field.name in OF_FILES and value != field.default:
+            options[field.name] = value
+    return shlex.join(["docsplit", "classify", *chain(*((f"--{name}", value) for name, value in options.items()))])
 
 
 def go_on_answering(classifier: str) -> str:
@@ -354,7 +367,7 @@ def main() -> dict[str, Any] | None:
     written = metrics if report is None else metrics | {"fit": asdict(report)}
     if arguments.process_index == 0:
         Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
-        last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric)
+        last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric, data)
         if datastore.datastore:
             upload((pipe if trainer is None else trainer).datastore, datastore)
     if trainer is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..models.inference.reader import Reader
     from ..neighbors.store.store import Store
 
-TITLES = {"classifier": "classifier", "knn": "neighbors", "mixture": "mixture", "experts": "experts"}
+TITLES = {"classifier": "classifier", "knn": "neighbors only", "mixture": "mixture", "experts": "experts"}
 TITLES |= {"word_counts": "word counts", "largest_class": "largest class"}
 
 

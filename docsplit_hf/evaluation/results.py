@@ -112,8 +112,10 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
+    script, *options = arguments
+    started = script.split() if script.startswith("docsplit ") else ["python", script]  # the command, or a script
     return {
-        "command": shlex.join(["python", *arguments]),
+        "command": shlex.join([*started, *options]),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "ran_on": f"{processor()}, {device}",
         "versions": {"Python": platform.python_version()} | versions,

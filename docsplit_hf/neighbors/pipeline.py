@@ -175,7 +175,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               probable one that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those
               neighbors that have it.
             - ``explanation``: ``experts``, what each adds to the log odds of the label against the next best one,
-              ``against``; and ``words``, those that add most.
+              ``against``; and ``words``, those that add most. Of a label that came after ``fit``, a ``note`` instead.
             - ``novelty``: the share of the examples that were more familiar when they were held out: near 1 for a text
               of no known class. ``read``: the share of the text that was read. ``documents``: the nearest ones.
             - ``labels``, where experts were fitted on texts with several: those whose probability reaches their

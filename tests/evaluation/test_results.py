@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from docsplit_hf.evaluation.results import ResultStore, setting, summarize, summarize_records
+from docsplit_hf.evaluation.results import ResultStore, describe_run, setting, summarize, summarize_records
 
 RECORD = {
     "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
@@ -98,3 +98,15 @@ def test_an_interval_over_documents_goes_with_its_metric():
     frame = summarize_records([record | {"metrics": {"noun": 0.5, "noun_interval": 0.1, "verb": 0.2}}])
     assert frame["metric"].tolist() == ["noun", "verb"] and frame["documents"][0] == 0.1
     assert math.isnan(frame["documents"][1]) and math.isnan(frame["interval"][0])
+
+
+@pytest.mark.parametrize(
+    "argv, command",
+    [
+        (["docsplit evaluate", "--tasks", "my file.csv"], "docsplit evaluate --tasks 'my file.csv'"),
+        (["examples/run_evaluation.py", "--seeds", "1"], "python examples/run_evaluation.py --seeds 1"),
+        (["-m", "experiments", "--tasks", "a"], "python -m experiments --tasks a"),
+    ],
+)
+def test_a_run_keeps_the_command_that_repeats_it(argv, command):
+    assert describe_run(argv)["command"] == command

@@ -89,6 +89,7 @@ def mix_experts(
 
 
 MOST_WORDS = 5
+AFTER_FIT = "This label came after fit(): only the neighbors know it. Call fit() again, and all experts will."
 ALIKE = 1e-6  # of probabilities: copies of a passage differ by rounding
 
 
@@ -96,11 +97,11 @@ def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> di
     """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one, ``against``.
 
     ``experts``: what each adds to the log odds of the two, and how much more often there is the one (``class
-    proportions``); ``words``: those that add most. Of a label that came after ``fit`` there is nothing to say.
+    proportions``); ``words``: those that add most. Of a label that came after ``fit`` a ``note`` says so instead.
     """
     place = np.flatnonzero(answers.columns == label)
     if not len(place):
-        return {"against": None, "experts": {}, "words": []}  # it came after fit: the neighbors alone know it
+        return {"against": None, "experts": {}, "words": [], "note": AFTER_FIT}
     scores, own, other, shift = answers.scores[:, row], int(place[0]), None, fitted.learned[SHIFT]
     if not fitted.several:
         pooled = scores.sum(0) + shift

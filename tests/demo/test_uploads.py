@@ -6,7 +6,6 @@ import pytest
 from docsplit_hf.demo.sessions import Limits, Session
 from docsplit_hf.demo.uploads import (
     classify_upload,
-    columns_of,
     encoding_of,
     example_texts,
     pasted_texts,

@@ -28,7 +28,7 @@ LONG += ("tests/neighbors/store/milvus",)
 # Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
 TOGETHER = (
     ("tests/neighbors/store/milvus",),
-    ("tests/demo/test_page", "tests/test_site"),
+    ("tests/demo/test_page", "tests/demo/test_access", "tests/test_site"),
     ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -266,16 +266,28 @@ def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def browser():
-    """Chromium, of whatever package it is."""
+def new_browser():
+    """Starts Chromium, of whatever package it is, with options of its own."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip(f"there is no browser here, none of {', '.join(BROWSERS)}: install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=QUIET)
-        yield browser
-        browser.close()
+        started = []
+
+        def new_browser(*options):
+            started.append(driver.chromium.launch(executable_path=found, args=[*QUIET, *options]))
+            return started[-1]
+
+        yield new_browser
+        for one in started:
+            one.close()
+
+
+@pytest.fixture(scope="session")
+def browser(new_browser):
+    """One browser for all tests, which open contexts of their own."""
+    return new_browser()
 
 
 @pytest.fixture

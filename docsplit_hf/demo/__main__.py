@@ -21,6 +21,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", help="an encoder or a saved classifier; without it, the encoder that ships")
     parser.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets other machines in")
+    named = "names by which it is reached, where a proxy or the DNS has one for it; * allows any, for a public server"
+    parser.add_argument("--allowed_hosts", nargs="+", default=[], metavar="NAME", help=named)
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     said = "serve assistants by MCP, too: their tools read and write files in this folder"
@@ -47,12 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_extra("mcp" if args.mcp else "demo", "docsplit demo")
         from .page import launch_options, make_page
 
+        limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
+        options = launch_options(limits, args.host, args.allowed_hosts)
         shared = SharedModel(args.model)
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError) as error:
         parser.exit(1, f"{error}\n")
-    limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
-    page, options = make_page(shared, limits, args.mcp), launch_options(limits) | {"mcp_server": args.mcp is not None}
+    page = make_page(shared, limits, args.mcp)
+    options["mcp_server"] = args.mcp is not None
     page.launch(server_name=args.host, server_port=args.port, inbrowser=args.open, **options)
 
 

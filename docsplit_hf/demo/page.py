@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
+from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
 from .events import BUTTONS, NEEDS, Events, spoken
 from .sessions import Limits, SharedModel
@@ -72,9 +74,15 @@ def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> g
     return page
 
 
-def launch_options(limits: Limits) -> dict[str, Any]:
-    """Arguments of ``launch``: it serves no file of the server, loads nothing from elsewhere, and has no API."""
+def launch_options(limits: Limits, host: str | None = None, allowed_hosts: Sequence[str] = ()) -> dict[str, Any]:
+    """Arguments of ``launch``: it serves no file of the server, loads nothing from elsewhere, and has no API.
+
+    It answers to the names of this machine, to ``host`` and to ``allowed_hosts``, and to pages of its own alone.
+    """
+    own_site = Middleware(OwnSiteOnly, server_host=host, allowed_hosts=allowed_hosts)
     return {
+        "app_kwargs": {"middleware": [own_site]},
+        "num_workers": 0,  # more would serve files in processes that have no middleware
         "theme": THEME,
         "css": _file("page.css"),
         "max_file_size": limits.megabytes * 10**6,

@@ -8,5 +8,8 @@ from docsplit_hf.demo.page import launch_options, make_page
 from docsplit_hf.demo.sessions import Limits, SharedModel
 
 LIMITS = Limits(rows=5_000)  # a Space is shared by many
+# Everybody may reach a Space, so any name will do. Requests from pages of other sites are refused all the same.
+HOSTS = ["*", *filter(None, [os.environ.get("SPACE_HOST")])]
 
-make_page(SharedModel(os.environ.get("MODEL")), LIMITS).launch(**launch_options(LIMITS))
+page = make_page(SharedModel(os.environ.get("MODEL")), LIMITS)
+page.launch(**launch_options(LIMITS, allowed_hosts=HOSTS))

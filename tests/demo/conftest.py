@@ -51,10 +51,20 @@ def serving(folder, *options):
         page.join(20)
 
 
+PROXY_NAME = "docs.example.org"  # of a proxy in front of the server
+
+
 @pytest.fixture(scope="session")
-def address(server, tmp_path_factory):
+def server_folder(tmp_path_factory):
+    """Where the server of ``address`` writes: what visitors add, uploads, its log."""
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture(scope="session")
+def address(server, server_folder):
     """The address of a page with small limits."""
-    with serving(tmp_path_factory.mktemp("server"), "--max_rows=1000", "--max_megabytes=80") as url:
+    options = ("--max_rows=1000", "--max_megabytes=80", f"--allowed_hosts={PROXY_NAME}")
+    with serving(server_folder, *options) as url:
         yield url
 
 

@@ -1,0 +1,137 @@
+"""Which host names the server answers to, and which sites may ask: others cannot use a visitor's browser against it."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+ANY_HOST = "*"
+EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # by which a server listens on all addresses of its machine
+SHOWN = 100  # characters of a header that a refusal repeats
+MISDIRECTED = 421
+FORBIDDEN = 403
+
+
+class HostAndPort(NamedTuple):
+    """A host in lower case without brackets, and its port, if one is given."""
+
+    host: str
+    port: int | None
+
+
+class Refusal(NamedTuple):
+    """The status of an answer that refuses a request, and a sentence with the reason."""
+
+    status: int
+    reason: str
+
+
+class OwnSiteOnly:
+    """ASGI middleware that refuses requests to names that are not the server's, and requests from other sites.
+
+    A page of another site can have its name point to this machine (DNS rebinding): the request then carries that name
+    in ``Host``. Or it sends a request to the right name: the browser then says so in ``Origin`` or ``Sec-Fetch-Site``.
+    Programs that are no browsers send neither of these two, and need not.
+    """
+
+    def __init__(self, app: ASGIApp, server_host: str | None = None, allowed_hosts: Iterable[str] = ()) -> None:
+        """Answer to the names of this machine, to what it was started with, and to ``allowed_hosts``; "*" is any."""
+        self.app = app
+        named = {one for one in allowed_hosts if one != ANY_HOST}
+        self.any_host = ANY_HOST in allowed_hosts
+        self.any_address = server_host in EVERY_ADDRESS
+        self.origins = {checked_host(one) for one in named}
+        self.hosts = {one.host for one in self.origins}
+        if self.any_address:
+            own_name = socket.gethostname().lower()
+            self.hosts |= {own_name, f"{own_name}.local"}
+        elif server_host:
+            self.hosts.add(checked_host(server_host).host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        refusal = self.refusal(scope.get("method", "GET"), Headers(scope=scope))
+        if refusal is None:
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+        else:
+            logger.info("Refused a request: %s", refusal.reason)
+            answer = PlainTextResponse(f"{refusal.reason}\n", refusal.status, {"X-Content-Type-Options": "nosniff"})
+            await answer(scope, receive, send)
+
+    def refusal(self, method: str, headers: Headers) -> Refusal | None:
+        """Why a request is refused; None if it is not."""
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        host = host_and_port(hosts[0]) if len(hosts) == 1 else None
+        if host is None or not self._is_own(host.host):
+            shown = ", ".join(hosts)[:SHOWN]
+            hint = "If this name is yours, start docsplit demo with --allowed_hosts and the name."
+            return Refusal(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
+        if origins:
+            is_own = len(origins) == 1 and self._is_own_origin(origins[0], host)
+            shown = ", ".join(origins)[:SHOWN]
+        else:
+            is_own = _is_of_this_site(method, headers)
+            shown = "another site"
+        if is_own:
+            return None
+        hint = "Open the page itself. If a proxy is in between, name its host with --allowed_hosts."
+        return Refusal(FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}")
+
+    def _is_own(self, host: str) -> bool:
+        """Whether the server answers to a name or an address."""
+        if self.any_host or host in self.hosts or host == "localhost":
+            return True
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return address.is_loopback or self.any_address  # no DNS answer can make another site's name an address
+
+    def _is_own_origin(self, origin: str, host: HostAndPort) -> bool:
+        """Whether a page is of the very host and port that it asks, or of a host that was named."""
+        scheme, separator, place = origin.partition("://")
+        given = host_and_port(place) if separator and scheme in ("http", "https") else None
+        return given is not None and (given == host or given in self.origins)
+
+
+def host_and_port(text: str) -> HostAndPort | None:
+    """Read ``localhost:7860``, ``127.0.0.1`` or ``[::1]:7860``; None if it is no such thing."""
+    if not text or any(character in text for character in "/?#@\\ \t,"):
+        return None
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError:
+        return None
+    return HostAndPort(parts.hostname, port) if parts.hostname else None
+
+
+def checked_host(text: str) -> HostAndPort:
+    """A host that somebody names on the command line, maybe with a port; raises if it is none."""
+    found = host_and_port(text) or host_and_port(f"[{text}]")  # an IPv6 address without its brackets
+    if found is None:
+        raise ValueError(f"{text!r} is not a host name: write it as docs.example.org, without http:// and a path.")
+    return found
+
+
+def _is_of_this_site(method: str, headers: Headers) -> bool:
+    """Whether a request without an origin may be answered: of this page, of no browser, or a link that is followed."""
+    site = headers.get("sec-fetch-site", "none")
+    follows_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
+    return site in ("same-origin", "none") or follows_link

@@ -33,7 +33,8 @@ def make_parser() -> argparse.ArgumentParser:
         "megabytes": "of an uploaded file",
         "labels": "different labels",
         "characters": "of a text",
-        "sessions": "visitors whose texts are kept",
+        "sessions": "visitors whose texts are kept; of whoever has most, those not used for longest are deleted first",
+        "disk_megabytes": "of the texts that are kept of all visitors together",
     }
     for field in fields(Limits):
         limits.add_argument(f"--max_{field.name}", type=_count, default=field.default, help=helps[field.name])

@@ -16,7 +16,8 @@ import gradio as gr
 from ..text.columns import columns_of, guess_columns
 from . import uploads, views
 from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
-from .sessions import KeptSessions, Limits, Session, SharedModel, counted
+from .kept_sessions import KeptSessions
+from .sessions import Limits, Session, SharedModel, counted
 
 logger = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from starlette.middleware import Middleware
 from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
 from .events import BUTTONS, NEEDS, Events, spoken
+from .kept_sessions import VISITOR, visitor_of
 from .sessions import Limits, SharedModel
 from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
@@ -313,11 +314,12 @@ def _on(
 ) -> Any:  # fmt: skip
     """Call an event, which gives new values of parts by name. Its progress is shown over one, and a button waits."""
 
-    def called(progress: gr.Progress = TQDM, *values: Any) -> Any:
+    def called(request: gr.Request, progress: gr.Progress = TQDM, *values: Any) -> Any:
+        VISITOR.set(visitor_of(request.client.host if request.client else None))
         return {parts[name]: value for name, value in spoken(event)(*values).items()} or gr.skip()
 
-    def clicked(what: gr.EventData, *values: Any) -> Any:
-        return called(TQDM, *values, what)
+    def clicked(request: gr.Request, what: gr.EventData, *values: Any) -> Any:
+        return called(request, TQDM, *values, what)
 
     shown = {"show_progress": "full" if over else "hidden", "show_progress_on": over and parts[over]}
     if busy:

@@ -1,15 +1,11 @@
-"""Sessions: each visitor's own pipeline and texts, kept in memory and on disk, within limits."""
+"""A session: one visitor's own pipeline and texts, within limits."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
-import json
-import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +31,8 @@ class Limits:
     megabytes: int = 100  # of an upload; a saved classifier has the encoder in it
     labels: int = 200
     characters: int = 100_000  # of a text
-    sessions: int = 100  # that are kept, in memory and on the disk; the one that waited longest goes
+    sessions: int = 100  # that are kept, in memory and on the disk; which one goes: kept_sessions.py
+    disk_megabytes: int = 10_000  # of all sessions that are kept
 
     def check_texts(self, texts: Iterable[str]) -> None:
         """Refuse a text that is too long."""
@@ -115,6 +112,7 @@ class Session:
     listed: list[str] = field(default_factory=list)  # the ids of the texts in the list
     findings: list[Any] = field(default_factory=list)  # of the audit, as they are listed
     suggestions: list[dict[str, Any]] = field(default_factory=list)  # those that wait for a label
+    step: str | None = None  # the state on the disk that it holds
     stale: bool = False  # whether there are labels that were not learned from yet
     map: tuple[int | None, list[str], np.ndarray | None] = (None, [], None)  # a hash of its texts, their ids and places
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
@@ -159,87 +157,3 @@ class Session:
         """How many texts have a label, how many labels there are, and how many texts have none."""
         store = self.pipe.datastore
         return (0, 0, 0) if store is None else (len(store), len(self.labels), len(store.documents or ()))
-
-
-STEPS = 5  # states of a session that are kept: the present one, and those to go back to
-
-
-class KeptSessions:
-    """The sessions by key. Below ``HF_HOME`` each has a folder, with a folder for each state that can be undone."""
-
-    def __init__(self, shared: SharedModel, limits: Limits) -> None:
-        self._shared, self._limits = shared, limits
-        self._live: dict[str, Session] = {}
-        self._lock = threading.Lock()
-
-    def __getitem__(self, key: str | None) -> Session:
-        """The session of a key. The latest ones stay in memory."""
-        if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which nobody guesses
-            raise ValueError("The page is still loading: try again.")
-        with self._lock:
-            if (session := self._live.pop(key, None)) is None:
-                session = self._restore(Session(None, self._limits), *self.steps(key)[-1:])
-            self._live[key] = session
-            while len(self._live) > self._limits.sessions:
-                del self._live[next(iter(self._live))]
-        return session
-
-    @contextmanager
-    def changing(self, key: str | None) -> Iterator[Session]:
-        """A session to change. It is saved if all goes well, and restored if not."""
-        session = self[key]
-        with session.lock:
-            if not self.steps(key):
-                self._keep(key, session)  # what ``undo`` goes back to
-            try:
-                yield session
-                self._keep(key, session)
-            except BaseException:
-                self._restore(session, *self.steps(key)[-1:])
-                raise
-
-    def undo(self, key: str | None) -> Session:
-        """Undo the last change of a session."""
-        session = self[key]
-        with session.lock:
-            *_, before, last = [None, None, *self.steps(key)]
-            if before is None:
-                raise ValueError("There is nothing to undo.")
-            self._restore(session, before)
-            shutil.rmtree(last)
-        return session
-
-    def _folder(self, key: str | None) -> Path:
-        from huggingface_hub import constants
-
-        # A valid file name for any key, which does not reveal it. Another encoder has other sessions.
-        name = hashlib.sha256(json.dumps([key, self._shared.name]).encode()).hexdigest()
-        return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / name
-
-    def steps(self, key: str | None) -> list[Path]:
-        """The states that are kept, the present one last."""
-        return sorted(self._folder(key).glob("[0-9]*"))
-
-    def _restore(self, session: Session, step: Path | None = None) -> Session:
-        if step is None or not (step / "datastore").is_dir():
-            session.replace(self._shared.new_pipeline())
-        else:
-            reading = json.loads((step / "reading.json").read_text())
-            kept = reading.pop("kept", ())
-            session.replace(self._shared.new_pipeline(str(step), **reading), kept)
-        return session
-
-    def _keep(self, key: str, session: Session) -> None:
-        folder, steps = self._folder(key), self.steps(key)
-        folder.mkdir(0o700, parents=True, exist_ok=True)
-        unfinished = folder / "unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir()
-        if session.pipe.datastore is not None:
-            session.pipe.datastore.save_pretrained(unfinished)
-        reading = {name: getattr(session.pipe.model.config, name) for name in ("long_documents", "passage_length")}
-        (unfinished / "reading.json").write_text(json.dumps(reading | {"kept": session.kept}))
-        unfinished.rename(folder / f"{int(steps[-1].name) + 1 if steps else 0:09}")
-        by_age = sorted(folder.parent.iterdir(), key=lambda one: one.stat().st_mtime)
-        for old in {*steps[: 1 - STEPS], *by_age[: -self._limits.sessions]}:
-            shutil.rmtree(old)

@@ -3,6 +3,8 @@
 import os
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
+# The proxies of the Hub have private addresses. What they forward tells one visitor from another.
+os.environ.setdefault("FORWARDED_ALLOW_IPS", "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.1")
 
 from docsplit_hf.demo.page import launch_options, make_page
 from docsplit_hf.demo.sessions import Limits, SharedModel

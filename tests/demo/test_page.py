@@ -329,6 +329,19 @@ def test_own_texts_of_twelve_labels_outlive_a_reload_and_are_undone_and_cleared(
     page.locator("#example").wait_for()
 
 
+def test_visitors_are_told_from_one_another_by_their_address(open_page, server_folder):
+    def visitors():
+        return {path.read_text() for path in (server_folder / "home").rglob("visitor")}
+
+    for forwarded, expected in (({}, "127.0.0.1"), ({"X-Forwarded-For": "2001:db8::7"}, "2001:db8::/64")):
+        page = open_page(extra_http_headers=forwarded)
+        page.locator("#example").wait_for()
+        page.get_by_label("Or lines without").fill("A star.")
+        click(page, "Add these lines")
+        status(page, "1 text")
+        assert expected in visitors()
+
+
 def test_no_file_of_the_server_can_be_asked_for(address):
     def ask(path, data=None):
         request = urllib.request.Request(address + path, data, {"Content-Type": "application/json"})

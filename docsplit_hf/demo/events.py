@@ -50,6 +50,7 @@ def spoken(event: Callable[..., dict]) -> Callable[..., dict]:
     return wrapped
 
 
+MOST_COLUMNS = 12  # of a file, that are shown
 BUTTONS = 8  # labels that have a button; a list has all of them
 NO_LABELS = "(none)"
 FEW = 3  # texts of a label
@@ -158,15 +159,22 @@ class Events:
         if path is None:
             return dict.fromkeys(parts, gr.skip() | {"visible": False})
         file = Path(path)
+        uploads.check_ending(file)
         used = encoding or uploads.encoding_of(file)
         between = separator or uploads.separator_of(file, used)
-        reading = [gr.Dropdown(value=used, visible=True), gr.Dropdown(value=between, visible=between is not None)]
+        reading = [
+            gr.Dropdown(uploads.ENCODINGS, value=used, visible=True),
+            gr.Dropdown(list(uploads.SEPARATORS), value=between, visible=between is not None),
+        ]
         try:
             rows = uploads.rows_of(file, self.limits, used, between)
         except ValueError as error:  # maybe it can be read in another way
             gr.Warning(as_text(str(error)), title="Not done")
             return dict.fromkeys(parts[2:], gr.skip() | {"visible": False}) | dict(zip(parts, reading, strict=False))
         columns = columns_of(rows)
+        doubts = uploads.doubts_about_columns(columns)
+        if doubts and text is None:
+            gr.Warning(as_text(doubts))
         if encoding is None and used != uploads.UNICODE:
             said = f"{file.name} is not encoded in UTF-8, and is read as {used}. If letters in the"
             gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
@@ -174,7 +182,7 @@ class Events:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
         chosen = [one for one in (text, label if name == "file" else None) if one in columns]
-        shown = list(dict.fromkeys([*chosen, *columns]))
+        shown = list(dict.fromkeys([*chosen, *columns]))[:MOST_COLUMNS]
         values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
         said = f"The first rows of {len(rows):,}"
         if len(chosen) > 1:
@@ -190,6 +198,9 @@ class Events:
     def add_file(self, key: Key, path: Key, text: str, label: Key, *reading: Key) -> Values:
         """Add the rows of a file."""
         file, column = _given(path), None if label == NO_LABELS else label
+        if text is None:
+            uploads.rows_of(file, self.limits, *reading)  # which tells why no column could be found
+            raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         given = uploads.texts_of_file(file, text, column, self.limits, *reading)

@@ -15,7 +15,7 @@ from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
 from .events import BUTTONS, NEEDS, Events, spoken
 from .kept_sessions import VISITOR, visitor_of
-from .sessions import Limits, SharedModel
+from .sessions import LABEL_CHARACTERS, Limits, SharedModel
 from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
 from .views import NEIGHBORS, WORD
@@ -236,7 +236,9 @@ def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = N
         for number in range(BUTTONS):
             parts[f"{name}_{number}"] = gr.Button(visible=False, size="md")
     more = gr.Dropdown([], label="All labels: click, or write to search", visible=False, interactive=True)
-    new = gr.Textbox(placeholder="A new label, then Enter", show_label=False, max_length=200, container=False)
+    new = gr.Textbox(
+        placeholder="A new label, then Enter", show_label=False, max_length=LABEL_CHARACTERS, container=False
+    )
     parts[f"{name}_more"], parts[f"{name}_new"] = more, new
 
 

@@ -52,13 +52,22 @@ class Limits:
             )
 
     def check_labels(self, labels: Iterable[str]) -> None:
-        """Refuse too many labels."""
-        if (count := len(set(labels))) > self.labels:
+        """Refuse too many labels, and those that are no names."""
+        different = set(labels)
+        if len(different) > self.labels:
             raise ValueError(
-                f"There are {count:,} different labels, and this page takes {self.labels:,}: is it the right column?"
+                f"There are {len(different):,} different labels, and this page takes {self.labels:,}: is it the right "
+                "column?"
+            )
+        longest = max(different, key=len, default="")
+        if len(longest) > LABEL_CHARACTERS:
+            raise ValueError(
+                f"The label {longest[:40] + ' ...'!r} has {len(longest):,} characters, and this page takes "
+                f"{LABEL_CHARACTERS}: is it the right column?"
             )
 
 
+LABEL_CHARACTERS = 200
 PASSAGE_LENGTH = 128  # tokens: short enough that a passage says where to look
 
 

@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import json
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,13 @@ from .sessions import Limits, Session, counted
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones: they may unpack to anything
 UNICODE = "utf-8"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
+ROW_OF_JSON = '{"text": "...", "label": "..."}'
+NO_TEXT = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)  # how files begin that hold no plain text, or none we read
+SENTENCES_OF_PANDAS = {
+    "EOF inside string": "a quotation mark is opened and never closed",
+    "No columns to parse": "it holds nothing but spaces and empty lines",
+}
+MOST_WORDS_OF_A_NAME = 3
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
 
 
@@ -73,10 +80,38 @@ def separator_of(path: Path, encoding: str) -> str | None:
 
 
 def rows_of(path: Path, limits: Limits, *reading: str | None) -> list[dict[str, Any]]:
-    """The rows of a file, if they are not too many; ``reading`` are its encoding and its separator."""
+    """The rows of a file, if there are some, and not too many; ``reading`` are its encoding and its separator."""
     rows = list(itertools.islice(read_upload(path, *reading), limits.rows + 1))
     limits.check_rows(len(rows))
-    return rows
+    if any(rows):
+        return rows
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path.name} is empty: choose another file.")
+    if path.suffix.lower() in (".csv", ".tsv"):
+        raise ValueError(f"{path.name} has a line with the names of columns, and no row below it: add the texts there.")
+    raise ValueError(f"{path.name} holds no row: write an object for each text, as {ROW_OF_JSON}.")
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file that this page cannot read, by the end of its name."""
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
+
+
+def doubts_about_columns(columns: Sequence[str]) -> str:
+    """A sentence on names of columns that look like none, or that came twice; empty if all look right."""
+    looks_like_text = next((name for name in columns if len(name.split()) > MOST_WORDS_OF_A_NAME), None)
+    if looks_like_text is not None:
+        name = shortened(looks_like_text, 60)
+        return (
+            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, write "
+            "a line such as text,label above it, and choose the file again."
+        )
+    again = [name for name in columns if re.fullmatch(r"(.+)\.\d+", name) and name.rpartition(".")[0] in columns]
+    if again:
+        named = ", ".join(repr(shortened(name, 60)) for name in again[:3])
+        return f"Some columns have the same name, and are told apart by a number: {named}. Check which one is chosen."
+    return ""
 
 
 def shortened(text: Any, most: int = 240) -> str:
@@ -93,6 +128,11 @@ def texts_of_file(
     columns_of(rows, text_column, label_column)
     found = [(row.get(text_column), _label(row.get(label_column), number)) for number, row in enumerate(rows, start=1)]
     usable = [pair for pair in found if isinstance(pair[0], str) and pair[0].strip()]
+    if not usable:
+        first = shortened(rows[0].get(text_column), 60)
+        raise ValueError(
+            f"No row has a text in the column {text_column!r}; the first one holds {first!r}: choose another column."
+        )
     texts, labels = [text for text, _ in usable], [label for _, label in usable]
     return _checked(Texts(texts, labels, len(rows) - len(usable)), limits)
 
@@ -101,18 +141,23 @@ def read_upload(path: Path, encoding: str = UNICODE, separator: str | None = Non
     """The rows of an uploaded file. Errors name it without the server's folder."""
     from ..neighbors.row_files import read_rows
 
-    if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
+    check_ending(path)
     with open(path, "rb") as file:
         first = file.read(10_000)
-    if re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+    has_control_characters = re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    if has_control_characters or first.startswith(NO_TEXT):
         raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
     try:
         yield from read_rows(path, **_reading(path, encoding, separator))
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
             raise UnicodeError(f"{path.name} is not encoded in {encoding}: choose another encoding.") from error
+        for of_pandas, sentence in SENTENCES_OF_PANDAS.items():
+            if of_pandas in str(error):
+                raise ValueError(f"{path.name} cannot be used: {sentence}.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
+    except RecursionError as error:
+        raise ValueError(f"{path.name} cannot be used: its brackets are nested too deep.") from error
 
 
 def _reading(path: Path, encoding: str = UNICODE, separator: str | None = None) -> dict[str, str | None]:

@@ -20,25 +20,25 @@ OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "di
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
 
-    The arguments of a baseline are a subclass: ``docsplit_hf.pretraining.trainers.get_arguments_class`` gives it.
+    Each baseline has a subclass of its own: ``docsplit_hf.pretraining.trainers.get_arguments_class`` gives it.
 
     Args:
-        objective: ``"info_nce"``. Each subclass has an objective of its own, and accepts no other.
-        temperature: Divides the similarities in InfoNCE.
+        objective: ``"info_nce"``. Each subclass accepts its own objective only.
+        temperature: Divisor of the similarities in InfoNCE.
         similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: the default of the class.
         mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
             None: the default of the class.
-        mlm_input: ``"separate"``: a masked copy of the views is read beside them. ``"shared"``: the masked views serve
-            both losses, at half the cost. The papers do not say which they used.
+        mlm_input: ``"separate"``: the encoder reads a masked copy in addition to the views. ``"shared"``: the masked
+            views serve both losses, at half the cost. The papers do not state their choice.
         gather_negatives: Use the documents of all processes as negatives, with exact gradients.
-        projection_head: A dense layer and tanh before embeddings are compared, in training only, as in SimCSE.
-        matryoshka_dims: Numbers of leading dimensions that are to be embeddings by themselves, such as ``[128, 64]``
+        projection_head: Compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
+        matryoshka_dims: Numbers of leading dimensions to train as embeddings of their own, such as ``[128, 64]``
             (Matryoshka, Kusupati et al. 2022, equation 1): the contrastive loss is the mean over them and the whole.
             ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64.
-        forward_chunk_size: Documents that go through the encoder at once: a batch of any size in the memory of so many,
-            with its exact gradients, for one more forward (gradient caching, Gao et al. 2021). None: all at once.
-        learning_rate_steps: From which step on the learning rate has which value, such as ``{500: 8e-6, 1000: 6e-6}``,
-            in place of ``lr_scheduler_type`` and warm-up.
+        forward_chunk_size: Documents per forward pass. A batch of any size needs the memory of one chunk, and has the
+            same gradients, for one additional forward (gradient caching, Gao et al. 2021). None: the whole batch.
+        learning_rate_steps: Piecewise constant learning rate, as ``{first step: rate}``, such as
+            ``{500: 8e-6, 1000: 6e-6}``. It replaces ``lr_scheduler_type`` and warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -49,15 +49,16 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives
-    per document; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM loss is that of the accumulated batch.
+    per document; a batch of 36 with ``forward_chunk_size=18`` has 35. The MLM loss is averaged over the accumulated
+    batch.
 
     Raises:
-        ValueError: If a value is out of its range, or the objective is that of another class.
+        ValueError: If a value is out of its range, or the objective belongs to another class.
     """
 
     compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
-    compares_views: ClassVar[bool] = True  # views of a document with each other: there must be two
-    needs_dropout: ClassVar[bool] = True  # nothing else tells two views apart that are the same text
+    compares_views: ClassVar[bool] = True  # the loss compares views of a document: there must be two
+    needs_dropout: ClassVar[bool] = True  # without dropout, two views of the same text have equal embeddings
 
     objective: str = HfArg(
         default="info_nce",
@@ -114,7 +115,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ContrastiveTrainingArguments:
-        # Before __init__, which would only say that it does not know the options of another objective.
+        # Before __init__: its error about options of another objective would not name the right class.
         objective = kwargs.get("objective", cls.objective)
         if objective != cls.objective:
             if objective not in OBJECTIVES:
@@ -128,9 +129,10 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("mlm_weight", "similarity"):
-            if getattr(self, name) is None:
-                setattr(self, name, getattr(type(self), name))
+        if self.mlm_weight is None:
+            self.mlm_weight = type(self).mlm_weight
+        if self.similarity is None:
+            self.similarity = type(self).similarity
         self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False
@@ -162,14 +164,14 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
 
 def overridden(name: str, default: Any, **options: Any) -> Any:
-    """A field of ``ContrastiveTrainingArguments`` with another default; ``init=False``: no option of a subclass."""
+    """A field of ``ContrastiveTrainingArguments`` with another default. ``init=False`` removes it as an option."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
 
 
 @dataclass
 class TwoEncoderArguments(ContrastiveTrainingArguments):
-    """Of an objective with two encoders: two views, compared by dot products, whole, without MLM and without a head."""
+    """Arguments of objectives with two encoders: two views, whole embeddings, no MLM, no projection head."""
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
@@ -186,12 +188,12 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
-    """The piecewise constant learning rate by step, in order of the steps."""
+    """Parse a piecewise constant learning rate: rates by their first step, in order of the steps."""
     if steps is None:
         return None
     try:
-        read = json.loads(steps) if isinstance(steps, str) else steps
-        rates = {int(step): float(rate) for step, rate in read.items()}
+        given = json.loads(steps) if isinstance(steps, str) else steps
+        rates = {int(step): float(rate) for step, rate in given.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
             f'learning_rate_steps is a dictionary from steps to learning rates, such as {{"500": 8e-6}}, got {steps!r}.'

@@ -1,4 +1,4 @@
-"""The model card of a pretraining run: what was trained on what, how well it does, how to load it."""
+"""Model card of a pretraining run: training data and settings, evaluation, loading."""
 
 from __future__ import annotations
 
@@ -28,57 +28,22 @@ BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite 
 
 def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) -> None:
     """Write ``README.md`` of a ``ContrastiveTrainer``'s run; ``location``: a name on the Hub or a folder."""
-    args, collator, config, documents = trainer.args, trainer.training_collator, trainer.encoder_config, None
-    if trainer.train_dataset is not None and has_length(trainer.train_dataset):
-        documents = len(trainer.train_dataset)
-    adapter_base = None  # of an adapter, the class that its base model is loaded with
-    if hasattr(trainer.model, "peft_config") and not is_merged:
-        has_head = isinstance(trainer.model.get_base_model(), DocSplitForward)
-        adapter_base = "AutoModelForMaskedLM" if has_head else "AutoModel"
-    base = config.name_or_path or None
-    options = collator.views_kwargs or {}
-    has_docsplit_views = get_views(collator.views) is VIEWS["docsplit"]
-    is_docsplit = has_docsplit_views and args.objective == "info_nce"
-    citation = DOCSPLIT_CITATION if is_docsplit else BASELINE_CITATION
-    if args.objective == "distillation":
-        citation = f"Cite the encoder that it was distilled from: {public_name(args.teacher)}."
+    args = trainer.args
+    collator = trainer.training_collator
+    config = trainer.encoder_config
+    adapter_base = None if is_merged else _class_of_adapter_base(trainer.model)
     evaluations = evaluations_by_step(trainer.state.log_history)
-    metadata = {
-        "library_name": "peft" if adapter_base else "sentence-transformers",
-        "pipeline_tag": "feature-extraction",
-        "base_model": base if base and public_name(base) == base else None,
-        "tags": [
-            *(["docsplit"] if is_docsplit else []),
-            "document-embeddings",
-            *(["contrastive-pretraining"] if args.compares_views else []),
-            "feature-extraction",
-        ],
-    }
-    chance = next((value for name, value in (evaluations or [{}])[-1].items() if name.endswith("chance_recall@1")), 0)
-    training = {
-        "Starting point": public_name(base or f"random weights ({config.model_type})"),
-        "Training documents": "a stream" if documents is None else f"{documents:,}",
-        "Held-out documents": f"{round(1 / chance):,}" if chance else "none",
-        "Views": ", ".join([collator.views_name, *(f"{key} {value}" for key, value in options.items())]),
-        "Objective": args.objective,
-        "Loss": trainer.describe_loss(),
-        "Negatives per document": f"{trainer.count_negatives():,}",
-        "Maximum length": f"{collator.max_length} tokens",
-        "Tokens cut off by it": "unknown" if trainer.cut_fraction is None else f"{trainer.cut_fraction:.1%}",
-        "Pooling": config.docsplit["pooling"],
-        **describe_training(args, trainer.state, trainer.best_model_is_loaded, "documents"),
-    }
     save_model_card(
         folder,
         __package__,
         location,
-        metadata,
+        _metadata(args, collator, config, is_adapter=adapter_base is not None),
         kind="adapter (LoRA)" if adapter_base else "encoder",
         dimensions=config.hidden_size,
-        views=_docsplit_views(options) if has_docsplit_views else _purpose(collator),
+        views=_describe_views(collator),
         method=trainer.method,
-        citation=citation,
-        training=table(("", "this run"), training.items()),
+        citation=_citation(args, collator),
+        training=table(("", "this run"), _training_rows(trainer, evaluations).items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(location, config, adapter_base),
     )
@@ -96,34 +61,114 @@ def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> st
     return f"InfoNCE{similarity}{head}, temperature {args.temperature}{mean}{sizes}{mlm}"
 
 
-def _docsplit_views(options: Mapping[str, Any]) -> str:
-    count = options.get("parts", 2)
-    parts = "two halves" if count == 2 else f"{count} parts"
-    text = f"The sentences of each document are assigned at random to {parts}, its views."
-    if count == 1:
-        text = "Each document is its own only view."
-    if spread := options.get("probability_spread"):
-        text += (
-            f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
-        )
-    if max_tokens := options.get("max_tokens"):
-        text += f" Of a view of more than {max_tokens} tokens, sentences were drawn at random until it had so many."
-    return text
+def _class_of_adapter_base(model: Any) -> str | None:
+    """The class that loads the base model of an adapter; None without an adapter."""
+    if not hasattr(model, "peft_config"):
+        return None
+    return "AutoModelForMaskedLM" if isinstance(model.get_base_model(), DocSplitForward) else "AutoModel"
 
 
-def _purpose(collator: DataCollatorForDocSplit) -> str:
+def _has_docsplit_views(collator: DataCollatorForDocSplit) -> bool:
+    return get_views(collator.views) is VIEWS["docsplit"]
+
+
+def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:
+    return _has_docsplit_views(collator) and args.objective == "info_nce"
+
+
+def _metadata(
+    args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit, config: PretrainedConfig, is_adapter: bool
+) -> dict[str, Any]:
+    """The card's metadata, as ``ModelCardData`` takes them."""
+    tags = ["docsplit"] if _is_docsplit(args, collator) else []
+    tags.append("document-embeddings")
+    if args.compares_views:
+        tags.append("contrastive-pretraining")
+    tags.append("feature-extraction")
+    base = config.name_or_path
+    return {
+        "library_name": "peft" if is_adapter else "sentence-transformers",
+        "pipeline_tag": "feature-extraction",
+        "base_model": base if base and public_name(base) == base else None,
+        "tags": tags,
+    }
+
+
+def _citation(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> str:
+    if args.objective == "distillation":
+        return f"Cite the encoder that it was distilled from: {public_name(args.teacher)}."
+    return DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
+
+
+def _training_rows(trainer: Any, evaluations: list[dict[str, float]]) -> dict[str, str]:
+    """The rows of the card's table about the run."""
+    collator = trainer.training_collator
+    config = trainer.encoder_config
+    documents = "a stream"
+    if trainer.train_dataset is not None and has_length(trainer.train_dataset):
+        documents = f"{len(trainer.train_dataset):,}"
+    options = [f"{name} {value}" for name, value in (collator.views_kwargs or {}).items()]
+    cut_fraction = trainer.cut_fraction
+    return {
+        "Starting point": public_name(config.name_or_path or f"random weights ({config.model_type})"),
+        "Training documents": documents,
+        "Held-out documents": _held_out_documents(evaluations),
+        "Views": ", ".join([collator.views_name, *options]),
+        "Objective": trainer.args.objective,
+        "Loss": trainer.describe_loss(),
+        "Negatives per document": f"{trainer.count_negatives():,}",
+        "Maximum length": f"{collator.max_length} tokens",
+        "Tokens cut off by it": "unknown" if cut_fraction is None else f"{cut_fraction:.1%}",
+        "Pooling": config.docsplit["pooling"],
+        **describe_training(trainer.args, trainer.state, trainer.best_model_is_loaded, "documents"),
+    }
+
+
+def _held_out_documents(evaluations: list[dict[str, float]]) -> str:
+    """The number of held-out documents of the last evaluation, from the recall of guessing among them."""
+    last = evaluations[-1] if evaluations else {}
+    for name, chance in last.items():
+        if name.endswith("chance_recall@1"):
+            return f"{round(1 / chance):,}" if chance else "none"
+    return "none"
+
+
+def _describe_views(collator: DataCollatorForDocSplit) -> str:
+    if _has_docsplit_views(collator):
+        return _describe_docsplit_views(collator.views_kwargs or {})
     described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
     count = "Two" if collator.view_count == 2 else collator.view_count
     return f"{count} views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
 
 
-def _evaluation_table(evaluations: list[dict[str, Any]]) -> str:
+def _describe_docsplit_views(options: Mapping[str, Any]) -> str:
+    count = options.get("parts", 2)
+    parts = "two halves" if count == 2 else f"{count} parts"
+    text = f"The sentences of each document are assigned at random to {parts}, its views."
+    if count == 1:
+        text = "Each document is its own only view."
+    spread = options.get("probability_spread")
+    if spread:
+        text += (
+            f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
+        )
+    max_tokens = options.get("max_tokens")
+    if max_tokens:
+        text += f" Of a view of more than {max_tokens} tokens, sentences were drawn at random until it had so many."
+    return text
+
+
+def _evaluation_table(evaluations: list[dict[str, float]]) -> str:
+    """A row per metric, a column for the first and for the last evaluation."""
     if not evaluations:
         return "No held-out documents were evaluated in this run."
-    names = [name for name in evaluations[0] if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10"))]
-    chosen = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
-    header = ("", *(f"step {logs['step']:,}" for logs in chosen))
-    return table(header, [(name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in chosen)) for name in names])
+    shown = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
+    header = ("", *(f"step {logs['step']:,}" for logs in shown))
+    rows = []
+    for name in evaluations[0]:
+        if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10")):
+            rows.append((name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in shown)))
+    return table(header, rows)
 
 
 def _loading(location: str, config: PretrainedConfig, adapter_base: str | None) -> str:
@@ -132,15 +177,17 @@ def _loading(location: str, config: PretrainedConfig, adapter_base: str | None) 
 encoder = DocumentEncoder.from_pretrained("{location}")
 embeddings = encoder.encode(["A document.", "Another one."])  # float32, (2, {config.hidden_size})"""
     if adapter_base:
-        base, ours = f'"{config.name_or_path}"', ""
+        base = f'"{config.name_or_path}"'
+        more_imports = ""
         if config.name_or_path == DEFAULT_CHECKPOINT:
-            base, ours = "default_checkpoint()", "\n\nfrom docsplit_hf import default_checkpoint"
-        others = f"""from peft import PeftModel
-from transformers import {adapter_base}{ours}
+            base = "default_checkpoint()"
+            more_imports = "\n\nfrom docsplit_hf import default_checkpoint"
+        peft = f"""from peft import PeftModel
+from transformers import {adapter_base}{more_imports}
 
 base = {adapter_base}.from_pretrained({base})
 model = PeftModel.from_pretrained(base, "{location}")"""
-        return code_block(encoder) + "\n\n" + code_block(others)
+        return code_block(encoder) + "\n\n" + code_block(peft)
     sentence_transformers = f"""from sentence_transformers import SentenceTransformer
 
 embeddings = SentenceTransformer("{location}").encode(["A document.", "Another one."])"""

@@ -1,4 +1,4 @@
-"""Whether model, arguments, data and collator of a contrastive run fit together."""
+"""Checks that model, arguments, data and collator of a contrastive run fit together."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_fit(
     train_dataset: Dataset | IterableDataset | None,
     collator: DataCollatorForDocSplit,
 ) -> None:
-    """Refuse model, arguments, documents and collator that do not fit."""
+    """Refuse model, arguments, documents and collator that do not fit together."""
     if isinstance(args, TwoEncoderArguments):
         _check_two_encoders(model, args)
     if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
@@ -73,13 +73,25 @@ def check_fit(
             f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
             "dimensions: leave it out."
         )
+    _check_view_count(args, collator)
+    check_processes(args)
+    _check_batch(args)
+    if train_dataset is not None:
+        check_weights(model)
+        _check_training_documents(args, train_dataset)
+
+
+def _check_view_count(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> None:
     made = f"{collator.views_name!r} with the options {collator.views_kwargs} makes {collator.view_count}"
     if collator.view_count < 2 and args.compares_views:
         raise ValueError(f"A positive pair needs two views of a document, and {made}: choose other views or options.")
     if collator.view_count > 2 and isinstance(args, TwoEncoderArguments):
         compared = f"objective={args.objective!r} compares two views of a document"
         raise ValueError(f"{compared}, and {made}: make two, or train with info_nce.")
-    check_processes(args)
+
+
+def _check_batch(args: ContrastiveTrainingArguments) -> None:
+    """Refuse ways of computing a batch that do not go together, and batches without negatives."""
     if args.forward_chunk_size is not None and args.deepspeed_plugin:
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
@@ -101,9 +113,9 @@ def check_fit(
                 "Gathered negatives need as many documents on each process: do without "
                 "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
             )
-    if train_dataset is None:
-        return
-    check_weights(model)
+
+
+def _check_training_documents(args: ContrastiveTrainingArguments, train_dataset: Dataset | IterableDataset) -> None:
     if not has_length(train_dataset):
         if args.max_steps <= 0:
             raise ValueError("A streaming data set has no length: say how long to train with max_steps.")
@@ -127,11 +139,14 @@ def warn_of_equal_views(
 ) -> None:
     """Warn if both views of a document will have the same embedding.
 
-    MLM, two encoders, and ``mlm_input="shared"``, where each view has a mask of its own, need no dropout.
+    Dropout is not needed with MLM alone, with two encoders, or with ``mlm_input="shared"``, where each view has its own
+    mask.
     """
+    if not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
+        return
     masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
     has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
-    if args.needs_dropout and not masked_apart and not has_dropout and collator.view_function in SAME_TEXT_TWICE:
+    if not masked_apart and not has_dropout:
         logger.warning(
             "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
             "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,32 +22,40 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IGNORED_LABEL = -100  # what torch's cross entropy leaves out, and transformers' loss with it
+IGNORED_LABEL = -100  # torch's cross entropy leaves it out, and so does transformers' loss
+
+
+class _DocumentViews(NamedTuple):
+    """The views of one document, as rows of a batch."""
+
+    document_id: int
+    lengths: list[int]  # tokens of each view before it was cut
+    rows: list[dict[str, np.ndarray]]  # one per view
 
 
 @dataclass
 class DataCollatorForDocSplit:
-    """Turns documents into stacked views, positives of one another, and a masked copy of them.
+    """Make batches of stacked views of documents, and a masked copy of the views.
 
-    All randomness is a function of ``(seed, epoch, document)``: a document gets new halves and a new mask in every
-    epoch, and the same ones again whatever the batch, the number of workers or processes, or the point at which a run
-    was interrupted. ``ContrastiveTrainer`` sets the epoch; in a loop of your own, call ``set_epoch``.
+    All randomness is a function of ``(seed, epoch, document)``. A document gets new halves and a new mask in every
+    epoch; batch, number of workers or processes, and interruptions of the run do not change them.
+    ``ContrastiveTrainer`` sets the epoch; in a loop of your own, call ``set_epoch``.
 
-    Rows are padded on the right to the longest row of the batch, whatever the tokenizer's own padding side.
+    Rows are padded on the right to the longest row of the batch, regardless of the tokenizer's padding side.
 
     Args:
         tokenizer: The model's tokenizer.
-        max_length: Longest view in tokens, special tokens included. What is longer is cut at the end and counted in
-            ``view_lengths``. The papers do not state the length that they pretrained with; 512 is BERT's limit.
-        mlm_probability: Chance of a token to be masked. 0 leaves the masked copy out.
-        views: How the positive pair is made: a name in ``docsplit_hf.pretraining.views.VIEWS`` or a function
-            ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or of more views.
-        seed: Changes every random choice.
+        max_length: Longest view in tokens, including special tokens. Longer views are cut at the end;
+            ``view_lengths`` counts their tokens before. The papers do not state their length; 512 is BERT's limit.
+        mlm_probability: Probability of masking a token. 0 leaves the masked copy out.
+        views: View function: a name in ``docsplit_hf.pretraining.views.VIEWS``, or a function
+            ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or one that returns more views.
+        seed: Seed of every random choice.
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
     Raises:
         ValueError: If a value is out of its range, the tokenizer has no padding token or, for MLM, no mask token, or
-            there are no such views or options of them.
+            the views or their options do not exist.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -80,7 +88,7 @@ class DataCollatorForDocSplit:
                 f"{type(self.tokenizer).__name__} has no padding token. Set one, for example "
                 "tokenizer.pad_token = tokenizer.eos_token."
             )
-        # Shared memory, so that workers that outlive an epoch (dataloader_persistent_workers) see the next one.
+        # Shared memory, for workers that outlive an epoch (dataloader_persistent_workers).
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     @property
@@ -90,63 +98,74 @@ class DataCollatorForDocSplit:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the random choices of the next batch belong to."""
+        """The epoch of the random choices of the next batch, from 0."""
         return int(self._epoch)
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch, from 0, the following batches belong to, here and in running data loader workers."""
+        """Set the epoch of the following batches, from 0, here and in running data loader workers."""
         self._epoch.fill_(epoch)
 
     def for_evaluation(self) -> DataCollatorForDocSplit:
-        """A copy that makes the halves of docsplit, whatever the views, and stays at epoch 0."""
+        """Copy the collator, with docsplit's halves as views, and the epoch fixed at 0."""
         return dataclasses.replace(self, views="docsplit", views_kwargs=None)
 
     def __call__(self, documents: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Make one batch.
 
         Args:
-            documents: B documents as ``segment_documents`` leaves them: ``input_ids`` without special tokens and
-                ``sentence_lengths``. Those of a ``RepeatedStream`` carry its pass, which replaces the collator's epoch.
+            documents: B documents from ``segment_documents``: ``input_ids`` without special tokens, and
+                ``sentence_lengths``. Documents of a ``RepeatedStream`` carry its epoch, which replaces the collator's.
 
         Returns:
-            ``input_ids`` and ``attention_mask`` of shape ``(2B, L)``; rows i and B+i are the two views of document i.
-            ``mlm_input_ids`` and ``mlm_labels``, ``(2B, L)``, unless ``mlm_probability`` is 0.
-            ``document_ids``, ``(B,)``: equal for documents with equal tokens.
-            ``view_lengths``, ``(2B,)``: tokens of each view before it was cut, special tokens not counted.
-            All int64. Of V views per document there are VB rows: i, B+i, 2B+i, ... are those of document i.
+            A dictionary of int64 tensors. With V views per document (2, unless the view function makes more):
+
+            - ``input_ids``, ``attention_mask``: ``(VB, L)``; rows i, B+i, 2B+i, ... are the views of document i.
+            - ``mlm_input_ids``, ``mlm_labels``: ``(VB, L)``, unless ``mlm_probability`` is 0.
+            - ``document_ids``: ``(B,)``, equal for documents with equal tokens.
+            - ``view_lengths``: ``(VB,)``, tokens of each view before it was cut, without special tokens.
 
         Raises:
             ValueError: If there are no documents, or the view function makes more views of some than of others.
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        ids, lengths, views_of = [], [], []
-        for document in documents:
-            tokens = np.asarray(document["input_ids"], dtype=np.int64)
-            sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
-            ids.append(document_id(tokens))
-            rng = self._generator(ids[-1], document.get(EPOCH_KEY))
-            views = self.view_function(tokens, sentence_lengths, rng)
-            if len(views) != self.view_count:
-                raise ValueError(
-                    f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
-                    "another: make as many of every document."
-                )
-            lengths.append([len(view) for view in views])
-            views_of.append([self._row(view, rng) for view in views])
-        rows = [row for views in zip(*views_of, strict=True) for row in views]
+        made = [self._views(document) for document in documents]
+        rows = [views.rows[number] for number in range(self.view_count) for views in made]
         padding = self.tokenizer.pad_token_id
-        values = {"input_ids": padding, "attention_mask": 0, "mlm_input_ids": padding, "mlm_labels": IGNORED_LABEL}
-        columns = {name: [torch.from_numpy(row[name]) for row in rows] for name in rows[0]}
-        return {name: pad_sequence(column, True, values[name]) for name, column in columns.items()} | {
-            "document_ids": torch.tensor(ids, dtype=torch.int64),
-            "view_lengths": torch.tensor(lengths, dtype=torch.int64).T.flatten(),
+        padding_values = {
+            "input_ids": padding,
+            "attention_mask": 0,
+            "mlm_input_ids": padding,
+            "mlm_labels": IGNORED_LABEL,
         }
+        batch = {}
+        for name in rows[0]:
+            column = [torch.from_numpy(row[name]) for row in rows]
+            batch[name] = pad_sequence(column, batch_first=True, padding_value=padding_values[name])
+        batch["document_ids"] = torch.tensor([views.document_id for views in made], dtype=torch.int64)
+        lengths = torch.tensor([views.lengths for views in made], dtype=torch.int64)  # (B, V)
+        batch["view_lengths"] = lengths.T.flatten()
+        return batch
+
+    def _views(self, document: dict[str, Any]) -> _DocumentViews:
+        tokens = np.asarray(document["input_ids"], dtype=np.int64)
+        sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
+        number = document_id(tokens)
+        rng = self._generator(number, document.get(EPOCH_KEY))
+        views = self.view_function(tokens, sentence_lengths, rng)
+        if len(views) != self.view_count:
+            raise ValueError(
+                f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
+                "another: make as many of every document."
+            )
+        rows = [self._row(view, rng) for view in views]
+        return _DocumentViews(document_id=number, lengths=[len(view) for view in views], rows=rows)
 
     def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
         # Philox is keyed by two words: a generator for every (seed, epoch, document) costs nothing.
         epoch = self.epoch if epoch is None else epoch
-        key = np.array([(self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
+        seed_and_epoch = (self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)
+        key = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))
 
     def _row(self, view: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -154,14 +173,21 @@ class DataCollatorForDocSplit:
         tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64)
         row = {"input_ids": tokens, "attention_mask": np.ones_like(tokens)}
         if self.mlm_probability > 0:
-            maskable, mask = ~np.isin(tokens, self.special_ids), self.tokenizer.mask_token_id
-            masked = mask_tokens(tokens, maskable, mask, len(self.tokenizer), self.mlm_probability, rng)
-            row["mlm_input_ids"], row["mlm_labels"] = masked
+            masked, labels = mask_tokens(
+                tokens,
+                maskable=~np.isin(tokens, self.special_ids),
+                mask_token_id=self.tokenizer.mask_token_id,
+                vocab_size=len(self.tokenizer),
+                probability=self.mlm_probability,
+                rng=rng,
+            )
+            row["mlm_input_ids"] = masked
+            row["mlm_labels"] = labels
         return row
 
 
 def document_id(tokens: np.ndarray) -> int:
-    """A signed 64-bit name of a document by its token ids, int64 ``(n,)``: duplicates get the same."""
+    """Hash the token ids of a document, int64 ``(n,)``, to a signed 64-bit number: equal for duplicates."""
     digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -174,10 +200,10 @@ def mask_tokens(
     probability: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mask tokens as BERT does, and give the masked copy and the labels, -100 where no token was chosen, ``(n,)`` each.
+    """Mask tokens as BERT does; return the masked copy and the labels, -100 where no token was chosen, ``(n,)`` each.
 
-    Each is chosen with ``probability``, if it is ``maskable``; of the chosen, 80 % become the mask token, 10 % a random
-    token, and 10 % stay as they are (Devlin et al. 2019, section 3.1).
+    Each ``maskable`` token is chosen with ``probability``. 80 % of the chosen tokens become the mask token, 10 % a
+    random token, and 10 % stay unchanged (Devlin et al. 2019, section 3.1).
     """
     chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
     labels = np.full_like(tokens, IGNORED_LABEL)
@@ -191,7 +217,7 @@ def mask_tokens(
 
 
 def default_max_length(model: PreTrainedModel) -> int:
-    """The length that the checkpoint states, or up to 512 tokens; logged where the model could read more."""
+    """Maximum length in the checkpoint's configuration, or up to 512 tokens; logged if the model could read more."""
     positions = max_positions(model)
     stated = (getattr(model.config, "docsplit", None) or {}).get("max_length")
     length = stated or min(512, positions or 512)
@@ -199,6 +225,9 @@ def default_max_length(model: PreTrainedModel) -> int:
         logger.warning(
             "%s could read %d tokens, and %d of each view are read: set --max_length (max_length of the collator) up "
             "to %d to read more, at the cost of time and memory.",
-            *(type(model).__name__, positions, length, positions),
+            type(model).__name__,
+            positions,
+            length,
+            positions,
         )
     return length

@@ -30,7 +30,7 @@ ENCODERS = ("first", "second")
 class ContrastiveTensionArguments(TwoEncoderArguments):
     """Arguments of ``ContrastiveTensionTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
-    ``temperature`` has no meaning here.
+    ``temperature`` has no effect.
     """
 
     needs_dropout: ClassVar[bool] = False
@@ -67,42 +67,46 @@ def contrastive_tension(
     candidate_ids: torch.Tensor | None = None,
     negatives: int = 7,
 ) -> InfoNCE:
-    """Binary cross entropy of dot products: is it the same text or not (Carlsson et al. 2021, section 3)?
+    """Binary cross entropy of dot products: same text or not (Carlsson et al. 2021, section 3).
 
     Anchor ``a_i``, by the first encoder, is paired with its positive ``c_j``, ``j = first_positive + i``, the same text
-    by the second encoder, and with the K candidates that follow, ``c_(j+1) ... c_(j+K)``, from the start again after
-    the last. With ``y = 1`` for the positive and 0 for the others::
+    by the second encoder, and with the next K candidates, ``c_(j+1) ... c_(j+K)``, starting over after the last. With
+    ``y = 1`` for the positive and 0 for the others::
 
         loss_i = mean over the K + 1 pairs of -y log sigmoid(a_i . c) - (1 - y) log(1 - sigmoid(a_i . c))
 
-    This is the paper's reading: a text against itself and K others. In the released code the K negatives are pairs of
-    two unrelated texts, and one text of K + 1 is a positive. ``anchors``: ``(A, D)``, by the first encoder;
+    This follows the paper: a text against itself and K others. In the released code the K negatives are pairs of two
+    unrelated texts, and one text of K + 1 is a positive. ``anchors``: ``(A, D)``, by the first encoder;
     ``candidates``: ``(C, D)``, C above K, by the second; duplicates of the anchor's document are left out.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         scores = anchors.float() @ candidates.float().T  # (A, C)
     rows = torch.arange(len(candidates), device=anchors.device)
-    distance = (rows[None] - rows[: len(anchors), None] - first_positive) % len(candidates)
-    is_positive, is_negative = distance == 0, (distance > 0) & (distance <= negatives)
+    places_after_positive = (rows[None] - rows[: len(anchors), None] - first_positive) % len(candidates)
+    is_positive = places_after_positive == 0
+    is_negative = (places_after_positive > 0) & (places_after_positive <= negatives)
     if anchor_ids is not None:
         is_negative &= anchor_ids[:, None] != candidate_ids[None]
-    pairs = is_positive | is_negative
+    is_pair = is_positive | is_negative
     entropies = functional.binary_cross_entropy_with_logits(scores, is_positive.float(), reduction="none")
+    negative_count = is_negative.sum(1)
     with torch.no_grad():
-        number = is_negative.sum(1)
-        statistics = (
-            (scores.masked_fill(~pairs, -torch.inf).argmax(1) == is_positive.int().argmax(1)).float(),
-            scores[is_positive],
-            scores.masked_fill(~is_negative, 0).sum(1) / number.clamp(min=1),
-            number.float(),
-        )
-    return InfoNCE((entropies * pairs).sum(1) / pairs.sum(1), *statistics)
+        most_similar = scores.masked_fill(~is_pair, -torch.inf).argmax(1)
+        positive_similarity = scores[is_positive]
+        negative_sum = scores.masked_fill(~is_negative, 0).sum(1)
+    return InfoNCE(
+        loss=(entropies * is_pair).sum(1) / is_pair.sum(1),
+        correct=(most_similar == is_positive.int().argmax(1)).float(),
+        positive_similarity=positive_similarity,
+        negative_similarity=negative_sum / negative_count.clamp(min=1),
+        negatives=negative_count.float(),
+    )
 
 
 class EncoderPair(nn.Module):
-    """Two encoders that start alike, one for the anchors and one for the positives, without dropout, as released.
+    """Two encoders with equal first weights, for anchors and positives, without dropout, as in the released code.
 
-    Evaluation is by one of them, ``chosen``.
+    Outside training, the encoder number ``chosen`` embeds.
     """
 
     def __init__(self, encoder: PreTrainedModel) -> None:
@@ -111,7 +115,7 @@ class EncoderPair(nn.Module):
         self.register_buffer("chosen", torch.zeros((), dtype=torch.int64))
 
     def train(self, mode: bool = True) -> EncoderPair:
-        """Go into training mode, or evaluation mode; the encoders stay in evaluation mode."""
+        """Set training or evaluation mode; the encoders stay in evaluation mode."""
         super().train(False)
         self.training = mode
         return self
@@ -130,10 +134,10 @@ class EncoderPair(nn.Module):
 
 
 class ContrastiveTensionTrainer(ContrastiveTrainer):
-    """Trains two encoders to agree on the same text, of views ``"simcse"`` or ``"simcse_long"``.
+    """Train two encoders to agree on the same text, with the views ``"simcse"`` or ``"simcse_long"``.
 
-    The one with the better recall@1 of half-document retrieval (MRR, if equal; the first, if nothing was evaluated) is
-    reported and saved. Both are in checkpoints beside it. Optimizer and schedule of the released code:
+    The encoder with the better recall@1 of half-document retrieval (MRR, if equal; the first, without an evaluation) is
+    reported and saved. Checkpoints also hold both. Optimizer and schedule of the released code:
     ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
     learning_rate_steps={500: 8e-6, 1000: 6e-6, 1500: 4e-6, 2000: 2e-6}``.
     """
@@ -151,19 +155,28 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             )
         if self.eval_dataset is None:
             logger.warning("There are no held-out documents to tell which encoder is better: the first will be saved.")
-        self.model = self.model_wrapped = EncoderPair(self.model)
+        self.model = EncoderPair(self.model)
+        self.model_wrapped = self.model
 
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """Binary cross entropy; of the embeddings, ``(2B, D)``, the first half is by the first encoder."""
+        """Binary cross entropy; ``embeddings``: ``(2B, D)``, B by the first encoder, then B by the second."""
         anchors, positives = embeddings.chunk(2)
         candidates = self.candidates(positives, inputs["document_ids"])
-        return contrastive_tension(anchors, *candidates, negatives=self.args.tension_negatives)
+        return contrastive_tension(
+            anchors,
+            candidates.embeddings,
+            first_positive=candidates.first_positive,
+            anchor_ids=candidates.anchor_ids,
+            candidate_ids=candidates.candidate_ids,
+            negatives=self.args.tension_negatives,
+        )
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Evaluate both encoders, and choose the better; ``predict`` is by the one that was chosen before."""
-        if kwargs.get("description") == "Prediction":  # of other documents than those that decide
+        """Evaluate both encoders, and choose the better; ``predict`` uses the encoder chosen before."""
+        if kwargs.get("description") == "Prediction":  # its documents must not decide
             return super().evaluation_loop(*args, **kwargs)
-        outputs, means = [], []
+        outputs = []
+        means = []
         for number in range(len(ENCODERS)):
             self.model.chosen.fill_(number)
             self.means = RunningMeans()
@@ -180,7 +193,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
 
     @property
     def method(self) -> str:
-        """How documents were trained on, and which encoder this is, for the model card."""
+        """The training method and the chosen encoder, for the model card."""
         chosen = "first of the two: no held-out documents were evaluated"
         if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
             chosen = "better of the two on held-out documents"

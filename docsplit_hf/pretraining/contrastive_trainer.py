@@ -1,4 +1,4 @@
-"""ContrastiveTrainer: the stock Trainer with a contrastive loss, MLM beside it, and half-document retrieval."""
+"""ContrastiveTrainer: the stock Trainer with a contrastive loss, an MLM loss, and half-document retrieval."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .checks import check_fit, warn_of_equal_views
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
-from .info_nce import InfoNCE, gather_candidates, in_batch_info_nce
+from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .streaming import EPOCH_KEY, RepeatedStream
 
@@ -44,7 +44,7 @@ HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with on
 
 
 class CollatorEpoch(TrainerCallback):
-    """Tells the collator the epoch before the data loader's workers start on it."""
+    """Set the collator's epoch before the data loader's workers start the epoch."""
 
     def __init__(self, collator: DataCollatorForDocSplit) -> None:
         self.collator = collator
@@ -54,33 +54,33 @@ class CollatorEpoch(TrainerCallback):
 
 
 class ContrastiveTrainer(BaseTrainer):
-    """Trains an ``AutoModelForDocSplit`` on segmented documents.
+    """Train an ``AutoModelForDocSplit`` on segmented documents.
 
-    The stock Trainer does the work: everything that ``TrainingArguments`` offers holds. The loss is InfoNCE between the
-    views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
-    The evaluation is half-document retrieval (recall@1, recall@10, MRR) with docsplit's halves, whatever the views and
-    the objective. What is saved are stock checkpoints, with the files of sentence-transformers and a model card.
+    It extends the stock Trainer, and supports all ``TrainingArguments``. The loss is InfoNCE between the views of each
+    document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes. The evaluation
+    is half-document retrieval (recall@1, recall@10, MRR) with docsplit's halves, for all views and objectives. It saves
+    stock checkpoints with the files of sentence-transformers and a model card.
 
-    Another objective is a subclass that overrides ``contrast``, if its loss is a function of the embeddings of a batch,
-    or else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
+    To add an objective, subclass and override ``contrast``, if its loss is a function of the embeddings of a batch, or
+    else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
 
     A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
-    logged too. (Not with ``train_sampling_strategy="group_by_length"``, whose order depends on global random state.)
+    logged too. (Not with ``train_sampling_strategy="group_by_length"``: its order depends on global random state.)
 
     Args:
         model: From ``AutoModelForDocSplit``, or a PEFT model around one.
         args: The arguments.
-        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``; each process is
-            given the whole one, and reads its share.
-        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets, of which
-            the first decides the best checkpoint unless ``metric_for_best_model`` says otherwise.
+        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``; give each
+            process the whole of it: it reads its share.
+        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets. The first
+            set decides the best checkpoint, unless ``metric_for_best_model`` names another metric.
         data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings, the seed of the
-            arguments, and the length that the checkpoint states, or up to 512 tokens.
+            arguments, and the maximum length in the checkpoint's configuration, or up to 512 tokens.
         processing_class: The tokenizer; it is saved with the model.
         **kwargs: Passed to ``Trainer``.
 
     Raises:
-        ValueError: If the arguments, the collator, the model and the data do not fit together; the message says how.
+        ValueError: If the arguments, the collator, the model and the data do not fit together.
     """
 
     arguments_class = ContrastiveTrainingArguments
@@ -101,8 +101,12 @@ class ContrastiveTrainer(BaseTrainer):
         if data_collator is None:
             if processing_class is None:
                 raise ValueError("Give the tokenizer as processing_class, or a data_collator.")
-            length, probability = default_max_length(stock_model), 0.15 if args.mlm_weight > 0 else 0.0
-            data_collator = DataCollatorForDocSplit(processing_class, length, probability, seed=args.seed)
+            data_collator = DataCollatorForDocSplit(
+                processing_class,
+                max_length=default_max_length(stock_model),
+                mlm_probability=0.15 if args.mlm_weight > 0 else 0.0,
+                seed=args.seed,
+            )
         if args.objective != self.arguments_class.objective:
             raise ValueError(
                 f"{type(self).__name__} trains {self.arguments_class.objective!r} and the arguments say objective="
@@ -128,44 +132,55 @@ class ContrastiveTrainer(BaseTrainer):
             **kwargs,
         )
         # The batch has its own names for labels, and the evaluation its own prediction_step.
-        self.can_return_loss, self.label_names = True, ["mlm_labels"]
+        self.can_return_loss = True
+        self.label_names = ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
-        self.training_collator, self.evaluation_collator = data_collator, data_collator.for_evaluation()
-        self.cut_fraction: float | None = None  # of the tokens of the run, by the maximum length
+        self.training_collator = data_collator
+        self.evaluation_collator = data_collator.for_evaluation()
+        self.cut_fraction: float | None = None  # share of the run's tokens beyond the maximum length
         self._run_means = RunningMeans()
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config
         warn_of_equal_views(model, args, data_collator)
 
-    # The loss. Of the Trainer's own methods the annotations are the Trainer's.
+    # The loss. Methods of the Trainer keep the Trainer's (missing) annotations.
 
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """The contrastive loss of each document of a batch in training; ``embeddings``: ``(VB, D)``, view by view."""
+        """The contrastive loss of each document of a training batch; ``embeddings``: ``(VB, D)``, view by view."""
         return self.contrast_in_batch(embeddings, inputs)
 
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """InfoNCE among the documents of a batch, of all processes if ``gather_negatives``."""
-        args, ids = self.args, inputs["document_ids"]
+        """InfoNCE among the documents of a batch, over all processes with ``gather_negatives``."""
         return in_batch_info_nce(
-            embeddings, ids, args.temperature, args.similarity, args.gather_negatives, args.matryoshka_dims or ()
+            embeddings,
+            inputs["document_ids"],
+            temperature=self.args.temperature,
+            similarity=self.args.similarity,
+            gather_negatives=self.args.gather_negatives,
+            dimensions=self.args.matryoshka_dims or (),
         )
 
-    def candidates(
-        self, positives: torch.Tensor, document_ids: torch.Tensor
-    ) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-        """What anchors are compared with: ``gather_candidates``, by the arguments."""
+    def candidates(self, positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
+        """The candidates of the anchors of a batch: ``gather_candidates`` with the trainer's arguments."""
         return gather_candidates(positives, document_ids, self.args.gather_negatives)
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
         output = model(**model_inputs(inputs, self._mlm_input()))
-        return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
+        contrastive = self.contrast(output.embeddings, inputs)
+        return self._sum_of_losses(output, contrastive, inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
         """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch."""
-        names = ("contrastive_loss", "in_batch_accuracy", "positive_similarity", "negative_similarity", "negatives")
-        for name, values in zip(names, contrastive, strict=True):
+        measured = {
+            "contrastive_loss": contrastive.loss,
+            "in_batch_accuracy": contrastive.correct,
+            "positive_similarity": contrastive.positive_similarity,
+            "negative_similarity": contrastive.negative_similarity,
+            "negatives": contrastive.negatives,
+        }
+        for name, values in measured.items():
             self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
@@ -181,11 +196,12 @@ class ContrastiveTrainer(BaseTrainer):
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
         output = model(**model_inputs(inputs, self._mlm_input()))
-        loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
+        contrastive = self.contrast_in_batch(output.embeddings, inputs)
+        loss = self._sum_of_losses(output, contrastive, inputs, counts)
         return (loss, output) if return_outputs else loss
 
     def training_step(self, model, inputs, num_items_in_batch=None):
-        """Propagate the loss of one batch back: at once, or by ``forward_chunk_size`` documents."""
+        """Propagate the loss of one batch back: at once, or ``forward_chunk_size`` documents at a time."""
         size = self.args.forward_chunk_size
         if size is None or size >= len(inputs["document_ids"]):
             return super().training_step(model, inputs, num_items_in_batch)
@@ -201,38 +217,50 @@ class ContrastiveTrainer(BaseTrainer):
         def mlm_loss(loss: torch.Tensor, chunk: Batch) -> torch.Tensor:
             return self.mlm_share(loss, chunk, counts)
 
-        losses = self._mlm_input(), contrastive_loss, mlm_loss
-        passes = self.accelerator.backward, functools.partial(self.accelerator.no_sync, model)
         with self.compute_loss_context_manager():
-            return step_in_chunks(model, inputs, size, *losses, *passes)
+            return step_in_chunks(
+                model,
+                inputs,
+                size,
+                mlm_input=self._mlm_input(),
+                contrastive_loss=contrastive_loss,
+                mlm_loss=mlm_loss,
+                backward=self.accelerator.backward,
+                no_sync=functools.partial(self.accelerator.no_sync, model),
+            )
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
-        """The batches of one optimizer step, and ``count_targets`` of all of them, over all processes."""
+        """The batches of one optimizer step, and the sum of their ``count_targets`` over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
-        counts = torch.stack([count_targets(batch) for batch in batches]).sum(0) if batches else torch.zeros(2)
+        counts = torch.zeros(2)
+        if batches:
+            counts = torch.stack([count_targets(batch) for batch in batches]).sum(0)
         return batches, sum_over_processes(counts.to(device))
 
     def get_train_dataloader(self) -> DataLoader:
-        """The batches of this process. What it reads of a stream is its share already, of which all is taken."""
+        """The training batches of this process. A ``RepeatedStream`` is its share already, so nothing is skipped."""
         loader = super().get_train_dataloader()
         if isinstance(self.train_dataset, RepeatedStream) and isinstance(loader.dataset, IterableDatasetShard):
-            loader.dataset.num_processes, loader.dataset.process_index = 1, 0
+            loader.dataset.num_processes = 1
+            loader.dataset.process_index = 0
         return loader
 
     def create_scheduler(self, num_training_steps, optimizer=None):
-        """The scheduler of the arguments; piecewise constant if they give ``learning_rate_steps``."""
+        """The scheduler of the arguments; piecewise constant with ``learning_rate_steps``."""
         rates = self.args.learning_rate_steps
         if rates and self.lr_scheduler is None:
-            first = self.args.learning_rate
+            first_rate = self.args.learning_rate
 
             def factor(step: int) -> float:
-                return next((rate for start, rate in reversed(rates.items()) if step >= start), first) / first
+                reached = [rate for start, rate in rates.items() if step >= start]  # in order of the steps
+                rate = reached[-1] if reached else first_rate
+                return rate / first_rate
 
             self.use_scheduler(torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor))
         return super().create_scheduler(num_training_steps, optimizer)
 
     def begin_training(self) -> None:
-        """Log what is trained on what."""
+        """Log the model, the number of documents, and the batch."""
         logger.info(
             "Training %s with %.1f million parameters on %s documents: %d per step, on %s, %s of up to %d tokens.",
             type(self.model).__name__,
@@ -245,11 +273,11 @@ class ContrastiveTrainer(BaseTrainer):
         )
 
     def collator_columns(self) -> list[str]:
-        """The columns of ``segment_documents``, and the pass of a stream."""
+        """The columns of ``segment_documents``, and the epoch of a stream."""
         return ["input_ids", "sentence_lengths", EPOCH_KEY]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of what the steps since the last log measured."""
+        """Log, with the means of the measurements since the last log."""
         if "loss" in logs or "train_loss" in logs:
             self.cut_fraction = self._run_means.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
@@ -257,12 +285,12 @@ class ContrastiveTrainer(BaseTrainer):
     # The evaluation
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Half-document retrieval: ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, always with the same halves."""
+        """Evaluate by half-document retrieval: ``eval_recall@1``, ``eval_recall@10``, ``eval_mrr``, on fixed halves."""
         with self._evaluating():
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> PredictionOutput:
-        """The embeddings of both halves of each document, ``(N, D)`` each; ``label_ids`` are the document ids."""
+        """Embed both halves of each document, ``(N, D)`` each; ``label_ids`` are the document ids."""
         with self._evaluating():
             return super().predict(*args, **kwargs)
 
@@ -275,11 +303,11 @@ class ContrastiveTrainer(BaseTrainer):
             return loss, None, None
         return loss, output.embeddings.chunk(2), inputs["document_ids"]
 
-    # What is saved
+    # Saving
 
     @property
     def method(self) -> str:
-        """How documents are trained on, for the model card."""
+        """The training method, for the model card."""
         views = self.training_collator.view_count
         each_other = "The two" if views == 2 else f"Each two of the {views}"
         return (
@@ -313,7 +341,7 @@ class ContrastiveTrainer(BaseTrainer):
             self.save_card(folder, output_dir, is_merged=True)
 
     def saved_arguments(self) -> dict[str, Any]:
-        """The arguments, and the collator's settings, which they do not hold."""
+        """The arguments, and the settings of the collator."""
         collator = self.training_collator
         return super().saved_arguments() | {
             "views": collator.views_name,
@@ -336,26 +364,31 @@ class ContrastiveTrainer(BaseTrainer):
     def _mlm_input(self) -> str | None:
         if self.args.mlm_weight == 0:
             return None
-        # Held-out documents are never masked: their embeddings are what the model is there for.
+        # Held-out documents are embedded without masks, as in use.
         return self.args.mlm_input if self.model.training else "separate"
 
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
         loss = self.contrastive_share(contrastive, counts)
-        return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
+        if output.mlm_loss is not None:
+            loss = loss + self.mlm_share(output.mlm_loss, inputs, counts)
+        return loss
 
     def _count(self, inputs: Batch, counts: torch.Tensor | None) -> torch.Tensor:
+        """Measure the tokens that were cut; the given ``counts``, or ``count_targets`` of the batch."""
         specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
         total = inputs["view_lengths"].sum()
-        cut = total - (inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"]))
-        for means in (self.means, self._run_means) if self.model.training else (self.means,):
-            means.add("fraction_tokens_cut", cut, total)
+        kept = inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"])
+        cut = total - kept
+        self.means.add("fraction_tokens_cut", cut, total)
+        if self.model.training:
+            self._run_means.add("fraction_tokens_cut", cut, total)
         return sum_over_processes(count_targets(inputs)) if counts is None else counts
 
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Collate into the same halves each time, leave no document out, and keep what is measured apart."""
+        """Use fixed halves and all documents, and keep the measurements apart from those of training."""
         with (
             self.measuring_apart(),
             temporarily(self, "data_collator", self.evaluation_collator),
@@ -370,7 +403,9 @@ def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
 
 
 def count_targets(batch: Batch) -> torch.Tensor:
-    """What the losses of a batch are means over: its documents and its masked tokens, float32 of shape ``(2,)``."""
+    """The number of documents and of masked tokens of a batch, float32 ``(2,)``: the losses are means over these."""
     documents = batch["document_ids"]
-    masked = (batch["mlm_labels"] != IGNORED_LABEL).sum() if "mlm_labels" in batch else documents.new_zeros(())
+    masked = documents.new_zeros(())
+    if "mlm_labels" in batch:
+        masked = (batch["mlm_labels"] != IGNORED_LABEL).sum()
     return torch.stack([documents.new_tensor(len(documents)), masked]).float()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,8 +36,8 @@ class DistillationArguments(ContrastiveTrainingArguments):
     """Arguments of ``DistillationTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
     Args:
-        teacher: The encoder to learn from, on the Hub or a folder.
-        teacher_precision: What it computes in: ``"float32"``, ``"bfloat16"``, or ``"int8"`` by OpenVINO on a CPU.
+        teacher: The encoder to learn from: a name on the Hub or a folder.
+        teacher_precision: Precision of the teacher: ``"float32"``, ``"bfloat16"``, or ``"int8"`` by OpenVINO on a CPU.
         contrast_weight: Weight of the contrastive loss between the views of a document. 0 trains without it.
     """
 
@@ -70,15 +71,16 @@ class DistillationArguments(ContrastiveTrainingArguments):
 
 
 class DistillationTrainer(ContrastiveTrainer):
-    """Trains a student whose embedding of a view is its teacher's: ``objective="distillation"``.
+    """Train a student to give its teacher's embeddings of the views: ``objective="distillation"``.
 
     The loss of a view is 1 - cos(student, teacher), half the squared distance of the two at norm 1 (LEAF, Vujanic and
     Rueckstiess 2025). ``views_kwargs={"parts": 1}`` makes the whole document the only view.
 
-    The teacher reads each view when the student does, as views are drawn anew in every epoch: there is nothing to keep.
-    It reads the text that the student's tokens stand for: what these leave out, such as case, it does not see.
+    The teacher embeds each view in the step that uses it, because every epoch draws new views. It reads the text
+    decoded from the student's tokens, without anything that these leave out, such as case.
 
-    A teacher of other dimensions than the student is mapped to them by ``map_to_student`` before the first step.
+    If the teacher's embeddings have another number of dimensions than the student's, ``map_to_student`` maps them to
+    the student's before the first step.
     """
 
     arguments_class = DistillationArguments
@@ -89,10 +91,11 @@ class DistillationTrainer(ContrastiveTrainer):
         self.teacher = DocumentEncoder.from_pretrained(
             args.teacher, device=args.device, backend=backend, precision=args.teacher_precision
         )
-        self.map: nn.Linear | None = None  # is all zeros until it is fitted or loaded
-        taught, learned = self.teacher.dimension, self.encoder_config.hidden_size
-        if taught != learned:
-            self.map = nn.Linear(taught, learned, bias=False).to(args.device).requires_grad_(False)
+        self.map: nn.Linear | None = None  # all zeros until it is fitted or loaded
+        student_dimension = self.encoder_config.hidden_size
+        if self.teacher.dimension != student_dimension:
+            linear = nn.Linear(self.teacher.dimension, student_dimension, bias=False)
+            self.map = linear.to(args.device).requires_grad_(False)
             nn.init.zeros_(self.map.weight)
         if self.teacher.max_length < self.training_collator.max_length:
             raise ValueError(
@@ -101,23 +104,27 @@ class DistillationTrainer(ContrastiveTrainer):
             )
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """The distance of the student's embeddings from the teacher's, and the losses beside it."""
+        """The distance of the student's embeddings from the teacher's, plus the contrastive and MLM losses, if any."""
         if self.map is not None and not self.map.weight.any():
             self.fit_map()
         output = model(**model_inputs(inputs, self._mlm_input()))
         cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
         self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
-        of_documents = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
-        loss = of_documents.sum() * (process_count() / counts[0])
+        document_losses = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
+        loss = document_losses.sum() * (process_count() / counts[0])
         if self.args.compares_views:
             contrastive = self.contrast(output.embeddings, inputs)
             loss = loss + self.args.contrast_weight * self.contrastive_share(contrastive, counts)
-        return loss if output.mlm_loss is None else loss + self.mlm_share(output.mlm_loss, inputs, counts)
+        if output.mlm_loss is not None:
+            loss = loss + self.mlm_share(output.mlm_loss, inputs, counts)
+        return loss
 
     def teach(self, inputs: Batch) -> torch.Tensor:
-        """What the student is to give for the views of a batch, float32 ``(VB, D)`` of norm 1."""
+        """The target embeddings of the views of a batch, float32 ``(VB, D)`` of norm 1."""
         embeddings = self.read_by_teacher(inputs)
-        return functional.normalize(embeddings if self.map is None else embeddings @ self.map.weight.float().T)
+        if self.map is not None:
+            embeddings = embeddings @ self.map.weight.float().T
+        return functional.normalize(embeddings)
 
     def read_by_teacher(self, inputs: Batch) -> torch.Tensor:
         """The teacher's embeddings of the views of a batch, float32."""
@@ -125,51 +132,71 @@ class DistillationTrainer(ContrastiveTrainer):
         return torch.from_numpy(self.teacher.encode(texts, show_progress=False)).to(self.args.device)
 
     def fit_map(self) -> None:
-        """Fit the map on the first documents; all processes take that of the first one."""
-        model, rows = self.accelerator.unwrap_model(self.model), iter(self.train_dataset)
-        size = self.args.per_device_train_batch_size
-        taught: list[torch.Tensor] = []
-        learned: list[torch.Tensor] = []
+        """Fit the map on the first documents; all processes use the map of the first process."""
+        model = self.accelerator.unwrap_model(self.model)
+        teacher_batches: list[torch.Tensor] = []
+        student_batches: list[torch.Tensor] = []
+        views = 0
         logger.info("Mapping the teacher's dimensions to the student's: both read up to %d views first.", VIEWS_TO_MAP)
         model.eval()
         with torch.no_grad():
-            while sum(map(len, taught)) < VIEWS_TO_MAP and (documents := list(itertools.islice(rows, size))):
-                kept = [{name: row[name] for name in self.collator_columns() if name in row} for row in documents]
-                inputs = self.move_to_device(self.training_collator(kept))
-                taught.append(self.read_by_teacher(inputs))
-                learned.append(model(**model_inputs(inputs, None)).embeddings.float())
+            for inputs in self._first_batches():
+                teacher_batches.append(self.read_by_teacher(inputs))
+                student_batches.append(model(**model_inputs(inputs, None)).embeddings.float())
+                views += len(teacher_batches[-1])
+                if views >= VIEWS_TO_MAP:
+                    break
         model.train()
-        found = map_to_student(torch.cat(taught), torch.cat(learned))
-        self.map.weight.copy_(broadcast(found.T.contiguous()))
-        stays = (torch.cat(taught) @ found).norm() / torch.cat(taught).norm()
-        message = "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of the norm stays."
-        logger.info(message, *found.shape, sum(map(len, taught)), 100 * stays)
+        teacher = torch.cat(teacher_batches)
+        matrix = map_to_student(teacher, torch.cat(student_batches))
+        self.map.weight.copy_(broadcast(matrix.T.contiguous()))
+        kept_norm = (teacher @ matrix).norm() / teacher.norm()
+        logger.info(
+            "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of the norm stays.",
+            self.map.in_features,
+            self.map.out_features,
+            views,
+            100 * kept_norm,
+        )
+
+    def _first_batches(self) -> Iterator[Batch]:
+        """Batches of the training documents in their order, on the device."""
+        rows = iter(self.train_dataset)
+        while documents := list(itertools.islice(rows, self.args.per_device_train_batch_size)):
+            kept = [{name: row[name] for name in self.collator_columns() if name in row} for row in documents]
+            yield self.move_to_device(self.training_collator(kept))
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """The map of the teacher's dimensions, if there is one."""
-        return super().modules_to_resume() | ({} if self.map is None else {MAP_FILE: self.map})
+        """The map of the teacher's dimensions, if there is one, and the modules of the base class."""
+        modules = super().modules_to_resume()
+        if self.map is not None:
+            modules = modules | {MAP_FILE: self.map}
+        return modules
 
     @property
     def method(self) -> str:
-        """How documents are trained on, for the model card."""
+        """The training method, for the model card."""
         return f"The embedding of a view is to be that of a larger encoder, {public_name(self.args.teacher)}."
 
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""
-        contrast = f", and {self.args.contrast_weight} times {super().describe_loss()}"
-        mapped = "" if self.map is None else f", mapped to {self.map.out_features} of {self.map.in_features} dimensions"
-        return f"1 - cosine to the teacher's embedding{mapped}{contrast if self.args.compares_views else ''}"
+        loss = "1 - cosine to the teacher's embedding"
+        if self.map is not None:
+            loss += f", mapped to {self.map.out_features} of {self.map.in_features} dimensions"
+        if self.args.compares_views:
+            loss += f", and {self.args.contrast_weight} times {super().describe_loss()}"
+        return loss
 
     def count_negatives(self) -> int:
-        """There are none without the contrastive loss."""
+        """The number of negatives per document in a step; 0 without the contrastive loss."""
         return super().count_negatives() if self.args.compares_views else 0
 
 
 def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
-    """The linear map ``(T, S)`` from a teacher's embeddings ``(N, T)`` to where a student's ``(N, S)`` are.
+    """The linear map ``(T, S)`` of a teacher's embeddings ``(N, T)`` to the space of a student's, ``(N, S)``.
 
-    The teacher's first S principal directions (not centered), which keep dot products best, turned as near to the
-    student's embeddings as a rotation can (orthogonal Procrustes). Where T < S nothing is lost.
+    It keeps the teacher's first S principal directions (not centered), which preserve dot products best, and rotates
+    them as near to the student's embeddings as possible (orthogonal Procrustes). With T < S nothing is lost.
 
     Raises:
         ValueError: If the views are fewer than the dimensions to keep.

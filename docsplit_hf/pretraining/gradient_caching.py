@@ -12,7 +12,7 @@ from .model import Batch, model_inputs
 
 
 class RandomState:
-    """The state of torch's generators, on the CPU and ``device``, so that dropout can be drawn once more."""
+    """The state of torch's random generators on the CPU and ``device``, to draw the same dropout again."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -21,7 +21,7 @@ class RandomState:
 
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
-        """Draw random numbers from this state inside the context; the state outside it stays as it was."""
+        """Draw random numbers from this state within the context; the state outside stays unchanged."""
         devices = [] if self.accelerator is None else [self.device]
         with torch.random.fork_rng(devices, device_type=self.device.type):
             torch.set_rng_state(self.cpu)
@@ -31,22 +31,24 @@ class RandomState:
 
 
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:
-    """Cut a batch into batches of ``size`` documents, without columns of padding only."""
+    """Cut a batch into batches of ``size`` documents, without columns that hold only padding."""
     documents = len(batch["document_ids"])
-    chunks = []
-    for numbers in torch.arange(documents).split(size):
-        numbers = numbers.to(batch["document_ids"].device)
-        chunk = {
-            name: values[torch.cat([numbers + start for start in range(0, len(values), documents)])]
-            for name, values in batch.items()
-        }
-        longest = int(chunk["attention_mask"].sum(1).max())
-        chunks.append({name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()})
-    return chunks
+    numbers = torch.arange(documents, device=batch["document_ids"].device)
+    return [_chunk(batch, documents, chosen) for chosen in numbers.split(size)]
+
+
+def _chunk(batch: Batch, documents: int, chosen: torch.Tensor) -> Batch:
+    """Rows of the chosen documents: row i of each view, the views standing one below the other."""
+    chunk = {}
+    for name, values in batch.items():
+        rows = torch.cat([chosen + start for start in range(0, len(values), documents)])
+        chunk[name] = values[rows]
+    longest = int(chunk["attention_mask"].sum(1).max())
+    return {name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()}
 
 
 def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tensor:
-    """Put ``(Vb, D)`` of each chunk together to ``(VB, D)``: all first views, all second views, ..."""
+    """Join the embeddings ``(Vb, D)`` of each chunk to ``(VB, D)``: all first views, all second views, ..."""
     by_view = zip(*(chunk.chunk(views) for chunk in embeddings), strict=True)
     return torch.cat([part for parts in by_view for part in parts])
 
@@ -61,46 +63,52 @@ def step_in_chunks(
     backward: Callable[[torch.Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager],
 ) -> torch.Tensor:
-    """Propagate the losses of a batch back, ``size`` documents at a time; the sum of them, without a graph.
+    """Propagate the losses of a batch back, ``size`` documents at a time; return their sum, detached.
 
     The embeddings E_1 ... E_n of the chunks are computed without a graph. The contrastive loss is a function of all of
-    them, and its gradients G_i = dL/dE_i are cached. Then each chunk is embedded once more, with the same dropout, and
-    sum(E_i * G_i) is propagated back, whose gradient for the weights is by the chain rule that of the loss (Gao et al.
+    them; its gradients G_i = dL/dE_i are cached. Then each chunk is embedded again with the same dropout, and
+    sum(E_i * G_i) is propagated back. By the chain rule its gradient for the weights is that of the loss (Gao et al.
     2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2).
 
-    ``contrastive_loss`` is a function of the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` one of the mean
-    loss of a chunk's masked tokens, and of the chunk. ``mlm_input`` is as in ``model_inputs``. All backward passes but
-    the last run in ``no_sync()``, where gradients are not averaged over processes.
+    ``contrastive_loss`` takes the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` takes the mean loss of a
+    chunk's masked tokens, and the chunk. ``mlm_input`` is as in ``model_inputs``. All backward passes but the last run
+    in ``no_sync()``, where gradients are not averaged over processes.
     """
-    chunks, masked_apart = chunk_documents(batch, size), mlm_input == "separate"
+    chunks = chunk_documents(batch, size)
+    masked_apart = mlm_input == "separate"
 
     def views(chunk: Batch) -> Batch:
         return model_inputs(model_inputs(chunk, mlm_input), None)
 
-    states, embeddings = [], []
+    random_states = []
+    embeddings = []
     with torch.no_grad():
         for chunk in chunks:
-            states.append(RandomState(batch["input_ids"].device))
+            random_states.append(RandomState(batch["input_ids"].device))
             embeddings.append(model(**views(chunk)).embeddings.requires_grad_())
-    loss = contrastive_loss(join_views(embeddings, len(batch["input_ids"]) // len(batch["document_ids"])))
+    view_count = len(batch["input_ids"]) // len(batch["document_ids"])
+    loss = contrastive_loss(join_views(embeddings, view_count))
     gradients = torch.autograd.grad(loss, embeddings)
     total = loss.detach()
 
-    for i, (chunk, state, gradient) in enumerate(zip(chunks, states, gradients, strict=True)):
-        last = contextlib.nullcontext if i == len(chunks) - 1 else no_sync
-        with no_sync() if masked_apart else last():
-            with state.replayed():
-                output = model(**(views(chunk) if masked_apart else model_inputs(chunk, mlm_input)))
-            surrogate = (output.embeddings * gradient).sum()
+    for number, chunk in enumerate(chunks):
+        is_last = number == len(chunks) - 1
+        sync_of_chunk = contextlib.nullcontext if is_last else no_sync
+        with no_sync() if masked_apart else sync_of_chunk():
+            inputs = views(chunk) if masked_apart else model_inputs(chunk, mlm_input)
+            with random_states[number].replayed():
+                output = model(**inputs)
+            surrogate = (output.embeddings * gradients[number]).sum()
             if output.mlm_loss is not None:
-                beside = mlm_loss(output.mlm_loss, chunk)
-                surrogate, total = surrogate + beside, total + beside.detach()
+                added = mlm_loss(output.mlm_loss, chunk)
+                surrogate = surrogate + added
+                total = total + added.detach()
             backward(surrogate)
         if masked_apart:
-            with last():
+            with sync_of_chunk():
                 output = model(**model_inputs(chunk, "shared"))
                 # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
-                beside = mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
-                backward(beside)
-                total = total + beside.detach()
+                added = mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
+                backward(added)
+                total = total + added.detach()
     return total

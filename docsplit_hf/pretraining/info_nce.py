@@ -1,4 +1,4 @@
-"""InfoNCE as a function of embeddings, and the candidates that it compares with, of all processes."""
+"""InfoNCE as a function of embeddings, and its candidates, gathered from all processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,22 @@ SIMILARITIES = ("cosine", "dot")
 
 
 class InfoNCE(NamedTuple):
-    """A contrastive loss and what it was computed from, one value per anchor, ``(A,)`` each."""
+    """A contrastive loss and its statistics, one value per anchor, ``(A,)`` each."""
 
     loss: torch.Tensor  # to be averaged over the anchors
     correct: torch.Tensor  # 1 where the positive is the most similar of all candidates, else 0
     positive_similarity: torch.Tensor
     negative_similarity: torch.Tensor  # the mean; 0 without negatives
-    negatives: torch.Tensor  # how many there were
+    negatives: torch.Tensor  # their number
+
+
+class Candidates(NamedTuple):
+    """The embeddings that anchors are compared with, and the arguments of ``info_nce`` that describe them."""
+
+    embeddings: torch.Tensor  # (C, D)
+    first_positive: int  # the row of the first anchor's positive
+    anchor_ids: torch.Tensor  # (A,)
+    candidate_ids: torch.Tensor  # (C,)
 
 
 def info_nce(
@@ -43,8 +52,8 @@ def info_nce(
     Two deviations from the papers' code: similarities are computed in float32 (in bfloat16 they are off by up to 0.1
     once divided by 0.05), and duplicates of the anchor's document are left out of the sum instead of being pushed away.
 
-    ``anchors``: ``(A, D)``; ``candidates``: ``(C, D)``, the positives of these anchors, from ``first_positive`` on, and
-    of others; the ids name their documents, None: there are no duplicates.
+    ``anchors``: ``(A, D)``. ``candidates``: ``(C, D)``, the positives of these anchors, from row ``first_positive`` on,
+    and of others. ``anchor_ids``, ``candidate_ids``: ids of their documents; None: there are no duplicates.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         similarities = comparable(anchors, similarity) @ comparable(candidates, similarity).T  # (A, C)
@@ -56,32 +65,33 @@ def info_nce(
     logits = (similarities / temperature).masked_fill(~(is_positive | is_negative), -torch.inf)
     negatives = is_negative.sum(1)
     with torch.no_grad():
+        correct = (logits.argmax(1) == targets).float()
+        positive_similarity = similarities[is_positive]
         negative_sum = similarities.masked_fill(~is_negative, 0).sum(1)
-        statistics = (
-            (logits.argmax(1) == targets).float(),
-            similarities[is_positive],
-            negative_sum / negatives.clamp(min=1),
-            negatives.float(),
-        )
-    return InfoNCE(functional.cross_entropy(logits, targets, reduction="none"), *statistics)
+    return InfoNCE(
+        loss=functional.cross_entropy(logits, targets, reduction="none"),
+        correct=correct,
+        positive_similarity=positive_similarity,
+        negative_similarity=negative_sum / negatives.clamp(min=1),
+        negatives=negatives.float(),
+    )
 
 
 def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
-    """Embeddings whose dot products are the similarity: float32, of norm 1 for ``"cosine"``."""
+    """Prepare embeddings so that their dot products are the similarity: float32, of norm 1 for ``"cosine"``."""
     return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
-def gather_candidates(
-    positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool
-) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-    """What the anchors of this process are compared with: its positives ``(B, D)``, or those of all, with gradients.
-
-    It gives what ``info_nce`` takes: candidates, where the own ones begin, own document ids, the candidates'.
-    """
+def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool) -> Candidates:
+    """Candidates of this process's anchors: its positives ``(B, D)``, or those of all processes, with gradients."""
     if not gather_negatives:
-        return positives, 0, document_ids, document_ids
-    first = process_index() * len(document_ids)
-    return gather_with_gradient(positives), first, document_ids, gather(document_ids)
+        return Candidates(positives, first_positive=0, anchor_ids=document_ids, candidate_ids=document_ids)
+    return Candidates(
+        gather_with_gradient(positives),
+        first_positive=process_index() * len(document_ids),
+        anchor_ids=document_ids,
+        candidate_ids=gather(document_ids),
+    )
 
 
 def in_batch_info_nce(
@@ -92,22 +102,35 @@ def in_batch_info_nce(
     gather_negatives: bool,
     dimensions: Collection[int] = (),
 ) -> InfoNCE:
-    """InfoNCE among the documents of a batch, the mean over all pairs of views a < b: view a looks for view b.
+    """InfoNCE among the documents of a batch, the mean over all pairs of views a < b, a as anchors, b as positives.
 
-    ``embeddings``: ``(VB, D)``, rows i, B+i, ... being the V views of document i.
-    ``dimensions``: of how many leading dimensions beside all D; the mean over these as well (Matryoshka).
+    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i.
+    ``dimensions``: numbers of leading dimensions to average over, beside all D (Matryoshka).
     """
     views = embeddings.split(len(document_ids))
 
     @functools.cache  # gathered once per view
-    def candidates(positive: int) -> tuple[torch.Tensor, int, torch.Tensor, torch.Tensor]:
-        return gather_candidates(views[positive], document_ids, gather_negatives)
+    def candidates_of_view(view: int) -> Candidates:
+        return gather_candidates(views[view], document_ids, gather_negatives)
 
-    def of_pair(anchor: int, positive: int, size: int) -> InfoNCE:
-        compared, *names = candidates(positive)
-        return info_nce(views[anchor][:, :size], compared[:, :size], temperature, *names, similarity)
-
-    pairs = list(itertools.combinations(range(len(views)), 2))
+    results = []
     sizes = {embeddings.shape[1], *dimensions}
-    results = [of_pair(*pair, size) for pair in pairs for size in sizes]
-    return InfoNCE(*(sum(values) / len(values) for values in zip(*results, strict=True)))
+    for anchor, positive in itertools.combinations(range(len(views)), 2):
+        candidates = candidates_of_view(positive)
+        for size in sizes:
+            result = info_nce(
+                views[anchor][:, :size],
+                candidates.embeddings[:, :size],
+                temperature=temperature,
+                first_positive=candidates.first_positive,
+                anchor_ids=candidates.anchor_ids,
+                candidate_ids=candidates.candidate_ids,
+                similarity=similarity,
+            )
+            results.append(result)
+    return _mean(results)
+
+
+def _mean(results: list[InfoNCE]) -> InfoNCE:
+    """Mean of each field over several results for the same anchors."""
+    return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))

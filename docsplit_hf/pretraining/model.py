@@ -31,14 +31,14 @@ HEAD = "projection_head"  # the name of the module in the model
 
 @dataclass
 class DocSplitOutput(ModelOutput):
-    """What the forward of a DocSplit model returns."""
+    """Output of a DocSplit model: embeddings of the views and the masked-LM loss."""
 
     embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training behind a projection head
-    mlm_loss: torch.FloatTensor | None = None  # the mean over masked tokens; 0 where none is, None without labels
+    mlm_loss: torch.FloatTensor | None = None  # the mean over masked tokens; 0 without any, None without labels
 
 
 class DocSplitForward:
-    """The forward that a stock masked-LM class is given in place of its own. See ``AutoModelForDocSplit``."""
+    """Forward that replaces the one of a stock masked-LM class. See ``AutoModelForDocSplit``."""
 
     def forward(
         self,
@@ -49,14 +49,15 @@ class DocSplitForward:
     ) -> DocSplitOutput:
         """Embed all views and predict their masked tokens, in one run of the encoder.
 
-        All are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy; None: ``input_ids`` are masked
-        already and serve both losses. ``mlm_labels``: -100 where nothing is to be predicted; None: no MLM loss.
+        All arguments are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy; None: ``input_ids`` are
+        masked already and serve both losses. ``mlm_labels``: -100 where nothing is to be predicted; None: no MLM loss.
         """
         views = input_ids.shape[0]
-        mask = attention_mask
+        encoder_mask = attention_mask
         if mlm_labels is not None and mlm_input_ids is not None:
-            input_ids, mask = torch.cat([input_ids, mlm_input_ids]), attention_mask.repeat(2, 1)
-        output = run_encoder(self.base_model, input_ids, mask)
+            input_ids = torch.cat([input_ids, mlm_input_ids])
+            encoder_mask = attention_mask.repeat(2, 1)
+        output = run_encoder(self.base_model, input_ids, encoder_mask)
         hidden_states = output.last_hidden_state
         embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"])
         embeddings = _project(self, embeddings.float())
@@ -64,16 +65,16 @@ class DocSplitForward:
             return DocSplitOutput(embeddings=embeddings)
         masked = mlm_labels != IGNORED_LABEL
         if not masked.any():
-            masked[0, 0] = True  # its label is ignored: the head must take part in every step for DDP
+            masked[0, 0] = True  # its label is ignored; DDP needs the head to take part in every step
         labels = mlm_labels[masked]
         logits = self._head(output, hidden_states[-views:][masked]).float()
         total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
         return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
 
-    @torch.compiler.disable  # it exchanges the encoder's forward for a moment, which a compiled graph would not see
+    @torch.compiler.disable  # a compiled graph would miss that the encoder's forward is exchanged for a moment
     def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
         """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``."""
-        replaced = copy.copy(output)  # in the encoder's own class, of which some heads (Longformer's, Luke's) read more
+        replaced = copy.copy(output)  # keeps the class: some heads (Longformer's, Luke's) read its other fields
         replaced["last_hidden_state"] = hidden_states[None]
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
         with _encoder_returning(self.base_model, replaced):
@@ -81,7 +82,7 @@ class DocSplitForward:
 
 
 class DocSplitEncoderForward:
-    """The forward for encoders without a masked-LM head: embeddings only."""
+    """Forward of encoders without a masked-LM head: embeddings only."""
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
         """Embed all views, ``(2B, L)``, padded on the right."""
@@ -93,8 +94,8 @@ class DocSplitEncoderForward:
 class ProjectionHead(nn.Module):
     """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
 
-    It computes in float32, whatever autocast says, as the similarities that follow do. Its first weights are the same
-    on every process.
+    It computes in float32 regardless of autocast, like the similarities after it. Its first weights are the same on
+    every process.
     """
 
     def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
@@ -110,7 +111,7 @@ class ProjectionHead(nn.Module):
 
 
 def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
-    """Give a model a projection head, unless it has one, or take it away. It is left out of every checkpoint."""
+    """Add a projection head to a model, if it has none, or remove it. No checkpoint contains the head."""
     if not wanted:
         if hasattr(model, HEAD):
             delattr(model, HEAD)
@@ -128,7 +129,7 @@ def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
 
 
 def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
-    """What the forward is called with; for MLM, the masked views ``"separate"`` or ``"shared"``, else None."""
+    """Arguments of the forward. ``mlm_input``: ``"separate"`` or ``"shared"`` masked views; None: no MLM."""
     chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
     if mlm_input is None:
         return chosen
@@ -137,12 +138,12 @@ def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
 
 
 class AutoModelForDocSplit:
-    """Loads any encoder as a model for DocSplit pretraining: the stock class with another forward.
+    """Load any encoder as a model for DocSplit pretraining: the stock class with another forward.
 
     The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under its name. So
-    PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock class, and what
-    is saved loads with plain ``AutoModel`` and ``AutoModelForMaskedLM``. Pooling and maximum length are kept in
-    ``config.docsplit``.
+    PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock class, and
+    plain ``AutoModel`` and ``AutoModelForMaskedLM`` load the saved model. ``config.docsplit`` holds pooling and maximum
+    length.
 
     Example:
 
@@ -167,14 +168,14 @@ class AutoModelForDocSplit:
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
-            pooling: How token states become an embedding, ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None: as the
-                checkpoint says (DocSplit's or sentence-transformers' own), ``"cls"``, the papers' choice, if it says
-                nothing.
-            mlm_head: Whether to load the masked-LM head. False for architectures that have none, and for training with
+            pooling: Pooling of token states into an embedding: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None:
+                the pooling in the checkpoint's files (DocSplit's or sentence-transformers'), or else ``"cls"``, the
+                papers' choice.
+            mlm_head: Whether to load the masked-LM head. False for architectures without one, and for training with
                 ``mlm_weight=0``.
-            config_overrides: Settings of the configuration that the model is to have instead of the checkpoint's own,
-                such as ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
-            dtype: Of the weights, whatever they are saved in: the small steps of training get lost in half precision.
+            config_overrides: Settings that replace those of the checkpoint's configuration, such as
+                ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
+            dtype: Type of the weights in memory. Half precision loses the small steps of training.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
                 ``cache_dir``, ...).
 
@@ -182,21 +183,23 @@ class AutoModelForDocSplit:
             The model.
 
         Raises:
-            ValueError: If the architecture is not an encoder with a masked-LM class, if there is no such pooling, or
-                if it has no such settings or its weights would not fit them.
+            ValueError: If the architecture is not an encoder with a masked-LM class, the pooling does not exist, or
+                the overrides name unknown settings or change the shapes of weights.
             OSError: If there is no model of that name.
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
-        checkpoint = open_checkpoint(name, **{key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
-        name, config = checkpoint.path, checkpoint.config
-        if config is None:
-            raise OSError(f"The model {name!r} could not be loaded: it is an adapter. Merge it into its base model.")
-        config = _with_settings(config, pooling or checkpoint.pooling)
+        hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
+        checkpoint = open_checkpoint(name, **hub_arguments)
+        path = checkpoint.path
+        if checkpoint.config is None:
+            raise OSError(f"The model {path!r} could not be loaded: it is an adapter. Merge it into its base model.")
+        config = _with_settings(checkpoint.config, pooling or checkpoint.pooling)
         stock = _stock_class(config, mlm_head)
         if config_overrides:
-            saved, config = config, override_config(config, config_overrides)
-            _check_weights_fit(stock, saved, config, name, config_overrides)
-        model = _docsplit_class(stock).from_pretrained(name, config=config, dtype=dtype, **kwargs)
+            saved_config = config
+            config = override_config(saved_config, config_overrides)
+            _check_weights_fit(stock, saved_config, config, path, config_overrides)
+        model = _docsplit_class(stock).from_pretrained(path, config=config, dtype=dtype, **kwargs)
         name_in_config(model.config)
         return model
 
@@ -207,7 +210,7 @@ class AutoModelForDocSplit:
         """Make a model with random weights.
 
         Args:
-            config: The configuration of the architecture. A copy of it is used.
+            config: The configuration of the architecture; it is copied.
             pooling: As in ``from_pretrained``.
             mlm_head: As in ``from_pretrained``.
 
@@ -250,10 +253,11 @@ def _check_weights_fit(
     overrides: Mapping[str, Any],
 ) -> None:
     """Refuse a configuration with which some weights of a checkpoint would be left out, or be random."""
-    with torch.device("meta"):  # shapes without weights
-        before, after = (stock(copy.deepcopy(each)).state_dict() for each in (saved, config))
-    for weight in sorted(before.keys() | after.keys()):
-        old, new = (list(weights[weight].shape) if weight in weights else "none" for weights in (before, after))
+    saved_shapes = _weight_shapes(stock, saved)
+    shapes = _weight_shapes(stock, config)
+    for weight in sorted(saved_shapes.keys() | shapes.keys()):
+        old = saved_shapes.get(weight, "none")
+        new = shapes.get(weight, "none")
         if old != new:
             raise ValueError(
                 f"config_overrides={dict(overrides)} does not fit the weights of {name!r}: {weight} is {old} there and "
@@ -261,15 +265,28 @@ def _check_weights_fit(
             )
 
 
+def _weight_shapes(stock: type[PreTrainedModel], config: PretrainedConfig) -> dict[str, list[int]]:
+    with torch.device("meta"):  # shapes without weights
+        weights = stock(copy.deepcopy(config)).state_dict()
+    return {name: list(weight.shape) for name, weight in weights.items()}
+
+
 @functools.cache
 def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
     # Not "in values()": that imports the code of every architecture, which takes seconds.
     has_head = MODEL_FOR_MASKED_LM_MAPPING.get(stock.config_class, None) is stock
     forward = DocSplitForward if has_head else DocSplitEncoderForward
-    # The stock class's name and module: what is written into configs and adapters must be loadable without us.
-    attributes = {"__module__": stock.__module__, "__doc__": stock.__doc__}
-    # Found by its name, the class of a pickle would be the stock class.
-    attributes["__reduce__"] = lambda model: (_without_state, (stock,), model.__getstate__())
+
+    def reduce_for_pickle(model: PreTrainedModel) -> tuple:
+        return _without_state, (stock,), model.__getstate__()
+
+    attributes = {
+        # The stock class's name and module: configs and adapters with them load without docsplit_hf.
+        "__module__": stock.__module__,
+        "__doc__": stock.__doc__,
+        # By default pickle looks a class up by its name, and would find the stock class.
+        "__reduce__": reduce_for_pickle,
+    }
     if forward is DocSplitEncoderForward:
         attributes["stock_forward"] = stock.forward
     return type(stock.__name__, (forward, stock), attributes)

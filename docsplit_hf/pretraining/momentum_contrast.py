@@ -1,4 +1,4 @@
-"""Momentum contrast: keys from a slowly moving copy of the encoder, negatives from a queue of earlier keys."""
+"""Momentum contrast (MoCo): keys from a slowly moving copy of the encoder, negatives from a queue of earlier keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each c
 class MomentumContrastArguments(TwoEncoderArguments):
     """Arguments of ``MomentumContrastTrainer``: those of ``ContrastiveTrainingArguments`` and the following.
 
-    Contriever's English run has a queue of 131,072 keys and a momentum of 0.9995, its multilingual one 32,768 keys.
+    Contriever's English run has a queue of 131,072 keys and a momentum of 0.9995; its multilingual run has 32,768 keys.
     """
 
     compares_batch: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class MomentumContrastArguments(TwoEncoderArguments):
 
 
 class KeyQueue(nn.Module):
-    """The keys of the last documents, oldest out first. It begins with random directions of norm 1."""
+    """First-in, first-out queue of the keys of the last documents; at first, random directions of norm 1."""
 
     def __init__(self, size: int, dimension: int, seed: int = 0) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class KeyQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, keys: torch.Tensor) -> None:
-        """Put keys in, ``(B, D)``, B no more than the size, and as many of the oldest out."""
+        """Replace the oldest B keys by new ones, ``(B, D)``, B no more than the size."""
         places = (self.position + torch.arange(len(keys), device=keys.device)) % len(self.keys)
         self.keys[places] = keys.to(self.keys.dtype)
         self.position.copy_((self.position + len(keys)) % len(self.keys))
@@ -71,22 +71,24 @@ def momentum_contrast(
 ) -> InfoNCE:
     """InfoNCE against a queue of earlier keys (MoCo, He et al. 2020, equation 1; Contriever, section 3.2).
 
-    As in Contriever's released code, the other keys of the batch are no negatives, and a document's own keys of earlier
-    epochs are, if they are still in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
+    As in Contriever's released code, the other keys of the batch are not negatives; a document's own keys of earlier
+    epochs are, while they are in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
     ``"cosine"``.
     """
     with torch.autocast(queries.device.type, enabled=False):
-        queries, keys = comparable(queries, similarity), comparable(keys, similarity)
+        queries = comparable(queries, similarity)
+        keys = comparable(keys, similarity)
         positive = (queries * keys).sum(1, keepdim=True)  # (B, 1)
         negative = queries @ queue.float().T  # (B, Q)
     logits = torch.cat([positive, negative], dim=1) / temperature
     targets = torch.zeros(len(queries), dtype=torch.int64, device=queries.device)
+    positive_similarity = positive.detach()[:, 0]
     return InfoNCE(
-        functional.cross_entropy(logits, targets, reduction="none"),
-        (logits.argmax(1) == 0).float(),
-        positive.detach()[:, 0],
-        negative.detach().mean(1),
-        torch.full_like(positive.detach()[:, 0], len(queue)),
+        loss=functional.cross_entropy(logits, targets, reduction="none"),
+        correct=(logits.argmax(1) == 0).float(),
+        positive_similarity=positive_similarity,
+        negative_similarity=negative.detach().mean(1),
+        negatives=torch.full_like(positive_similarity, len(queue)),
     )
 
 
@@ -98,20 +100,22 @@ def momentum_update(key_encoder: nn.Module, encoder: nn.Module, momentum: float)
 
 
 class MomentumUpdate(TrainerCallback):
-    """Updates the key encoder after each optimizer step."""
+    """Update the key encoder after each optimizer step."""
 
     def __init__(self, key_encoder: nn.Module, encoder: nn.Module, momentum: float) -> None:
-        self.key_encoder, self.encoder, self.momentum = key_encoder, encoder, momentum
+        self.key_encoder = key_encoder
+        self.encoder = encoder
+        self.momentum = momentum
 
     def on_optimizer_step(self, args, state, control, **kwargs) -> None:
         momentum_update(self.key_encoder, self.encoder, self.momentum)
 
 
 class MomentumContrastTrainer(ContrastiveTrainer):
-    """Trains first views (queries) against second views (keys) of a slowly moving encoder, as Contriever.
+    """Train first views (queries) against second views (keys) of a slowly moving encoder, as Contriever does.
 
-    The encoder of the queries is evaluated and saved; key encoder and queue are in checkpoints beside it. Dropout stays
-    on in the key encoder, as in Contriever's released code.
+    The query encoder is evaluated and saved; checkpoints also hold the key encoder and the queue. Dropout stays on in
+    the key encoder, as in Contriever's released code.
     """
 
     arguments_class = MomentumContrastArguments
@@ -132,15 +136,15 @@ class MomentumContrastTrainer(ContrastiveTrainer):
             )
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """The loss of one batch, whose keys are put into the queue after it."""
-        ids, masks = (inputs[name].chunk(2) for name in ("input_ids", "attention_mask"))
-        queries = model(input_ids=ids[0], attention_mask=masks[0]).embeddings
-        with torch.no_grad(), self.accelerator.autocast():  # only what accelerate wraps computes in half by itself
-            keys = self.key_encoder(input_ids=ids[1], attention_mask=masks[1]).embeddings
-        args = self.args
-        negatives = self.queue.keys.clone()  # the backward pass needs them as they are before the keys come in
-        contrastive = momentum_contrast(queries, keys, negatives, args.temperature, args.similarity)
-        self.queue.enqueue(gather(comparable(keys, args.similarity)))
+        """The loss of one batch. The keys of the batch enter the queue after it is computed."""
+        query_ids, key_ids = inputs["input_ids"].chunk(2)
+        query_mask, key_mask = inputs["attention_mask"].chunk(2)
+        queries = model(input_ids=query_ids, attention_mask=query_mask).embeddings
+        with torch.no_grad(), self.accelerator.autocast():  # accelerate wraps the model, but not this encoder
+            keys = self.key_encoder(input_ids=key_ids, attention_mask=key_mask).embeddings
+        negatives = self.queue.keys.clone()  # the backward pass needs the queue as it is now
+        contrastive = momentum_contrast(queries, keys, negatives, self.args.temperature, self.args.similarity)
+        self.queue.enqueue(gather(comparable(keys, self.args.similarity)))
         return self.contrastive_share(contrastive, counts)
 
     def describe_loss(self) -> str:
@@ -152,7 +156,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         return self.args.queue_size
 
     def begin_training(self) -> None:
-        """Begin with a key encoder equal to the model, and a queue of random keys."""
+        """Start with a key encoder equal to the model, and a queue of random keys."""
         encoder = self.accelerator.unwrap_model(self.model)
         self.key_encoder = copy.deepcopy(encoder).requires_grad_(False).train()
         self.queue = KeyQueue(self.args.queue_size, self.encoder_config.hidden_size, self.args.seed)

@@ -1,4 +1,4 @@
-"""RepeatedStream: what one process reads of a stream, again and again, and in which pass."""
+"""RepeatedStream: one process's share of a stream, repeated endlessly, with the epoch of each document."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EPOCH_KEY = "docsplit_epoch"  # not "epoch": data sets of news have such columns of their own
+EPOCH_KEY = "docsplit_epoch"  # not "epoch", a column that data sets of news may have
 
 
 class RepeatedStream(torch.utils.data.IterableDataset):
-    """Reads a stream again and again; each document carries the number of the pass under ``EPOCH_KEY``.
+    """Repeat a stream endlessly; each document carries its epoch under ``EPOCH_KEY``.
 
-    The Trainer would restart an exhausted stream by itself, and a run that is resumed after the first pass would start
-    at the wrong document. An endless stream is one epoch to it: resuming skips to the right document of the right pass.
-    Shuffled streams are shuffled anew in each pass. Each process reads its ``process_share``.
+    The Trainer restarts an exhausted stream by itself, and a run resumed after the first epoch would then start at the
+    wrong document. It counts an endless stream as one epoch, so resuming skips to the right document.
+    A shuffled stream is shuffled again in each epoch. Each process reads its ``process_share``.
     """
 
     def __init__(self, dataset: IterableDataset, process_index: int = 0, process_count: int = 1) -> None:
@@ -33,13 +33,13 @@ class RepeatedStream(torch.utils.data.IterableDataset):
         epoch = 0
         while True:
             self.dataset.set_epoch(epoch)
-            empty = True
+            is_empty = True
             for document in self.dataset:
-                empty = False
+                is_empty = False
                 yield {**document, EPOCH_KEY: epoch}
-            if empty and worker is not None:
-                return  # a worker beyond the number of shards has nothing to read; the others go on
-            if empty:
+            if is_empty and worker is not None:
+                return  # more workers than shards: this one has nothing to read, the others continue
+            if is_empty:
                 raise ValueError(
                     "The streaming data set yields no documents: none is left after holding out and segmentation, or "
                     "the documents are fewer than the processes that share them."
@@ -48,9 +48,9 @@ class RepeatedStream(torch.utils.data.IterableDataset):
 
 
 def process_share(dataset: IterableDataset, process_index: int, process_count: int) -> IterableDataset:
-    """What a process reads of a stream: its share of the shards, which a shuffled stream deals anew in each pass.
+    """One process's share of the shards of a stream; a shuffled stream distributes its shards anew in each epoch.
 
-    A stream of fewer shards than processes is read whole by each, which skips the documents of the others.
+    If the shards are fewer than the processes, each process reads the whole stream and skips the others' documents.
     """
     from datasets.distributed import split_dataset_by_node
 

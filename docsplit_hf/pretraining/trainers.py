@@ -1,4 +1,4 @@
-"""The trainer of each objective, the class of its arguments, and the baseline that trains the masked-LM loss alone."""
+"""Registry of objectives, their trainers and arguments; the baseline with the masked-LM loss alone."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
 
 
 class MLMOnlyTrainer(ContrastiveTrainer):
-    """Trains the masked-LM loss alone, on the data and steps of a contrastive run: ``objective="mlm"``.
+    """Train the masked-LM loss alone, on the data and steps of a contrastive run: ``objective="mlm"``.
 
-    It reads the masked copies of the same views, and encodes no others: a step costs what one of
-    ``mlm_input="shared"`` does. ``views="simcse_long"`` reads whole documents, each twice with two masks.
+    It encodes only the masked copies of the same views, so a step costs as much as with ``mlm_input="shared"``.
+    ``views="simcse_long"`` reads whole documents, each twice with two masks.
     """
 
     arguments_class = MLMOnlyArguments
@@ -47,14 +47,15 @@ class MLMOnlyTrainer(ContrastiveTrainer):
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
-        return self.mlm_share(model(**model_inputs(inputs, "shared")).mlm_loss, inputs, counts)
+        output = model(**model_inputs(inputs, "shared"))
+        return self.mlm_share(output.mlm_loss, inputs, counts)
 
     def describe_loss(self) -> str:
         """The loss, for the model card."""
         return "MLM"
 
     def count_negatives(self) -> int:
-        """There are no negatives."""
+        """0: this objective has no negatives."""
         return 0
 
 
@@ -62,7 +63,7 @@ TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrain
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
-    """The trainer of an objective, to be made with arguments of ``get_arguments_class(objective)``."""
+    """The trainer class of an objective; it takes arguments of ``get_arguments_class(objective)``."""
     for trainer in TRAINERS:
         if trainer.arguments_class.objective == objective:
             return trainer

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]
-"""``(tokens, sentence_lengths, rng) -> (anchor, positive)``: what every way of making a positive pair looks like.
+"""``(tokens, sentence_lengths, rng) -> (anchor, positive)``: a function that makes a positive pair, or more views.
 
 ``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` the tokens of each sentence, ``(s,)``;
-``rng`` the only source of randomness. The views are token arrays, never empty, as many of every document: two or more
-for a contrastive loss.
-An empty document, or an option out of range, is a ``ValueError``. Options are further keyword arguments with defaults.
-The first line of the docstring goes into the model cards of what is trained with it.
+``rng`` the only source of randomness. The views are nonempty token arrays, the same number for every document: two or
+more for a contrastive loss.
+An empty document, or an option out of range, raises a ``ValueError``. Options are further keyword arguments with
+defaults. The first line of the docstring goes into the model cards of models trained with the function.
 """
 
 MOST_PARTS = 8  # with as many sentences, one assignment in 400 leaves no part empty; with 16, one in a million
@@ -34,17 +34,18 @@ def docsplit(
 ) -> tuple[np.ndarray, ...]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
 
-    The papers do not say what becomes of an empty half: here the assignment is drawn again until neither is empty. A
-    document of one sentence is paired with itself; ``segment_documents`` lets such documents through only on request.
+    If a half is empty, a case that the papers leave open, the assignment is drawn again. A document of one sentence is
+    paired with itself; ``segment_documents`` keeps such documents only on request.
 
     Three options go beyond the papers:
 
-    - ``max_tokens``: of a longer half, sentences are drawn in random order until it has so many tokens; the last one is
-      cut, as long sentences would be rarer were it left out. 0: the collator's ``max_length`` keeps the beginning.
-    - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn for each document from
-      ``U(0.5 - spread, 0.5 + spread)``, once more with each new assignment.
-    - ``parts``: the number of views, up to 8, each as likely for a sentence. A document of fewer sentences has one of
-      them dealt to each part, in random order and from the first again. With 1 the document is the only view, for
+    - ``max_tokens``: a half with more tokens is reduced to this number, by sentences drawn in random order. The last
+      one is cut rather than left out, since long sentences would become rarer. 0: the collator's ``max_length`` keeps
+      the beginning.
+    - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn from
+      ``U(0.5 - spread, 0.5 + spread)``, anew for each document and each assignment.
+    - ``parts``: the number of views, up to 8, equally likely for each sentence. If a document has fewer sentences, each
+      part gets one of them, in random order, starting over after the last. With 1 the document is the only view, for
       distillation.
     """
     sentences = _count_sentences(sentence_lengths)
@@ -62,14 +63,14 @@ def docsplit(
     else:
         part_of = _assign_sentences(sentences, parts, probability_spread, rng)
         chosen = [part_of == part for part in range(parts)]
-    return tuple(_draw_sentences(tokens, sentence_lengths, of_part, max_tokens, rng) for of_part in chosen)
+    return tuple(_draw_sentences(tokens, sentence_lengths, in_part, max_tokens, rng) for in_part in chosen)
 
 
 def simcse(tokens: np.ndarray, sentence_lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Take one sentence of the document twice (SimCSE, Gao et al. 2021, section 3).
 
-    The two embeddings differ by dropout only. SimCSE reads a corpus of sentences; here one is drawn from the document,
-    a new one in each epoch, so that an epoch has as many steps as an epoch of every other method.
+    The two embeddings differ by dropout only. SimCSE reads a corpus of sentences. Here each epoch draws a new sentence
+    of each document, so that an epoch has as many steps as with every other method.
     """
     number = rng.integers(_count_sentences(sentence_lengths))
     end = int(sentence_lengths[: number + 1].sum())
@@ -112,7 +113,9 @@ def cropping(
         crop = tokens[start : start + length]
         if deletion > 0:
             kept = rng.random(length) >= deletion
-            kept[rng.integers(length)] |= not kept.any()
+            survivor = rng.integers(length)
+            if not kept.any():
+                kept[survivor] = True
             crop = crop[kept]
         crops.append(crop)
     return crops[0], crops[1]
@@ -127,20 +130,23 @@ def inverse_cloze(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Take a span of whole sentences against the rest of its document (inverse cloze task, Lee et al. 2019).
 
-    The number of sentences of the span is drawn uniformly from 1 to all but one, as in Contriever; in ORQA it is one. A
-    document of one sentence is paired with itself. ``keep_span``: the chance that the span stays in its document too,
-    0.1 in ORQA.
+    The span has 1 to all but one of the sentences, drawn uniformly, as in Contriever; ORQA takes one sentence. A
+    document of one sentence is paired with itself. ``keep_span``: the probability that the rest still contains the
+    span, 0.1 in ORQA.
     """
     sentences = _count_sentences(sentence_lengths)
     if not 0 <= keep_span <= 1:
         raise ValueError(f"keep_span must be in [0, 1], got {keep_span}. ORQA uses 0.1.")
     if sentences == 1:
         return tokens, tokens
-    chosen = rng.integers(1, sentences)
-    first = rng.integers(sentences - chosen + 1)
-    start, end = (int(sentence_lengths[:number].sum()) for number in (first, first + chosen))
-    keeps = rng.random() < keep_span
-    return tokens[start:end], tokens if keeps else np.concatenate([tokens[:start], tokens[end:]])
+    span_sentences = rng.integers(1, sentences)
+    first = rng.integers(sentences - span_sentences + 1)
+    start = int(sentence_lengths[:first].sum())
+    end = int(sentence_lengths[: first + span_sentences].sum())
+    rest = tokens
+    if rng.random() >= keep_span:
+        rest = np.concatenate([tokens[:start], tokens[end:]])
+    return tokens[start:end], rest
 
 
 VIEWS: dict[str, ViewFunction] = {
@@ -150,7 +156,7 @@ SAME_TEXT_TWICE = (simcse, simcse_long)  # two views that dropout alone tells ap
 
 
 def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = None) -> ViewFunction:
-    """Look a view function up by name, a key of ``VIEWS``, and set its options."""
+    """Get a view function by its name in ``VIEWS``, and set its options."""
     if not callable(views) and views not in VIEWS:
         raise ValueError(f"There are no views named {views!r}. Choose one of {sorted(VIEWS)}, or pass a function.")
     function = views if callable(views) else VIEWS[views]
@@ -158,24 +164,30 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
         return function
     if not isinstance(options, Mapping):
         raise ValueError(f"The options of views are a dictionary such as {{'ratio_min': 0.05}}, got {options!r}.")
-    known = {name: value.default for name, value in list(inspect.signature(function).parameters.items())[3:]}
+    _check_options(function, options)
+    with_options = functools.partial(function, **options)
+    _try(with_options)  # a wrong value shows at once
+    return with_options
+
+
+def _check_options(function: ViewFunction, options: Mapping[str, Any]) -> None:
+    """Refuse options that a view function does not have, and values that are no numbers."""
+    parameters = list(inspect.signature(function).parameters.values())
+    defaults = {parameter.name: parameter.default for parameter in parameters[3:]}
     name = getattr(function, "__name__", function)
     for option, value in options.items():
-        if option not in known:
-            listed = ", ".join(f"{key}={default}" for key, default in known.items()) or "none"
+        if option not in defaults:
+            listed = ", ".join(f"{known}={default}" for known, default in defaults.items()) or "none"
             raise ValueError(f"The views {name!r} have no option {option!r}. Their options: {listed}.")
-        kind, said = numbers.Real, "a number"
-        if isinstance(known[option], int):
-            kind, said = numbers.Integral, "a whole number"
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"The option {option} of the views {name!r} is {said}, got {value!r}.")
-    chosen = functools.partial(function, **options)
-    _try(chosen)  # a wrong value shows at once
-    return chosen
+        is_whole = isinstance(defaults[option], int)
+        number_type = numbers.Integral if is_whole else numbers.Real
+        if not isinstance(value, number_type) or isinstance(value, bool):
+            expected = "a whole number" if is_whole else "a number"
+            raise ValueError(f"The option {option} of the views {name!r} is {expected}, got {value!r}.")
 
 
 def count_views(function: ViewFunction) -> int:
-    """How many views of a document a view function makes, by making some."""
+    """The number of views that a view function makes of a document, by a trial."""
     return len(_try(function))
 
 
@@ -194,7 +206,7 @@ def _assign_sentences(sentences: int, parts: int, probability_spread: float, rng
 def _draw_sentences(
     tokens: np.ndarray, sentence_lengths: np.ndarray, chosen: np.ndarray, max_tokens: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """The tokens of the chosen sentences, or of random ones of them until ``max_tokens`` are reached."""
+    """The tokens of the chosen sentences, or of sentences drawn from these up to ``max_tokens``."""
     if max_tokens == 0 or sentence_lengths[chosen].sum() <= max_tokens:
         return tokens[np.repeat(chosen, sentence_lengths)]
     order = rng.permutation(np.flatnonzero(chosen))
@@ -202,11 +214,12 @@ def _draw_sentences(
     kept = np.zeros_like(sentence_lengths)
     kept[order] = np.clip(max_tokens - (np.cumsum(lengths) - lengths), 0, lengths)
     starts = np.cumsum(sentence_lengths) - sentence_lengths
-    places = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)  # of each token in its sentence
-    return tokens[places < np.repeat(kept, sentence_lengths)]
+    places_in_sentence = np.arange(len(tokens)) - np.repeat(starts, sentence_lengths)
+    return tokens[places_in_sentence < np.repeat(kept, sentence_lengths)]
 
 
 def _try(function: ViewFunction) -> tuple[np.ndarray, ...]:
+    """Views of a document of two sentences of one token."""
     return function(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))
 
 

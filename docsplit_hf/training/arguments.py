@@ -1,4 +1,4 @@
-"""The arguments that all our trainers have, and what they check of them before the first step."""
+"""Arguments that all our trainers share, and checks before the first step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run whose folder can be given to others: no pickle is in it."""
+    """``TrainingArguments`` of a run with a folder that can be shared: it contains no pickle."""
 
     data_description: str | None = HfArg(default=None, help="What the data are, in a few words, for the model card.")
     packing: str = HfArg(
@@ -53,15 +53,18 @@ class ShareableTrainingArguments(TrainingArguments):
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:
-    """Freeze the encoder's pooler, which no loss reads, and maybe the head: DDP waits for every gradient."""
-    encoder = dict(model.base_model.named_parameters())
-    poolers = {id(parameter) for name, parameter in encoder.items() if name.startswith("pooler.")}
-    used = {id(parameter) for parameter in (model if with_head else model.base_model).parameters()} - poolers
+    """Freeze the encoder's pooler, and without ``with_head`` the head: DDP waits for gradients that no loss gives."""
+    poolers = set()
+    for name, parameter in model.base_model.named_parameters():
+        if name.startswith("pooler."):
+            poolers.add(id(parameter))
+    trained = model if with_head else model.base_model
+    used = {id(parameter) for parameter in trained.parameters()} - poolers
     unused = [parameter for parameter in model.parameters() if id(parameter) not in used]
     for parameter in unused:
         parameter.requires_grad_(False)
     if unused:
-        logger.info("Froze %d parameters that no loss depends on.", sum(p.numel() for p in unused))
+        logger.info("Froze %d parameters that no loss depends on.", sum(parameter.numel() for parameter in unused))
 
 
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -81,7 +84,7 @@ def check_weights(model: PreTrainedModel) -> None:
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:
-    """Refuse processes that do not know of one another, and several GPUs in one process; warn of FSDP without a GPU."""
+    """Refuse unconnected processes, and several GPUs in one process; warn of FSDP without a GPU."""
     if process_count() != args.world_size:
         counts = f"{process_count()} processes were started, but the arguments say {args.world_size}"
         raise ValueError(f"{counts}: each would train alone. Processes on the CPU need --use_cpu.")

@@ -36,45 +36,55 @@ from .resuming import (
 
 logger = logging.getLogger(__name__)
 
-WORTH_SAVING = 60  # seconds of training, when it is interrupted
-SAVED_EVERY = 300  # seconds of training: what a run that is killed loses at most
+WORTH_SAVING = 60  # seconds of training after which an interrupted run saves a checkpoint
+SAVED_EVERY = 300  # seconds of training after which a run saves a checkpoint
 
 
 class BaseTrainer(Trainer):
-    """The stock Trainer, for both journeys: its checkpoints hold no pickle and are resumed only if whole.
+    """The stock Trainer for pretraining and fine-tuning, with checkpoints without pickle, resumed only if complete.
 
-    ``self.means`` takes what ``compute_loss`` measures beside the loss; it is logged with the loss.
+    ``compute_loss`` adds measurements to ``self.means``; they are logged with the loss.
     """
 
-    # The private names of Trainer (transformers 5.23) are used here only: subclasses override public methods. It has no
-    # public hook for what a checkpoint holds and how it is loaded, for columns that the collator reads, for moving a
-    # batch to the device, for a scheduler that the next run replaces, or for what Accelerate does to the model.
+    # Private names of Trainer (transformers 5.23) are used in this class only: subclasses override public methods.
+    # Trainer has no public hook for the content of a checkpoint and its loading, for columns that the collator reads,
+    # for moving a batch to the device, for a scheduler that the next run replaces, or for Accelerate's preparation.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._old_checkpoints, self._interrupts = SetOldCheckpointsAside(), LoseLittle()
+        self._old_checkpoints = SetOldCheckpointsAside()
+        self._interrupts = SaveOnTimeAndInterrupt()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
         self._begun_with: dict[str, Any] = {}
         self.means = RunningMeans()
-        self.best_model_is_loaded = False  # and stays False in a run that is interrupted
+        self.best_model_is_loaded = False  # stays False if the run is interrupted
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any) -> TrainOutput:
-        """Train, or go on with a run: from a checkpoint's folder; with True or ``"last"`` from the last complete one.
+        """Train, from the start or from a checkpoint.
 
         Checkpoints of an older run in the output folder are set aside before the first step.
 
+        Args:
+            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"``: the last complete one; None: start
+                a new run.
+            **kwargs: Passed to ``Trainer.train``.
+
+        Returns:
+            The output of ``Trainer.train``.
+
         Raises:
-            ValueError: If there is no complete checkpoint to resume from, or if it was trained with other data, another
-                model or other arguments than these.
-            KeyboardInterrupt: At Ctrl-C; the message says how to go on.
+            ValueError: If there is no complete checkpoint to resume from, or it belongs to a run with other data,
+                another model or other arguments.
+            KeyboardInterrupt: At Ctrl-C, with a message about resuming.
         """
         checkpoint = checkpoint_to_resume(resume_from_checkpoint, self.args.output_dir)
         self._set_signature_columns_if_needed()
         model = self.accelerator.unwrap_model(self.model)
         described = describe_run(self.args, model, self.train_dataset, self._signature_columns)
         self._begun_with = self.saved_arguments() | described
-        self.best_model_is_loaded, self._old_checkpoints.after = False, -1
+        self.best_model_is_loaded = False
+        self._old_checkpoints.after = -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._begun_with)
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
@@ -82,33 +92,33 @@ class BaseTrainer(Trainer):
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._old_checkpoints.after = state.global_step
         self.begin_training()
-        with self._interrupts.watched():
+        with self._interrupts.handled():
             try:
                 return super().train(resume_from_checkpoint=checkpoint, **kwargs)
             except KeyboardInterrupt as interrupt:
                 for callback in self.callback_handler.callbacks:
                     if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
-                        callback.training_bar.close()  # it would be drawn once more, after the last message
-                raise KeyboardInterrupt(self._how_to_go_on()) from interrupt
+                        callback.training_bar.close()  # otherwise it is drawn again after the last message
+                raise KeyboardInterrupt(self._how_to_resume()) from interrupt
             finally:
-                self.is_in_train = False  # also of a run that was interrupted, whose model can still be saved whole
+                self.is_in_train = False  # the model of an interrupted run can then be saved whole
 
     def saved_arguments(self) -> dict[str, Any]:
-        """The arguments of the run, as ``training_args.json`` holds them."""
+        """The arguments of the run, as written to ``training_args.json``."""
         return self.args.to_dict()
 
     def collator_columns(self) -> list[str] | None:
-        """The columns that the collator reads; None: those that the model reads."""
+        """The columns that the collator reads; None: the columns that the model reads."""
 
     def model_to_save(self) -> nn.Module:
-        """The model that is saved, where it is not the one that is trained."""
+        """The model to save; a subclass may save another than it trains."""
         return self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
-        """Write further files into a folder that has got its weights; ``place``: where it will be found."""
+        """Write further files into a folder that already holds the weights; ``place``: its final path."""
 
     def save_card(self, folder: Path, place: Path) -> None:
-        """Write the model card, as ``save_beside_weights``."""
+        """Write the model card; arguments as in ``save_beside_weights``."""
 
     def create_model_card(self, **kwargs: Any) -> None:
         """Write the model card of the run. Called by ``push_to_hub``."""
@@ -116,14 +126,14 @@ class BaseTrainer(Trainer):
             self.save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
-        """A context that gives a folder to write to, and then replaces what the output folder holds all at once."""
+        """A context with a folder to write to; at its end the folder atomically replaces the content of ``place``."""
         return replaced_at_once(place, "config.json", model_files)
 
     def begin_training(self) -> None:
-        """Called by ``train`` before the first step, also of a run that goes on."""
+        """Prepare a run; ``train`` calls it before the first step, also when it resumes."""
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """What a checkpoint keeps beside the saved model for resuming, by file; it may hold the trained model."""
+        """Modules that a checkpoint holds in addition to the saved model, by file name, for resuming."""
         return {}
 
     def move_to_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -131,28 +141,31 @@ class BaseTrainer(Trainer):
         return self._prepare_inputs(inputs)
 
     def use_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
-        """Take a scheduler for this run; the next one creates its own."""
-        self.lr_scheduler, self._created_lr_scheduler = scheduler, True
+        """Use a scheduler for this run; the next run creates its own."""
+        self.lr_scheduler = scheduler
+        self._created_lr_scheduler = True
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of what the steps since the last log measured."""
+        """Log, with the means of the measurements since the last log."""
         means = self.means.pop()
-        # "loss" of steps, "eval_loss" of an evaluation. "train_loss" is the mean of the run, and log loss a metric.
-        losses = [name for name in logs if name == "loss" or name.endswith("_loss")]
-        for name in losses:
-            if name != "train_loss" and not name.endswith("log_loss"):
-                logs |= {f"{name.removesuffix('loss')}{measured}": value for measured, value in means.items()}
+        for name in list(logs):
+            # "loss" of steps, "eval_loss" of an evaluation. "train_loss" is the mean of the run, and log loss a metric.
+            is_loss = name == "loss" or name.endswith("_loss")
+            if is_loss and name != "train_loss" and not name.endswith("log_loss"):
+                prefix = name.removesuffix("loss")
+                logs |= {f"{prefix}{measured}": value for measured, value in means.items()}
         super().log(logs, start_time)
 
     @contextlib.contextmanager
     def measuring_apart(self) -> Iterator[None]:
-        """Keep what an evaluation measures apart from what the steps around it do."""
+        """Keep the measurements of an evaluation apart from those of the training steps around it."""
         with temporarily(self, "means", RunningMeans()):
             yield
 
-    def _how_to_go_on(self) -> str:
+    def _how_to_resume(self) -> str:
         advice = "There is no checkpoint to go on from."
-        if saved := complete_checkpoints(self.args.output_dir):
+        saved = complete_checkpoints(self.args.output_dir)
+        if saved:
             advice = f"The same command with --resume_from_checkpoint last goes on from {saved[-1]}."
         return f"Stopped at step {self.state.global_step} of {self.state.max_steps}. {advice}"
 
@@ -166,7 +179,7 @@ class BaseTrainer(Trainer):
             return super()._prepare_for_training(*args, **kwargs)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        # Tied weights are saved once, and some not at all; the Trainer would call their names missing.
+        # Tied weights are saved once, and some weights are not saved; the Trainer would report their names as missing.
         expected = {*self.model.all_tied_weights_keys, *unsaved_weights(self.model)}
         missing = [name for name in load_result.missing_keys if name not in expected]
         super()._issue_warnings_after_load(type(load_result)(missing, load_result.unexpected_keys))
@@ -176,23 +189,26 @@ class BaseTrainer(Trainer):
             super()._save(output_dir, state_dict)
             return
         place = Path(output_dir or self.args.output_dir)
-        trained, saved = self.model, self.model_to_save()
-        if state_dict is not None:  # gathered from shards, where weights that are tied have lost one another
+        trained = self.model
+        saved = self.model_to_save()
+        if saved is not trained:
+            state_dict = None
+        if state_dict is not None:  # gathered from shards, which repeat tied weights
             state_dict = {name: state_dict[name] for name in state_dict if name not in trained.all_tied_weights_keys}
-        # A checkpoint is complete once the Trainer has written its state, which it does last.
+        # A checkpoint is complete once the Trainer has written its state, the last file.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
             temporarily(self, "model", saved),
         ):
-            super()._save(str(folder), state_dict if saved is trained else None)
-            # Trainer pickles its arguments here. A checkpoint is made to be shared, and holds no pickle.
+            super()._save(str(folder), state_dict)
+            # Trainer pickles its arguments here. A checkpoint can be shared, so it holds no pickle.
             (folder / "training_args.bin").unlink(missing_ok=True)
             arguments = self._begun_with if self.is_in_train else self.saved_arguments()
             (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")
             self.save_beside_weights(folder, place)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        # The Trainer's own rotation counts every folder checkpoint-*, and deletes a checkpoint-best that somebody kept.
+        # The Trainer's own rotation counts every folder checkpoint-*, and would delete a user's checkpoint-best.
         limit = self.args.save_total_limit
         with temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
@@ -232,7 +248,7 @@ class BaseTrainer(Trainer):
 
 
 class SetOldCheckpointsAside(TrainerCallback):
-    """Sets aside what other runs have left in the output folder, of steps after ``after``, before the first step."""
+    """Move checkpoints of other runs, of steps after ``after``, out of the output folder before the first step."""
 
     after = -1
 
@@ -243,20 +259,25 @@ class SetOldCheckpointsAside(TrainerCallback):
             logger.warning("Older checkpoints are in %s now; the next run that finds some deletes them.", aside)
 
 
-class LoseLittle(TrainerCallback):
-    """Saves after five minutes without a checkpoint, unless ``save_strategy`` is ``"no"``; and stops at Ctrl-C.
+class SaveOnTimeAndInterrupt(TrainerCallback):
+    """Save a checkpoint after five minutes without one, unless ``save_strategy`` is ``"no"``; stop at Ctrl-C.
 
-    At Ctrl-C the current step finishes, and is saved if more than a minute would be lost. The second stops at once.
+    At the first Ctrl-C the current step finishes, and is saved if more than a minute of training would be lost. The
+    second stops at once.
     """
 
     def __init__(self) -> None:
-        self._is_training, self._is_asked, self._saved_at = False, False, 0.0
+        self._is_training = False
+        self._stop_requested = False
+        self._saved_at = 0.0
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch for Ctrl-C, in the main thread of a process that listens to it; a worker leaves it to its parent."""
-        before, process = signal.getsignal(signal.SIGINT), os.getpid()
-        self._is_training = self._is_asked = False
+    def handled(self) -> Iterator[None]:
+        """Handle Ctrl-C within the context, in the main thread of this process; forked workers ignore it."""
+        before = signal.getsignal(signal.SIGINT)
+        process = os.getpid()
+        self._is_training = False
+        self._stop_requested = False
         if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
             return
@@ -264,9 +285,9 @@ class LoseLittle(TrainerCallback):
         def interrupt(number: int, frame: FrameType | None) -> None:
             if os.getpid() != process:
                 return
-            if self._is_asked or not self._is_training:
+            if self._stop_requested or not self._is_training:
                 before(number, frame)
-            self._is_asked = True
+            self._stop_requested = True
             os.write(2, b"\nStopping after this step. Ctrl-C again stops at once.\n")
 
         signal.signal(signal.SIGINT, interrupt)
@@ -276,29 +297,31 @@ class LoseLittle(TrainerCallback):
             signal.signal(signal.SIGINT, before)
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
-        self._is_training, self._saved_at = True, time.monotonic()
+        self._is_training = True
+        self._saved_at = time.monotonic()
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
-        at_risk = time.monotonic() - self._saved_at
-        must_save = at_risk > (WORTH_SAVING if self._is_asked else SAVED_EVERY)
-        asked = torch.tensor([self._is_asked, must_save], dtype=torch.float32)
-        if process_count() > 1:  # all of them save and stop, or none
-            asked = sum_over_processes(asked.to(args.device))
-        self._is_asked, must_save = (asked > 0).tolist()
+        seconds_unsaved = time.monotonic() - self._saved_at
+        must_save = seconds_unsaved > (WORTH_SAVING if self._stop_requested else SAVED_EVERY)
+        requests = torch.tensor([self._stop_requested, must_save], dtype=torch.float32)
+        if process_count() > 1:  # the request of one process holds for all
+            requests = sum_over_processes(requests.to(args.device))
+        self._stop_requested, must_save = (requests > 0).tolist()
         if must_save and args.save_strategy != SaveStrategy.NO:
-            control.should_save = control.should_log = True
-        if self._is_asked and not control.should_save:
+            control.should_save = True
+            control.should_log = True
+        if self._stop_requested and not control.should_save:
             raise KeyboardInterrupt
 
     def on_save(self, args, state, control, **kwargs) -> None:
         self._saved_at = time.monotonic()
-        if self._is_asked:
+        if self._stop_requested:
             raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def temporarily(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Give an attribute another value for as long as the context lasts."""
+    """Give an attribute another value within the context."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

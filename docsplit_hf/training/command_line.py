@@ -1,4 +1,4 @@
-"""What all scripts do: options, errors that teach, Ctrl-C, and the start of a training run."""
+"""Shared parts of all scripts: options, error messages, Ctrl-C, and the start of a training run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ from .distributed import process_count
 from .resuming import check_output_dir, checkpoint_to_resume
 
 OWN_FOLDER = Path(__file__).parents[1]
-# Of the Trainer's own options, those that most runs ask for.
+# The Trainer's own options that most runs need.
 COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
 GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
+HELP_ALL_HELP = "all options, each with all that is to be said"
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
-WRONG_INPUT, INTERRUPTED = 2, 130  # exit codes, as of argparse and of a shell
-# An argument in a message, as Python has it: name=value, or the name alone.
+WRONG_INPUT = 2  # exit code, as argparse's
+INTERRUPTED = 130  # exit code, as a shell's
+# An argument in a message, in Python's form: name=value, or the name alone.
 ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
-_options: set[str] = set()  # of the command line that this process has parsed
+_options: set[str] = set()  # names of the options of the command line that this process has parsed
 
 
 class OneLine(argparse.HelpFormatter):
-    """An option is shown once, under the name that the pages use, and its default where that says something."""
+    """Show each option once, under the name that the documentation uses, and its default where informative."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=min(shutil.get_terminal_size().columns - 2, 118))
@@ -47,12 +49,14 @@ class OneLine(argparse.HelpFormatter):
         return ", ".join([name for name in action.option_strings if name.count("-") <= 2])
 
     def _get_help_string(self, action: argparse.Action) -> str:
-        says_so = action.default in (None, False, "", argparse.SUPPRESS, []) or "Default:" in (action.help or "")
-        return f"{action.help or ''}{'' if says_so else ' (%(default)s)'}"
+        text = action.help or ""
+        if action.default in (None, False, "", argparse.SUPPRESS, []) or "Default:" in text:
+            return text
+        return f"{text} (%(default)s)"
 
 
 class FirstSentence(OneLine):
-    """Of each option the first sentence, so that all of them fit on a screen."""
+    """Show the first sentence of each option's help, so that all options fit on a screen."""
 
     def _get_help_string(self, action: argparse.Action) -> str:
         return re.split(r"(?<=[.])[ ]", action.help or "", maxsplit=1)[0].replace("%", "%%")
@@ -63,66 +67,87 @@ def parse_arguments(
 ) -> tuple[Any, ...]:
     """Parse a command line into dataclasses. On wrong options the process ends with one line that names them.
 
-    ``--help`` shows the options in ``main``; None: all that are ours. ``--help_all`` shows all, the Trainer's too.
+    ``--help`` shows the options in ``main``; None: all our own. ``--help_all`` shows all, with the Trainer's.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
-    # help: _actions, _action_groups and _group_actions are private.
-    theirs = {name for kind in parser.dataclass_types for name in _names(kind, "transformers")}
-    ours = {name for kind in parser.dataclass_types for name in _names(kind)} | COMMON
-    trainers = [action for action in parser._actions if action.dest in theirs - ours]
-    hidden = [action for action in parser._actions if action.dest not in (main or ours) and action.dest != "help"]
-    parser.usage, parser.formatter_class = "%(prog)s [options]", OneLine
-    for action in parser._actions:
-        if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
-            action.help = f"the opposite of --{action.dest}"
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
-    if hidden:
-        what = "all options, each with all that is to be said"
-        parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=what)
-        is_all = "--help_all" in arguments
-        for group in parser._action_groups:
-            left_out = trainers if is_all else hidden
-            group._group_actions = [action for action in group._group_actions if action not in left_out]
-        if is_all and trainers:
-            parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(trainers)
-        if not is_all and main is not None:
-            parser.formatter_class = FirstSentence
+    parser.usage = "%(prog)s [options]"
+    parser.formatter_class = OneLine
+    _arrange_help(parser, main, is_all="--help_all" in arguments)
     _options.update(action.dest for action in parser._actions)
-    if unknown := parser.parse_known_args(arguments)[1]:
-        wrong = unknown[0].partition("=")[0]
-        options = [action.option_strings[0] for action in parser._actions]
-        names = {name[:length]: name for name in options for length in (len(wrong), None)}
-        near = [names[name] for name in difflib.get_close_matches(wrong, names, n=1)]
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {near[0]}?)' if near else ''}")
+    _, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{_suggestion(parser, unknown[0])}")
     try:
         return parser.parse_args_into_dataclasses(arguments)
     except ValueError as error:
         parser.error(as_typed(str(error)))
 
 
+def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all: bool) -> None:
+    """Choose the options that the help shows, and add ``--json`` and, if it hides any, ``--help_all``."""
+    # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
+    # help: _actions, _action_groups and _group_actions are private.
+    trainer_names: set[str] = set()
+    own_names = set(COMMON)
+    for dataclass_type in parser.dataclass_types:
+        trainer_names |= _names(dataclass_type, of_transformers=True)
+        own_names |= _names(dataclass_type, of_transformers=False)
+    trainer_actions = [action for action in parser._actions if action.dest in trainer_names - own_names]
+    shown = {"help", *(main or own_names)}
+    hidden = [action for action in parser._actions if action.dest not in shown]
+    for action in parser._actions:
+        if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
+            action.help = f"the opposite of --{action.dest}"
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
+    if not hidden:
+        return
+    parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
+    left_out = trainer_actions if is_all else hidden
+    for group in parser._action_groups:
+        group._group_actions = [action for action in group._group_actions if action not in left_out]
+    if is_all and trainer_actions:
+        parser.add_argument_group("options of transformers' Trainer")._group_actions.extend(trainer_actions)
+    if not is_all and main is not None:
+        parser.formatter_class = FirstSentence
+
+
+def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
+    """The option most like an unknown one, or like its beginning, for the error; empty if none is near."""
+    typed = unknown.partition("=")[0]
+    options: dict[str, str] = {}  # by their names, and by these cut to the length of what was typed
+    for action in parser._actions:
+        name = action.option_strings[0]
+        options[name[: len(typed)]] = name
+        options[name] = name
+    nearest = difflib.get_close_matches(typed, options, n=1)
+    return f" (did you mean {options[nearest[0]]}?)" if nearest else ""
+
+
 def as_typed(message: str) -> str:
-    """A message with options as they are typed: ``encoding='cp1252'`` becomes ``--encoding cp1252``."""
+    """Write the options in a message as they are typed: ``encoding='cp1252'`` becomes ``--encoding cp1252``."""
 
     def typed(match: re.Match[str]) -> str:
-        name, value = match[1], match[3] or match[4]
-        if name not in _options or not (value or "_" in name):  # a name without _ may be a word
+        name = match[1]
+        value = match[3] or match[4]
+        if name not in _options:
             return match[0]
-        return f"--{name} {shlex.quote(value)}" if value else f"--{name}"
+        if value:
+            return f"--{name} {shlex.quote(value)}"
+        return f"--{name}" if "_" in name else match[0]  # a name without _ may be a word
 
     return ARGUMENT.sub(typed, message)
 
 
 def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) -> set[str]:
-    """The names of the options that a command line gives, also where it gives their default."""
+    """The names of the options on a command line, also of options set to their default."""
     unset = object()
     nothing = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), unset))
-    given = vars(parser.parse_args(arguments, nothing))  # which keeps what is set already from its default
+    given = vars(parser.parse_args(arguments, nothing))  # argparse leaves attributes that exist at their value
     return {name for name, value in given.items() if value is not unset}
 
 
 def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
-    """An option that is JSON on the command line; ``key`` is one that it may hold, for the error."""
+    """Parse an option that is JSON on the command line; ``key``: an example of a key, for the error."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError as error:
@@ -130,9 +155,9 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
 
 
 def run_script(main: Callable[[], Any], when_stopped: str) -> None:
-    """Run a script: Ctrl-C (exit code 130), or one of our own errors (2), becomes one line in place of a traceback.
+    """Run a script; end at Ctrl-C (exit code 130) or one of our own errors (2) with one line and no traceback.
 
-    With ``--json``, what ``main`` returns is all that is printed on the standard output.
+    With ``--json``, the standard output holds the result of ``main`` and nothing else.
     """
     as_json = "--json" in sys.argv
     sys.argv = [word for word in sys.argv if word != "--json"]
@@ -152,7 +177,7 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
 def start_run(
     args: ShareableTrainingArguments, overwrite_output_dir: bool = False, model: str | None = None
 ) -> str | None:
-    """Show the log, guard the output folder, set the seed; the checkpoint to go on from, or None."""
+    """Show the log, protect the output folder, set the seed; return the checkpoint to resume from, or None."""
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
     check_output_dir(args.output_dir, resume, overwrite_output_dir, model)
@@ -161,7 +186,7 @@ def start_run(
 
 
 def show_log(process_index: int = 0) -> None:
-    """Show what docsplit_hf logs: of the first process its information, of the others their warnings only."""
+    """Show docsplit_hf's log: information from the first process, warnings from the others."""
     logger = logging.getLogger("docsplit_hf")
     logger.addHandler(logging.StreamHandler())
     logger.setLevel(logging.INFO if process_index == 0 else logging.WARNING)
@@ -169,8 +194,9 @@ def show_log(process_index: int = 0) -> None:
 
 @contextlib.contextmanager
 def _interrupts_in_this_process_only() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal; those that are forked from this one end without a message."""
-    process, before = os.getpid(), signal.getsignal(signal.SIGINT)
+    """Let processes forked from this one ignore Ctrl-C, which reaches all processes of a terminal."""
+    process = os.getpid()
+    before = signal.getsignal(signal.SIGINT)
     interrupted = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -191,10 +217,14 @@ def _interrupts_in_this_process_only() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _names(kind: type, package: str = "") -> set[str]:
-    """The fields of a dataclass that are annotated in the classes of a package; without one, outside transformers."""
-    classes = [cls for cls in kind.__mro__ if (cls.__module__.split(".")[0] == "transformers") == bool(package)]
-    return {name for cls in classes for name in cls.__dict__.get("__annotations__", {})}
+def _names(kind: type, of_transformers: bool) -> set[str]:
+    """The fields of a dataclass that its classes in transformers define, or else those that other classes define."""
+    names: set[str] = set()
+    for cls in kind.__mro__:
+        is_of_transformers = cls.__module__.split(".")[0] == "transformers"
+        if is_of_transformers == of_transformers:
+            names.update(cls.__dict__.get("__annotations__", {}))
+    return names
 
 
 def _is_raised_in(error: BaseException, *folders: Path) -> bool:

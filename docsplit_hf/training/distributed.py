@@ -1,4 +1,4 @@
-"""What several processes that train together need, with one process as the simplest case."""
+"""Helpers for several processes that train together, or for one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def gather(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
-    """The sum over all processes, the same on each; the tensor is left as it is."""
+    """The sum over all processes, as a new tensor."""
     total = tensor.clone()
     if process_count() > 1:
         distributed.all_reduce(total)
@@ -49,13 +49,13 @@ def sum_over_processes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def uses_fsdp(args: TrainingArguments) -> bool:
-    """Whether FSDP is asked for, by the arguments or by the configuration of ``accelerate launch``."""
+    """Whether the arguments or the configuration of ``accelerate launch`` request FSDP."""
     return bool(args.fsdp) or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
 
 
 @contextlib.contextmanager
 def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
-    """Have Accelerate shard a model with FSDP 2: layer by layer, and all else as one unit. FSDP 1 is left alone."""
+    """Have Accelerate shard a model with FSDP 2 layer by layer, and the rest as one unit; no change to FSDP 1."""
     if "FULL" not in str(fsdp_plugin.state_dict_type):
         raise ValueError(
             f"With {fsdp_plugin.state_dict_type} no model is saved, only its shards: set fsdp_state_dict_type to "
@@ -64,16 +64,18 @@ def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
     if fsdp_plugin.fsdp_version != 2:
         yield
         return
-    # Embeddings and losses, which are float32, would be cast: similarities that are divided by 0.05 need more than the
-    # 8 bits of bfloat16's fraction.
-    if (policy := fsdp_plugin.mixed_precision_policy) is not None:
+    # The policy would cast embeddings and losses from float32. Similarities divided by 0.05 need more than the 8 bits
+    # of bfloat16's fraction.
+    policy = fsdp_plugin.mixed_precision_policy
+    if policy is not None:
         fsdp_plugin.mixed_precision_policy = dataclasses.replace(policy, output_dtype=None)
-    # By itself, Accelerate 1.15 makes units of all that a model says not to split, of the word embeddings and of the
-    # output layer. In BERT, RoBERTa and ModernBERT these share modules, weights or a bias, which torch 2.13 refuses.
+    # By default, Accelerate 1.15 makes units of the model's no-split modules, the word embeddings and the output layer.
+    # In BERT, RoBERTa and ModernBERT these share modules, weights or a bias, which torch 2.13 refuses.
     if fsdp_plugin.transformer_cls_names_to_wrap is None:
         layers = {type(module).__name__ for module in model.modules() if isinstance(module, GradientCheckpointingLayer)}
         fsdp_plugin.transformer_cls_names_to_wrap = sorted(layers)
-    model.get_input_embeddings = model.get_output_embeddings = lambda: None
+    model.get_input_embeddings = lambda: None
+    model.get_output_embeddings = lambda: None
     try:
         yield
     finally:
@@ -81,7 +83,7 @@ def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
 
 
 class RunningMeans:
-    """Weighted means under names, over steps and processes. The sums stay on the device: no step waits for them."""
+    """Named weighted means over steps and processes. The sums stay on the device, so that no step waits for them."""
 
     def __init__(self) -> None:
         self._sums: dict[str, torch.Tensor] = {}
@@ -89,27 +91,28 @@ class RunningMeans:
     def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
         """Add the sum of some values, a scalar tensor, and their number."""
         total = total.detach().float()
-        pair = torch.stack([total, torch.as_tensor(weight, dtype=torch.float32, device=total.device)])
-        self._sums[name] = self._sums[name] + pair if name in self._sums else pair
+        weight = torch.as_tensor(weight, dtype=torch.float32, device=total.device)
+        added = torch.stack([total, weight])
+        self._sums[name] = self._sums[name] + added if name in self._sums else added
 
     def means(self) -> dict[str, float]:
-        """The means over all processes that have a weight. Every process must call it."""
+        """The means over all processes, without those of weight 0. Every process must call it."""
         if not self._sums:
             return {}
         totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
         return {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
 
     def pop(self) -> dict[str, float]:
-        """As ``means``, and start anew."""
+        """Return ``means()`` and reset."""
         means = self.means()
         self._sums = {}
         return means
 
 
 def end_run(trainer: Trainer) -> None:
-    """Take the process group of a run down, so that every process ends; the trainer cannot train after it."""
-    # A process group that is left standing may abort its process. One that DDP still holds is destroyed with DDP, under
-    # Python's lock, and joins a thread that may wait for that lock: a process that never ends (gloo, torch 2.13).
+    """Destroy the process group of a run, so that every process ends; the trainer cannot train afterwards."""
+    # A remaining process group may abort its process. If DDP still holds it, it is destroyed with DDP, under Python's
+    # lock, and joins a thread that may wait for that lock: the process then never ends (gloo, torch 2.13).
     trainer.model_wrapped = trainer.model
     trainer.accelerator.free_memory()
     trainer.accelerator.end_training()

@@ -1,4 +1,4 @@
-"""Markdown: tables, code, and model cards, which say nothing of this machine."""
+"""Markdown tables, code blocks and model cards; these reveal no paths of this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
 
 
 def public_name(name: str) -> str:
-    """A name as a card shows it: of a path the last part only, since a path describes this machine."""
+    """A name for a card; of an existing path only the last part, since a path describes this machine."""
     return Path(name).resolve().name if Path(name).exists() else name
 
 
@@ -38,7 +38,7 @@ def code_block(text: str) -> str:
 def describe_training(
     args: ShareableTrainingArguments, state: TrainerState, best_is_loaded: bool, unit: str
 ) -> dict[str, str]:
-    """The rows that the card of every training run has; ``unit``: what a batch is made of."""
+    """Rows that the cards of all training runs share; ``unit``: name of the items of a batch."""
     batch = f"{args.per_device_train_batch_size} {unit} x {process_count()} processes"
     if args.gradient_accumulation_steps > 1:
         batch += f" x {args.gradient_accumulation_steps} accumulated"
@@ -54,15 +54,18 @@ def describe_training(
 
 
 def save_model_card(
-    folder: str | Path, room: str, location: str, metadata: dict[str, Any], *packages: str, **fields: Any
+    folder: str | Path, template_package: str, location: str, metadata: dict[str, Any], *packages: str, **fields: Any
 ) -> None:
-    """Write ``README.md`` from the ``card.md`` of a room and its fields, with the versions of ``packages``, too."""
+    """Write ``README.md`` from a package's ``card.md`` and the fields, with the versions of further ``packages``."""
     from huggingface_hub import ModelCardData
 
-    template = string.Template(files(room).joinpath("card.md").read_text(encoding="utf-8"))
-    fields |= {"metadata": ModelCardData(**metadata).to_yaml(), "title": Path(location).resolve().name}
-    fields["versions"] = ", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages))
-    card = template.substitute(fields)
+    template = string.Template(files(template_package).joinpath("card.md").read_text(encoding="utf-8"))
+    card = template.substitute(
+        fields,
+        metadata=ModelCardData(**metadata).to_yaml(),
+        title=Path(location).resolve().name,
+        versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),
+    )
     Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")  # lone surrogates
 
 
@@ -70,5 +73,5 @@ def save_model_card(
 def _version(package: str) -> str:
     try:
         return version(package)
-    except PackageNotFoundError:  # docsplit_hf in a repository that has it along
+    except PackageNotFoundError:  # docsplit_hf as copied into a classifier's repository
         return "of unknown version"

@@ -1,4 +1,4 @@
-"""Arguments of fine-tuning, and whether model and examples fit them."""
+"""Arguments of fine-tuning, and checks that model and examples fit them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
     Args:
         triplet_weight: Beta of equation 4: the loss is (1 - beta) x cross entropy + beta x triplet loss. 0.5 as in the
             paper. 0 trains the classifier alone.
-        triplet_margin: Mu of equation 4, in squared L2 distance. The paper does not give it.
-        triplet_choice: Which of several positives and negatives in the batch is taken, which the paper does not say:
-            ``"random"``, or the ``"hardest"`` (the farthest positive and the nearest negative).
+        triplet_margin: Mu of equation 4, in squared L2 distance. The paper does not give its value.
+        triplet_choice: Choice among several positives and negatives in the batch: ``"random"``, or the ``"hardest"``
+            (the farthest positive and the nearest negative). The paper does not state its choice.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -81,7 +81,7 @@ def check_classifier_fit(
     eval_dataset: Dataset | None,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> None:
-    """Refuse what would fail in the first step, and say what to do; the model is without PEFT's wrapper."""
+    """Refuse model, arguments and examples that would fail in the first step; ``model``: without PEFT's wrapper."""
     if not isinstance(model, KNNClassifier):
         raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:

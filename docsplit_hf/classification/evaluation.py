@@ -1,4 +1,4 @@
-"""How good a classifier, its neighbors, the two mixed, and fitted experts are."""
+"""Metrics of a classifier, its neighbors, the mixture of the two, and fitted experts."""
 
 from __future__ import annotations
 
@@ -25,62 +25,78 @@ if TYPE_CHECKING:
     from ..models.inference.reader import Reader
     from ..neighbors.store.store import Store
 
-TITLES = {"classifier": "classifier", "knn": "neighbors only", "mixture": "mixture", "experts": "experts"}
-TITLES |= {"word_counts": "word counts", "largest_class": "largest class"}
+TITLES = {
+    "classifier": "classifier",
+    "knn": "neighbors only",
+    "mixture": "mixture",
+    "experts": "experts",
+    "word_counts": "word counts",
+    "largest_class": "largest class",
+}
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
-    """``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss``, by ``docsplit_hf.metrics``.
+    """``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss`` of probabilities ``(N, C)``.
 
-    ``probabilities``: ``(N, C)``. ``labels``: ``(N,)`` numbers, or ``(N, C)`` of 0 and 1 for several labels per text.
+    ``labels``: ``(N,)`` numbers, or ``(N, C)`` of 0 and 1 for several labels per text.
     """
     metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation(), LogLoss()])
     return metrics.compute(predictions=probabilities, references=labels)
 
 
 def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
-    """``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels, ``(N,)`` both."""
+    """``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels; both arguments ``(N,)``."""
     metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation()])
     return metrics.compute(predictions=predictions, references=labels)
 
 
 def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
-    """``<prefix>_<part>_<metric>`` of the parts that there are, of word counts, and of always the largest class."""
-    config, (texts, pairs) = reader.model.config, texts_of(dataset)
+    """``<prefix>_<part>_<metric>`` of the existing parts, and of two baselines: word counts and the largest class."""
+    texts, pairs = texts_of(dataset)
+    config = reader.model.config
+    snapshot = datastore.snapshot
+    multi_label = snapshot.multi_label
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-    joined, snapshot = joined_texts(texts, pairs or [None] * len(texts)), datastore.snapshot
+    joined = joined_texts(texts, pairs or [None] * len(texts))
     predictions = reader.read(texts, pairs)
     mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
-    if (ready := ready_experts(snapshot)) is not None:
-        parts["experts"] = mix_experts(ready, predictions, joined, Shown()).mixture
-    targets, several = one_hot(snapshot.labels, np.arange(len(snapshot.label_names))), snapshot.multi_label
-    if (known := fit_words(texts_in(snapshot.rows))) is not None:
-        scores = vocabulary_scores(known[0].transform(joined), fit_vocabulary(known[1], targets, several))
-        parts["word_counts"] = word_counts(scores, several)
-    parts["largest_class"] = largest_class(targets, len(texts), several)
-    return {
-        f"{prefix}_{part}_{name}": value
-        for part, probabilities in parts.items()
-        for name, value in classification_metrics(probabilities, labels).items()
-    }
+    experts = ready_experts(snapshot)
+    if experts is not None:
+        parts["experts"] = mix_experts(experts, predictions, joined, Shown()).mixture
+    targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
+    words = fit_words(texts_in(snapshot.rows))
+    if words is not None:
+        vectorizer, example_tfidf = words
+        vocabulary = fit_vocabulary(example_tfidf, targets, multi_label)
+        scores = vocabulary_scores(vectorizer.transform(joined), vocabulary)
+        parts["word_counts"] = word_counts(scores, multi_label)
+    parts["largest_class"] = largest_class(targets, len(texts), multi_label)
+    metrics = {}
+    for part, probabilities in parts.items():
+        for name, value in classification_metrics(probabilities, labels).items():
+            metrics[f"{prefix}_{part}_{name}"] = value
+    return metrics
 
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """The last screen of a run: the metrics of ``evaluate_parts``, with Matthews correlation where it is the task's."""
-    shown = {"accuracy": "accuracy {:5.1f} %", "macro_f1": "macro F1 {:5.1f} %", "log_loss": "log loss {:.3f}"}
-    if task_metric == "matthews_correlation":
-        shown = {task_metric: "Matthews {:5.1f} %"} | shown
+    """The metrics of ``evaluate_parts`` for the last screen; with Matthews correlation if it is ``task_metric``."""
     remark = " (the classifier was chosen on them: too good)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
-        values = {name: metrics.get(f"{prefix}_{part}_{name}") for name in shown}
-        if values["accuracy"] is not None:
-            scaled = ((1 if name == "log_loss" else 100) * value for name, value in values.items())
-            texts = (text.format(value) for text, value in zip(shown.values(), scaled, strict=True))
-            lines.append(f"  {title:<14} {'   '.join(texts)}")
+        start = f"{prefix}_{part}"
+        if metrics.get(f"{start}_accuracy") is None:
+            continue
+        columns = [
+            f"accuracy {100 * metrics[f'{start}_accuracy']:5.1f} %",
+            f"macro F1 {100 * metrics[f'{start}_macro_f1']:5.1f} %",
+            f"log loss {metrics[f'{start}_log_loss']:.3f}",
+        ]
+        if task_metric == "matthews_correlation":
+            columns.insert(0, f"Matthews {100 * metrics[f'{start}_matthews_correlation']:5.1f} %")
+        lines.append(f"  {title:<14} {'   '.join(columns)}")
     accuracy = {part: metrics.get(f"{prefix}_{part}_accuracy") for part in TITLES}
     best = next(accuracy[part] for part in ("experts", "mixture", "knn") if accuracy[part] is not None)
     return "\n".join(lines) + at_chance(best, accuracy["largest_class"], examples)

@@ -1,4 +1,4 @@
-"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss, and the datastore after it."""
+"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss; then the datastore is built."""
 
 from __future__ import annotations
 
@@ -53,31 +53,31 @@ logger = logging.getLogger(__name__)
 
 
 class KNNClassifierTrainer(BaseTrainer):
-    """Fine-tunes a ``KNNClassifier``, then keeps its training set as a datastore and calibrates the two together.
+    """Fine-tune a ``KNNClassifier``, store its training set as a datastore, and calibrate the two together.
 
-    The stock Trainer does the work, and everything that ``TrainingArguments`` offers holds. The loss is equation 4 of
-    Liang et al. 2023, with squared L2 distance d and triplets from the batch (appendix B)::
+    It extends the stock Trainer, and supports all ``TrainingArguments``. The loss is equation 4 of Liang et al. 2023,
+    with squared L2 distance d and triplets from the batch (appendix B)::
 
         loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
 
-    After ``train``: ``build_datastore``, ``calibrate``, maybe ``fit_experts``, ``evaluate_with_neighbors``,
-    ``save_model``. What is saved last is a whole model, LoRA adapters merged, with its tokenizer, datastore,
+    After ``train``, call ``build_datastore``, ``calibrate``, optionally ``fit_experts``, ``evaluate_with_neighbors``,
+    and ``save_model``. ``save_model`` then saves a whole model, LoRA adapters merged, with tokenizer, datastore,
     calibration and card, for ``pipeline("docsplit-knn")``.
 
     Args:
         model: The classifier, or one with ``lora_around`` it.
         args: The arguments.
-        train_dataset: Examples as ``load_labeled_examples`` gives them: ``text``, ``label`` and maybe ``text_pair``.
-        eval_dataset: Held-out examples: they choose the best checkpoint and the calibration.
+        train_dataset: Examples from ``load_labeled_examples``: ``text``, ``label`` and optionally ``text_pair``.
+        eval_dataset: Held-out examples. They decide the best checkpoint and the calibration.
         processing_class: The tokenizer; it is saved with the model.
         data_collator: Makes batches. None: ``DataCollatorForLabeledExamples`` with the model's maximum length.
         **kwargs: Passed to ``Trainer``.
 
     Raises:
-        ValueError: If the arguments, the model and the data do not fit together; the message says how.
+        ValueError: If the arguments, the model and the data do not fit together.
     """
 
-    # The loss is a mean over the texts of a batch, and the Trainer divides it by the number of accumulated batches.
+    # The loss is a mean over the texts of a batch; the Trainer divides it by the number of accumulated batches.
     loss_is_scaled_for_ga = False
 
     def __init__(
@@ -120,38 +120,46 @@ class KNNClassifierTrainer(BaseTrainer):
             )
         self.datastore: KNNDatastore | None = None
         self._datastore_examples: Dataset | None = None
-        self._draws = (None, 0)
+        self._draw_step: tuple[int, int, int] | None = None  # of the last generator
+        self._draw = 0  # number of that generator within its step
 
     @property
     def classifier(self) -> KNNClassifier:
-        """The classifier, without what trains it on several devices; LoRA adapters are merged into a copy."""
+        """The classifier without its wrappers for several devices; LoRA adapters are merged into a copy."""
         return copy.deepcopy(self._unwrapped).merge_and_unload() if self._has_adapter else self._unwrapped
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate the classifier alone: ``eval_`` and each of ``classification_metrics``, and the losses."""
+        """Evaluate the classifier alone: ``eval_<metric>`` of ``classification_metrics``, and the losses."""
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # as annotated by Trainer
         """Equation 4 on one batch of the collator."""
-        args, labels = self.args, inputs["labels"]
+        args = self.args
+        labels = inputs["labels"]
         model_inputs = {name: value for name, value in inputs.items() if name not in ("labels", "token_counts")}
         output = model(**model_inputs)
-        if "token_counts" in inputs:  # a collator of one's own may give none
-            self.means.add("fraction_tokens_cut", *inputs["token_counts"].sum(0))
+        if "token_counts" in inputs:  # another collator may not count tokens
+            cut, total = inputs["token_counts"].sum(0)
+            self.means.add("fraction_tokens_cut", cut, total)
         problem_type = MULTI_LABEL if self._multi_label else None
         loss = classification_loss(output.logits, labels, problem_type, args.label_smoothing_factor)
         self.means.add("classification_loss", loss * len(labels), len(labels))
         if args.triplet_weight > 0:
-            options = args.triplet_choice, args.triplet_margin, self._generator()
-            triplets = triplet_losses_of_batch(output.retrieval_embeddings, labels, *options)
-            loss = (1 - args.triplet_weight) * loss + args.triplet_weight * triplets.mean()
-            self.means.add("triplet_loss", triplets.sum(), len(labels))
-            self.means.add("active_triplets", (triplets > 0).sum(), len(labels))
+            triplet_losses = triplet_losses_of_batch(
+                output.retrieval_embeddings,
+                labels,
+                strategy=args.triplet_choice,
+                margin=args.triplet_margin,
+                generator=self._generator(),
+            )
+            loss = (1 - args.triplet_weight) * loss + args.triplet_weight * triplet_losses.mean()
+            self.means.add("triplet_loss", triplet_losses.sum(), len(labels))
+            self.means.add("active_triplets", (triplet_losses > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples and keep them with their labels as the classifier's datastore. Every process must call it.
+        """Embed examples and store them with their labels as the classifier's datastore. Every process must call it.
 
         Args:
             dataset: The examples. None: the training set.
@@ -169,8 +177,8 @@ class KNNClassifierTrainer(BaseTrainer):
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            dataset: Held-out examples, never the test set. None: ``eval_dataset``; where there is none either, or all
-                are trained on, the examples of the datastore, each left out in turn.
+            dataset: Held-out examples, never the test set. None: ``eval_dataset``. Without held-out examples, or if all
+                of them are in the training set, the examples of the datastore, each left out in turn.
 
         Returns:
             The calibration.
@@ -178,45 +186,58 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If there is no datastore.
         """
-        datastore, reader = self._datastore(), self._reader()
+        datastore = self._datastore()
+        reader = self._reader()
         dataset = self.eval_dataset if dataset is None else dataset
         calibration = None
         if dataset is not None:
-            texts, pairs = texts_of(dataset)
-            predictions = reader.read(texts, pairs)
-            labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-            try:
-                calibration, source = calibrate_on_held_out(predictions, labels, datastore, texts, pairs), HELD_OUT
-            except KnownExamplesError as error:  # after hours of training, a weaker calibration is better than none
-                logger.warning("%s Taking none.", error)
+            calibration = self._calibrate_on_held_out(reader, datastore, dataset)
+            source = HELD_OUT
         if calibration is None:
-            rows = leave_one_out_rows(datastore)
-            predictions = reader.read(*texts_of(self._datastore_examples.select(rows)))
-            calibration = calibrate_leaving_one_out(datastore, rows, predictions)
+            calibration = self._calibrate_leaving_one_out(reader, datastore)
             source = "the examples of the datastore, each left out in turn"
-            logger.warning(
-                "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
-                "%.2f is likely too small. Give held-out examples as eval_dataset.",
-                calibration.weight,
-            )
         store_calibration(self._unwrapped.config, calibration, source, len(datastore))
         return calibration
 
-    def fit_experts(self, documents: Dataset | None = None) -> FitReport:
-        """Add documents without labels to the datastore, and fit the experts, as ``KNNClassifierPipeline.fit`` does.
+    def _calibrate_on_held_out(self, reader: Reader, datastore: KNNDatastore, dataset: Dataset) -> Calibration | None:
+        """None if all examples are in the training set: after hours of training, a weaker calibration is better."""
+        texts, pairs = texts_of(dataset)
+        predictions = reader.read(texts, pairs)
+        labels = label_array(dataset, datastore.label_names, datastore.multi_label)
+        try:
+            return calibrate_on_held_out(predictions, labels, datastore, texts, pairs)
+        except KnownExamplesError as error:
+            logger.warning("%s Taking none.", error)
+            return None
 
-        What the experts count is chosen on ``eval_dataset``. Every process must call it.
+    def _calibrate_leaving_one_out(self, reader: Reader, datastore: KNNDatastore) -> Calibration:
+        rows = leave_one_out_rows(datastore)
+        texts, pairs = texts_of(self._datastore_examples.select(rows))
+        calibration = calibrate_leaving_one_out(datastore, rows, reader.read(texts, pairs))
+        logger.warning(
+            "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
+            "%.2f is likely too small. Give held-out examples as eval_dataset.",
+            calibration.weight,
+        )
+        return calibration
+
+    def fit_experts(self, documents: Dataset | None = None) -> FitReport:
+        """Add unlabeled documents to the datastore, and fit the experts, as ``KNNClassifierPipeline.fit`` does.
+
+        The experts' weights are chosen on ``eval_dataset``. Every process must call it.
 
         Args:
-            documents: ``text``, maybe ``text_pair``. None: the experts learn from the examples alone.
+            documents: Rows with ``text``, and optionally ``text_pair``. None: the experts learn from the examples
+                alone.
 
         Returns:
-            What was chosen, and how good each expert is.
+            The choices, and the quality of each expert.
 
         Raises:
-            ValueError: If there is no datastore, or no held-out example that is not in it.
+            ValueError: If there is no datastore, or all held-out examples are in it.
         """
-        datastore, is_main = self._datastore(), self.is_world_process_zero()
+        datastore = self._datastore()
+        is_main = self.is_world_process_zero()
         reader = self._reader(show_progress=is_main)
         if documents is not None:
             add_documents(reader, datastore, documents)
@@ -225,16 +246,16 @@ class KNNClassifierTrainer(BaseTrainer):
         return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
-        """Evaluate the classifier, its neighbors, the two mixed, and the experts, if they are fitted.
+        """Evaluate the classifier, its neighbors, the mixture of the two, and the experts, if they are fitted.
 
         Args:
             dataset: Labeled examples.
-            metric_key_prefix: What the names of the metrics begin with.
+            metric_key_prefix: Prefix of the metrics' names.
 
         Returns:
-            ``<prefix>_classifier_accuracy``, ``<prefix>_knn_accuracy``, ``<prefix>_mixture_accuracy``, the same of
-            ``experts``, ``word_counts`` and ``largest_class``, and of ``macro_f1``, ``matthews_correlation`` and
-            ``log_loss``. They are logged too.
+            ``<prefix>_<part>_<metric>``, which is also logged. The parts are ``classifier``, ``knn``, ``mixture``,
+            ``experts``, ``word_counts`` and ``largest_class``, the metrics ``accuracy``, ``macro_f1``,
+            ``matthews_correlation`` and ``log_loss``.
 
         Raises:
             ValueError: If there is no datastore.
@@ -244,15 +265,16 @@ class KNNClassifierTrainer(BaseTrainer):
         return metrics
 
     def begin_training(self) -> None:
-        """Forget datastore and calibration, which were made of other weights."""
-        self.datastore, self._unwrapped.config.knn_calibration = None, None
+        """Remove datastore and calibration, which belong to other weights."""
+        self.datastore = None
+        self._unwrapped.config.knn_calibration = None
 
     def collator_columns(self) -> list[str]:
         """The columns that ``DataCollatorForLabeledExamples`` reads."""
         return ["text", "text_pair", "label"]
 
     def model_to_save(self) -> torch.nn.Module:
-        """LoRA adapters are merged at the end of a run."""
+        """The model; at the end of a run with LoRA adapters merged."""
         return self.classifier if self._has_adapter and not self.is_in_train else self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
@@ -263,14 +285,14 @@ class KNNClassifierTrainer(BaseTrainer):
             self.datastore.save_pretrained(folder)
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
-        """Replace a classifier with its datastore all at once."""
+        """Replace a classifier and its datastore atomically."""
         return saved_together(place)
 
     def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
         """As ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes the files of an older datastore."""
         pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         if blocking and self.datastore is not None and self.is_world_process_zero():
-            # Trainer deletes nothing there, and the files of a datastore are named after what they hold.
+            # Trainer deletes nothing there, and the files of a datastore are named after their content.
             HfApi(token=token or self.args.hub_token).upload_folder(
                 repo_id=self.hub_model_id,
                 folder_path=Path(self.args.output_dir, FOLDER),
@@ -291,29 +313,33 @@ class KNNClassifierTrainer(BaseTrainer):
 
     def save_card(self, folder: Path, place: Path) -> None:
         """Write the model card."""
-        args, config, dataset = self.args, self._unwrapped.config, self.train_dataset
+        args = self.args
+        config = self._unwrapped.config
+        encoder = config.encoder_config
         loss = f"{1 - args.triplet_weight:g} x cross entropy"
         if args.triplet_weight:
             loss += f" + {args.triplet_weight:g} x triplet loss (margin {args.triplet_margin:g}, "
             loss += f"{args.triplet_choice} triplets)"
-        encoder, of_retrieval = config.encoder_config, config.retrieval_pooling
+        pooling = config.pooling
+        if config.retrieval_pooling:
+            pooling += f", {config.retrieval_pooling} for retrieval"
         training = {
             "Encoder": public_name(encoder.name_or_path or f"random weights ({encoder.model_type})"),
-            "Training examples": "unknown" if dataset is None else f"{len(dataset):,}",
+            "Training examples": "unknown" if self.train_dataset is None else f"{len(self.train_dataset):,}",
             "Loss": loss,
             "Maximum length": f"{Reader(self._unwrapped, self.processing_class).length} tokens",
-            "Pooling": config.pooling + (f", {of_retrieval} for retrieval" if of_retrieval else ""),
+            "Pooling": pooling,
             **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
         }
         location = self.hub_model_id if args.push_to_hub else str(place)
         save_classifier_card(folder, location, config, self.datastore, training, self.state.log_history)
 
     def _generator(self) -> torch.Generator:
-        """Random numbers as a function of seed, step and batch, so that a resumed run draws the same."""
+        """A random generator determined by seed, step and batch, so that a resumed run draws the same numbers."""
         step = (self.args.seed, self.state.global_step, int(self.model.training))
-        last, draws = self._draws
-        self._draws = (step, draws + 1 if step == last else 0)
-        seed = np.random.SeedSequence([*step, self._draws[1]]).generate_state(1, np.uint32)[0]
+        self._draw = self._draw + 1 if step == self._draw_step else 0
+        self._draw_step = step
+        seed = np.random.SeedSequence([*step, self._draw]).generate_state(1, np.uint32)[0]
         return torch.Generator().manual_seed(int(seed))  # on the CPU: the same on every device
 
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
@@ -330,7 +356,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
-    """Freeze the encoder and put LoRA adapters into all its linear layers; the heads are new and trained whole."""
+    """Freeze the encoder and add LoRA adapters to all its linear layers; the new heads are trained whole."""
     check_extra("peft", "LoRA")
     from peft import LoraConfig, get_peft_model
 

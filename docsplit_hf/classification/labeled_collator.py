@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class DataCollatorForLabeledExamples:
-    """Tokenizes and pads examples as ``load_labeled_examples`` gives them.
+    """Tokenize and pad examples from ``load_labeled_examples``.
 
     Args:
         tokenizer: The tokenizer.
-        max_length: The longest input in tokens, special tokens included. What is longer is cut.
-        num_labels: For several labels per text, how many there are; None for one label per text.
+        max_length: Longest input in tokens, including special tokens. Longer inputs are cut.
+        num_labels: The number of labels, if a text may have several; None for one label per text.
 
     Example:
 
@@ -38,19 +38,25 @@ class DataCollatorForLabeledExamples:
     num_labels: int | None = None
 
     def __call__(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        """Make a batch of rows with ``text`` and ``label``, and maybe ``text_pair``.
+        """Make a batch.
+
+        Args:
+            examples: Rows with ``text`` and ``label``, and optionally ``text_pair``.
 
         Returns:
-            ``input_ids`` and ``attention_mask`` of shape ``(B, L)``, padded on the right, ``token_type_ids`` where the
-            tokenizer has them, ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1, and ``token_counts``:
-            int64 ``(B, 2)``, the tokens of each row that were cut, and all of them, special tokens not counted. Those
-            of a text of more than 65,536 characters are estimated by its beginning.
+            A dictionary of tensors:
+
+            - ``input_ids``, ``attention_mask``, and ``token_type_ids`` if the tokenizer has them: int64 ``(B, L)``,
+              padded on the right.
+            - ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1.
+            - ``token_counts``: int64 ``(B, 2)``, the cut tokens and all tokens of each row, without special tokens. In
+              a text of more than 65,536 characters they are estimated from its beginning.
         """
         in_pairs = "text_pair" in examples[0]
-        inputs = [
-            (replace_lone_surrogates(row["text"]), replace_lone_surrogates(row["text_pair"]) if in_pairs else None)
-            for row in examples
-        ]
+        inputs = []
+        for example in examples:
+            pair = replace_lone_surrogates(example["text_pair"]) if in_pairs else None
+            inputs.append((replace_lone_surrogates(example["text"]), pair))
         beginnings = list(input_beginnings(inputs, self.max_length, self.tokenizer))
         texts, pairs = zip(*beginnings, strict=True)
         batch = self.tokenizer(
@@ -63,21 +69,25 @@ class DataCollatorForLabeledExamples:
             return_attention_mask=True,
             return_tensors="pt",
         )
-        names = [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in batch]
-        labels = [example["label"] for example in examples]
         lengths = batch["attention_mask"].sum(1)
         kept = lengths - self.tokenizer.num_special_tokens_to_add(pair=in_pairs)
         total = kept.clone()
         for row in (lengths >= self.max_length).nonzero()[:, 0].tolist():  # the others were not cut
             total[row] = sum(map(self._count, inputs[row], beginnings[row]))
-        counts = torch.stack([total - kept, total], dim=1)
-        return {**{name: batch[name] for name in names}, "labels": self._labels(labels), "token_counts": counts}
+        tensors = {}
+        for name in ("input_ids", "attention_mask", "token_type_ids"):
+            if name in batch:
+                tensors[name] = batch[name]
+        tensors["labels"] = self._labels([example["label"] for example in examples])
+        tensors["token_counts"] = torch.stack([total - kept, total], dim=1)
+        return tensors
 
     def _count(self, text: str | None, beginning: str | None) -> int:
+        """The tokens of a text, estimated from its beginning if it is long; 0 for None."""
         if not text:
             return 0
-        read = text if len(text) <= WINDOW else beginning
-        return round(count_tokens(read, self.tokenizer, None) * len(text) / len(read))
+        counted = text if len(text) <= WINDOW else beginning
+        return round(count_tokens(counted, self.tokenizer, None) * len(text) / len(counted))
 
     def _labels(self, labels: list[Any]) -> torch.Tensor:
         if self.num_labels is None:

@@ -104,8 +104,8 @@ def doubts_about_columns(columns: Sequence[str]) -> str:
     if looks_like_text is not None:
         name = shortened(looks_like_text, 60)
         return (
-            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, write "
-            "a line such as text,label above it, and choose the file again."
+            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
+            "write a line such as text,label above it, and choose the file again."
         )
     again = [name for name in columns if re.fullmatch(r"(.+)\.\d+", name) and name.rpartition(".")[0] in columns]
     if again:

@@ -36,21 +36,21 @@ def evaluate_pipeline(
 ) -> dict[str, Any]:
     """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
 
-    As ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers 5. Three
-    things differ. Metrics that can use probabilities get them. Labels are matched by name, without a mapping. And
-    confidence intervals are percentiles of resamples, which exist also where every resample gives the same.
+    It replaces ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers
+    5, with three differences. Metrics that can use probabilities get them. Labels are matched by name, without a
+    mapping. Confidence intervals are percentiles of resamples, which exist even if every resample has the same score.
 
     Args:
         pipe: The pipeline.
         data: A table with a column of texts and one of labels: a DataFrame, a data set, columns by name, or a list of
             rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
-        metric: A name that ``metric_path`` takes; or what ``evaluate.load`` or ``evaluate.combine`` gives. None: all
-            metrics of classification that ``metric_path`` names. Where a text may have several labels, a probability of
-            0.5 is a yes for them, not the thresholds by which answers give ``labels``.
+        metric: A name for ``metric_path``; or a result of ``evaluate.load`` or ``evaluate.combine``. None: all metrics
+            of classification that ``metric_path`` names. If a text may have several labels, a probability from 0.5 is
+            a yes, regardless of the thresholds of the pipeline's ``labels``.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
-        confidence_level: Of the intervals.
-        n_resamples: Of the data, for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
-        random_state: The seed of the resamples.
+        confidence_level: Confidence level of the intervals.
+        n_resamples: Number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
+        random_state: Seed of the resamples.
         text_column: The column of texts. None: ``text``; where there is none, it is guessed by names and by what the
             columns hold, which is logged.
         label_column: The column of labels. None: ``label``, or guessed in the same way.
@@ -58,12 +58,12 @@ def evaluate_pipeline(
         **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
 
     Returns:
-        Each score by its name. With ``"bootstrap"``, in place of each a dictionary of ``score``,
-        ``confidence_interval``, a pair, and ``standard_error``. Then ``total_time_in_seconds``,
-        ``samples_per_second`` and ``latency_in_seconds`` of the pipeline.
+        Each score by its name; with ``"bootstrap"``, a dictionary of ``score``, ``confidence_interval`` (a pair) and
+        ``standard_error`` in its place. Also ``total_time_in_seconds``, ``samples_per_second`` and
+        ``latency_in_seconds`` of the pipeline.
 
     Raises:
-        ValueError: If the strategy is unknown, a column or a label is missing, or the pipeline does not know a label.
+        ValueError: If the strategy is unknown, a column or a label is missing, or the pipeline lacks a label.
 
     Example:
 
@@ -80,11 +80,14 @@ def evaluate_pipeline(
         raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
     data = with_class_labels(data, text_column, label_column, text_pair_column)
     texts, pairs = texts_of(data)
-    inputs = texts if pairs is None else [{"text": a, "text_pair": b} for a, b in zip(texts, pairs, strict=True)]
+    inputs = texts
+    if pairs is not None:
+        inputs = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
     start = perf_counter()
     answers = pipe(inputs, top_k=None, truncation=True, **options)
     seconds = perf_counter() - start
-    loaded, multi_label = _loaded(metric), is_multi_label(data)
+    loaded = _loaded(metric)
+    multi_label = is_multi_label(data)
     names = _all_labels(answers, label_names_of(data))
     labels = label_array(data, names, multi_label)
     predictions = _probabilities(answers, names)
@@ -94,18 +97,22 @@ def evaluate_pipeline(
     results: dict[str, Any] = dict(scores)
     if strategy == "bootstrap":
 
-        def statistic(rows: np.ndarray, axis: int) -> np.ndarray:  # of one resample, (1, N): each score, (scores, 1)
-            found = loaded.compute(predictions=predictions[rows.reshape(-1)], references=labels[rows.reshape(-1)])
-            return np.array([[found[name]] for name in scores])
+        def scores_of_resample(rows: np.ndarray, axis: int) -> np.ndarray:
+            """Each score, ``(scores, 1)``, on the rows of one resample, ``(1, N)``."""
+            rows = rows.reshape(-1)
+            resampled = loaded.compute(predictions=predictions[rows], references=labels[rows])
+            return np.array([[resampled[name]] for name in scores])
 
-        drawn = bootstrap(
-            (np.arange(len(labels)),), statistic, vectorized=True, batch=1, n_resamples=n_resamples,
+        resamples = bootstrap(
+            (np.arange(len(labels)),), scores_of_resample, vectorized=True, batch=1, n_resamples=n_resamples,
             confidence_level=confidence_level, method="percentile", random_state=random_state,
         )  # fmt: skip
-        for i, (name, score) in enumerate(scores.items()):
-            interval = tuple(float(bound[i]) for bound in drawn.confidence_interval)
-            error = float(drawn.standard_error[i])
-            results[name] = {"score": score, "confidence_interval": interval, "standard_error": error}
+        for number, (name, score) in enumerate(scores.items()):
+            results[name] = {
+                "score": score,
+                "confidence_interval": tuple(float(bound[number]) for bound in resamples.confidence_interval),
+                "standard_error": float(resamples.standard_error[number]),
+            }
     return results | {
         "total_time_in_seconds": seconds,
         "samples_per_second": len(texts) / seconds,
@@ -120,7 +127,7 @@ def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluat
 
 
 def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:
-    """Whether every one of the metrics takes a list of numbers for each text."""
+    """Whether the metric, or all combined metrics, take a list of numbers for each text."""
     if isinstance(metric, evaluate.CombinedEvaluations):
         return all(_takes_probabilities(module) for module in metric.evaluation_modules)
     forms = metric.features if isinstance(metric.features, list) else [metric.features]
@@ -128,8 +135,10 @@ def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEv
 
 
 def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[str]:
-    """The labels of the data, and behind them those that only the pipeline knows."""
-    known = {answer["label"] for given in answers for answer in given}
+    """The labels of the data, followed by labels of the pipeline only, in order."""
+    known = set()
+    for answers_of_text in answers:
+        known.update(answer["label"] for answer in answers_of_text)
     unknown = [name for name in names if name not in known]
     if answers and unknown:
         known = ", ".join(sorted(known))
@@ -138,6 +147,9 @@ def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[s
 
 
 def _probabilities(answers: list[list[dict[str, Any]]], names: list[str]) -> np.ndarray:
-    """Float64 ``(N, C)``."""
-    scores = [{answer["label"]: answer["score"] for answer in given} for given in answers]
-    return np.array([[of_text.get(name, 0.0) for name in names] for of_text in scores]).reshape(-1, len(names))
+    """The scores of the answers in the order of ``names``, float64 ``(N, C)``."""
+    rows = []
+    for answers_of_text in answers:
+        scores = {answer["label"]: answer["score"] for answer in answers_of_text}
+        rows.append([scores.get(name, 0.0) for name in names])
+    return np.array(rows).reshape(-1, len(names))

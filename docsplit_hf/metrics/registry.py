@@ -1,4 +1,4 @@
-"""The metrics of classification and retrieval by name, as modules of ``evaluate`` that need no network."""
+"""Metrics of classification and retrieval by name, as modules of ``evaluate`` that need no network."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import sklearn.metrics
 import torch
 from datasets import Features, List, Value
 
-SCORES, NUMBERS = List(Value("float64")), Value("int64")
+SCORES = List(Value("float64"))
+NUMBERS = Value("int64")
 PROBABILITIES = ((SCORES, NUMBERS), (SCORES, List(NUMBERS)))  # one label per text, or several as 0 and 1
 
 
 class ArrayMetric(evaluate.Metric):
-    """A metric that computes on arrays as they are; ``add_batch`` collects batches as in ``evaluate``.
+    """A metric that ``compute`` computes on arrays directly; ``add_batch`` collects batches as in ``evaluate``.
 
     ``evaluate`` writes each row into a file first, as a list: 2 s for 50,000 rows of 100, more than all metrics take.
     """
@@ -30,15 +31,15 @@ class ArrayMetric(evaluate.Metric):
         return evaluate.MetricInfo(description=type(self).__doc__, citation="", features=features)
 
     def _build_data_dir(self) -> str:
-        # Private, of evaluate 0.4: every metric makes a folder in the cache, which only add_batch writes to. A run must
-        # not end in its first evaluation because its cache cannot be written to.
+        # A private method of evaluate 0.4: every metric makes a folder in the cache, although only add_batch writes to
+        # it. A run must not end in its first evaluation because its cache is read-only.
         try:
             return super()._build_data_dir()
         except OSError:
             return tempfile.gettempdir()
 
     def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, float] | None:
-        """As ``evaluate.Metric.compute``."""
+        """Compute the metric, as ``evaluate.Metric.compute`` does."""
         if (predictions is None) != (references is None):
             raise ValueError("Give predictions and references, or neither after add_batch.")
         if predictions is None or len(self) or self.num_process > 1:
@@ -53,7 +54,7 @@ class LabelMetric(ArrayMetric):
 
 
 class Accuracy(LabelMetric):
-    """The share of texts whose labels are right, all of them where there are several."""
+    """The share of texts with the right label, or with all labels right."""
 
     def _compute(self, predictions, references):
         predicted, labels = predicted_labels(predictions, references)
@@ -73,15 +74,15 @@ class MatthewsCorrelation(LabelMetric):
 
     def _compute(self, predictions, references):
         predicted, labels = predicted_labels(predictions, references)
-        if (labels == labels.flat[0]).all():  # 0 / 0, which scikit-learn takes for 0 too, with a warning
+        if (labels == labels.flat[0]).all():  # 0 / 0; scikit-learn returns 0 too, with a warning
             return {"matthews_correlation": 0.0}
         return {"matthews_correlation": float(sklearn.metrics.matthews_corrcoef(labels.ravel(), predicted.ravel()))}
 
 
 class LogLoss(ArrayMetric):
-    """The mean negative log probability of the label, or per text and label where there are several.
+    """The mean negative log probability of the label; with several labels per text, over all pairs of text and label.
 
-    scikit-learn's clips probabilities at the rounding of their dtype: one certain error of float64 would cost 36.
+    scikit-learn clips probabilities at the rounding of their dtype: a single certain error in float64 would cost 36.
     """
 
     def _compute(self, predictions, references):
@@ -95,18 +96,19 @@ class LogLoss(ArrayMetric):
 
 
 class ExpectedCalibrationError(ArrayMetric):
-    """By how much confidence and accuracy differ (Guo et al. 2017, equation 3), in 15 bins of equal width::
+    """The difference of confidence and accuracy (Guo et al. 2017, equation 3), in 15 bins of equal width::
 
         ECE = sum_b |B_b| / N  |accuracy(B_b) - confidence(B_b)|
 
-    With several labels per text, over all pairs of a text and a label: p is the confidence of a yes, 1 - p of a no.
-    scikit-learn has none.
+    With several labels per text, over all pairs of a text and a label, with confidence p of a yes and 1 - p of a no.
+    scikit-learn does not have it.
     """
 
     def _compute(self, predictions, references):
         probabilities, labels = probabilities_and_labels(predictions, references)
         if labels.ndim == 1:
-            confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
+            confidence = probabilities.max(1)
+            is_right = probabilities.argmax(1) == labels
         else:
             confidence = np.maximum(probabilities, 1 - probabilities).ravel()
             is_right = ((probabilities >= 0.5) == labels).ravel()
@@ -118,29 +120,32 @@ class ExpectedCalibrationError(ArrayMetric):
 class RankMetric(ArrayMetric):
     """A metric of scores ``(N, M)`` and right candidates ``(N,)``, or of ranks ``(N,)`` and numbers of candidates.
 
-    scikit-learn's count a candidate with the same score as right, and take no ranks.
+    scikit-learn's metrics count ties as right, and do not take ranks.
     """
 
     inputs = ((NUMBERS, NUMBERS), (SCORES, NUMBERS))
 
 
 class RecallAtK(RankMetric):
-    """The share of queries whose right candidate is among the best k, and what guessing gives for k = 1."""
+    """The share of queries with the right candidate among the best k, and the same by guessing for k = 1."""
 
     def __init__(self, *args, k=(1, 10), **kwargs):
         super().__init__(*args, **kwargs)
         self.cutoffs = k
 
     def _compute(self, predictions, references):
-        found = rank_metrics(*ranks_and_candidates(predictions, references), self.cutoffs)
-        return {name: value for name, value in found.items() if name != "mrr"}
+        ranks, candidates = ranks_and_candidates(predictions, references)
+        metrics = rank_metrics(ranks, candidates, self.cutoffs)
+        del metrics["mrr"]
+        return metrics
 
 
 class MRR(RankMetric):
     """The mean of 1 / rank of the right candidate, in float32."""
 
     def _compute(self, predictions, references):
-        return {"mrr": rank_metrics(*ranks_and_candidates(predictions, references))["mrr"]}
+        ranks, candidates = ranks_and_candidates(predictions, references)
+        return {"mrr": rank_metrics(ranks, candidates)["mrr"]}
 
 
 CLASSIFICATION = {
@@ -154,7 +159,7 @@ RETRIEVAL = {"recall_at_k": RecallAtK, "mrr": MRR}
 
 
 def metric_class(name: str) -> type[evaluate.Metric]:
-    """The class of a metric, which unlike ``evaluate.load`` needs no cache that can be written to."""
+    """The class of a metric; unlike ``evaluate.load``, it needs no writable cache."""
     metrics = CLASSIFICATION | RETRIEVAL
     if name not in metrics:
         raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(metrics)}.")
@@ -164,22 +169,21 @@ def metric_class(name: str) -> type[evaluate.Metric]:
 def metric_path(name: str) -> str:
     """The path of a metric, for ``evaluate.load`` and ``evaluate.combine``.
 
-    The metrics of classification all take ``predictions``, the probabilities ``(N, C)``, and ``references``, the label
+    All metrics of classification take ``predictions``, the probabilities ``(N, C)``, and ``references``, the label
     numbers ``(N,)`` or, for several labels per text, ``(N, C)`` of 0 and 1. So they can be combined. ``accuracy``,
-    ``macro_f1`` and ``matthews_correlation`` also take predicted label numbers ``(N,)``. The metrics of retrieval both
+    ``macro_f1`` and ``matthews_correlation`` also take predicted label numbers ``(N,)``. The two metrics of retrieval
     take the scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)``
-    and how many candidates there are ``(N,)``. The cutoffs are set by ``evaluate.load(metric_path("recall_at_k"), k=(1,
-    5))``.
+    and the number of candidates ``(N,)``. Set the cutoffs by ``evaluate.load(metric_path("recall_at_k"), k=(1, 5))``.
 
     Args:
         name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``; or
             ``recall_at_k`` or ``mrr``.
 
     Returns:
-        The path of a Python file, which is there until this process ends.
+        The path of a Python file, which exists until this process ends.
 
     Raises:
-        ValueError: If there is no such metric.
+        ValueError: If no metric has this name.
 
     Example:
 
@@ -188,7 +192,7 @@ def metric_path(name: str) -> str:
         >>> metrics.compute(predictions=[[0.5, 0.5], [0.5, 0.5]], references=[0, 0])
         {'accuracy': 1.0, 'log_loss': 0.6931471805599453}
     """
-    # evaluate.load copies a file into its cache, and takes the first metric that it finds there.
+    # evaluate.load copies the file into its cache, and uses the first metric in it.
     file = Path(_folder().name, f"{name}.py")
     file.write_text(f"from docsplit_hf.metrics.registry import {metric_class(name).__name__}\n", encoding="utf-8")
     return str(file)
@@ -200,8 +204,9 @@ def _folder() -> tempfile.TemporaryDirectory:
 
 
 def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities, float64 ``(N, C)``, and labels, int ``(N,)`` or bool ``(N, C)``."""
-    probabilities, labels = np.asarray(predictions, dtype=np.float64), np.asarray(references)
+    """Check and convert probabilities, to float64 ``(N, C)``, and labels, to int ``(N,)`` or bool ``(N, C)``."""
+    probabilities = np.asarray(predictions, dtype=np.float64)
+    labels = np.asarray(references)
     if len(labels) == 0:
         raise ValueError("There are no examples to evaluate.")
     if probabilities.ndim != 2 or labels.shape not in (probabilities.shape[:1], probabilities.shape):
@@ -218,30 +223,33 @@ def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndar
 
 
 def predicted_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted labels and right ones: int ``(N,)``, or bool ``(N, C)``, where from 0.5 is a yes."""
-    predicted, labels = np.asarray(predictions), np.asarray(references)
+    """Predicted and right labels: int ``(N,)``, or bool ``(N, C)``, with a yes from a probability of 0.5."""
+    predicted = np.asarray(predictions)
+    labels = np.asarray(references)
     if predicted.ndim == labels.ndim == 1 and len(predicted) == len(labels) > 0:
         return predicted, labels
     probabilities, labels = probabilities_and_labels(predictions, references)
-    return probabilities.argmax(1) if labels.ndim == 1 else probabilities >= 0.5, labels
+    predicted = probabilities.argmax(1) if labels.ndim == 1 else probabilities >= 0.5
+    return predicted, labels
 
 
 def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
     """``recall@k``, ``mrr`` and ``chance_recall@1`` of ranks from 1 and numbers of candidates, ``(N,)`` each."""
-    recalls = {f"recall@{k}": (ranks <= k).float().mean().item() for k in cutoffs}
-    chance = 1 / candidates.double().mean().item()
-    return recalls | {"mrr": ranks.reciprocal().mean().item(), "chance_recall@1": chance}
+    metrics = {f"recall@{k}": (ranks <= k).float().mean().item() for k in cutoffs}
+    metrics["mrr"] = ranks.reciprocal().mean().item()
+    metrics["chance_recall@1"] = 1 / candidates.double().mean().item()
+    return metrics
 
 
 def ranks_of_right(
     similarities: torch.Tensor, right: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The rank, from 1, of the ``right`` candidate, ``(R,)``, by similarities ``(R, N)``; behind those as similar.
+    """The rank, from 1, of the ``right`` candidate, ``(R,)``, by similarities ``(R, N)``; ties rank before it.
 
-    ``document_ids``: ``(N,)``, equal for duplicates; those of the right candidate do not count.
+    ``document_ids``: ``(N,)``, equal for duplicates; duplicates of the right candidate do not count.
     """
     rows = torch.arange(len(right), device=right.device)
-    better = ~(similarities < similarities[rows, right][:, None])  # NaN counts as better: what is broken is not perfect
+    better = ~(similarities < similarities[rows, right][:, None])  # also true of NaN, so that it never ranks first
     better[rows, right] = False
     if document_ids is not None:
         better &= document_ids[right][:, None] != document_ids[None]
@@ -249,8 +257,9 @@ def ranks_of_right(
 
 
 def ranks_and_candidates(predictions: Any, references: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ranks from 1, and how many candidates there were, int64 ``(N,)`` each, of what a metric was given."""
-    given, right = torch.from_numpy(np.asarray(predictions)), torch.from_numpy(np.asarray(references))
+    """Ranks from 1 and numbers of candidates, int64 ``(N,)`` each, from the arguments of a ``RankMetric``."""
+    given = torch.from_numpy(np.asarray(predictions))
+    right = torch.from_numpy(np.asarray(references))
     if len(right) == 0:
         raise ValueError("There are no examples to evaluate.")
     if given.ndim == 1 and len(given) == len(right):

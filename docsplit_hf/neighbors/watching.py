@@ -1,4 +1,4 @@
-"""Watching: the texts of a period against what the store knows, measured once, and the report on them."""
+"""Drift: measure the texts of a period, and compare them with an earlier period or with the texts of the store."""
 
 from __future__ import annotations
 
@@ -24,82 +24,105 @@ if TYPE_CHECKING:
     from .experts.fitted_experts import ReadyExperts
     from .store.snapshot import Snapshot
 
-WINDOW = 1024  # texts at a time, so that memory is bounded by what is kept of each
-MOST_OF_STORE = 2_000  # of its texts stand for it: the difference of means hardly gets more certain with more
-MOST_NEW_WORDS, MOST_NOVEL = 20, 5
+WINDOW = 1024  # texts read at a time, to bound memory
+MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval
+MOST_NEW_WORDS = 20
+MOST_NOVEL = 5
 
 
 class KnownWords(NamedTuple):
-    """The words of all texts of a store, examples and documents; the experts leave out rare ones."""
+    """The words of all texts of a store, examples and documents, including rare words that the experts leave out."""
 
-    texts_with: Counter[str]  # how many different texts have a word
+    texts_with: Counter[str]  # the number of different texts with a word
     texts: set[str]
 
     def unknown(self, text: str) -> tuple[float, set[str]]:
         """The share of a text's running words that no other text has, and these words; 0 for a text without words."""
-        words, own = words_of(text), int(text in self.texts)
+        words = words_of(text)
+        own = int(text in self.texts)
         unknown = [word for word in words if self.texts_with[word] <= own]
         return len(unknown) / max(len(words), 1), set(unknown)
 
 
 def known_words(snapshot: Snapshot) -> KnownWords | None:
-    """The words of a store; None where it keeps no texts."""
-    tables = [snapshot.rows] if snapshot.documents is None else [snapshot.rows, snapshot.documents.rows]
-    texts = {text for table in tables for text in texts_in(table) if text}
-    return KnownWords(Counter(word for text in texts for word in set(words_of(text))), texts) if texts else None
+    """The words of a store; None if it keeps no texts."""
+    texts = {text for text in texts_in(snapshot.rows) if text}
+    if snapshot.documents is not None:
+        texts |= {text for text in texts_in(snapshot.documents.rows) if text}
+    if not texts:
+        return None
+    texts_with: Counter[str] = Counter()
+    for text in texts:
+        texts_with.update(set(words_of(text)))
+    return KnownWords(texts_with, texts)
 
 
 class Period(NamedTuple):
-    """What is measured of n texts, each ``(n,)``; empty where it is not known."""
+    """Measures of n texts, each ``(n,)``, or empty if unknown."""
 
     probabilities: np.ndarray  # (n, L), over all labels of the datastore
     closeness: np.ndarray  # the mean cosine of the 5 nearest examples
     novelty: np.ndarray
-    unknown_words: np.ndarray  # the share of the words of a text that no text of the store has
+    unknown_words: np.ndarray  # the share of a text's words that no text of the store has
 
 
 def period_of(
     ready: ReadyExperts, known: KnownWords | None, embeddings: np.ndarray, texts: list[str], logits: np.ndarray | None
 ) -> Period:
-    """Measure embedded texts; one that the store has as if it had not, or nothing new could be told."""
+    """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
     answers = ask_experts(ready, embeddings, texts, logits, without_equal=True)
     near = closeness_to_others(ready, embeddings)
     familiar = familiarity(answers.probabilities, answers.shares, near)
-    novel = ready.fitted.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
-    return Period(answers.probabilities, near, novel, _unknown(known, texts))
+    novelty = ready.fitted.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
+    return Period(
+        probabilities=answers.probabilities,
+        closeness=near,
+        novelty=novelty,
+        unknown_words=_unknown_shares(known, texts),
+    )
 
 
 def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
-    """Measure the examples that were held out; not their novelty, as fewer examples were there in their folds."""
-    snapshot, fitted, held_out = ready.snapshot, ready.fitted, ready.fitted.held_out
+    """Measure the held-out examples, without novelty: their folds had fewer examples to compare with."""
+    snapshot = ready.snapshot
+    held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
-    probabilities[:, [snapshot.label_names.index(name) for name in fitted.labels]] = held_out.probabilities
+    columns = [snapshot.label_names.index(name) for name in ready.fitted.labels]
+    probabilities[:, columns] = held_out.probabilities
     rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
-    near, texts = closeness_to_others(ready, snapshot.keys[rows]), texts_in(rows_at(snapshot.rows, rows))
-    return Period(probabilities, near, np.zeros(0), _unknown(known, texts))
+    return Period(
+        probabilities=probabilities,
+        closeness=closeness_to_others(ready, snapshot.keys[rows]),
+        novelty=np.zeros(0),
+        unknown_words=_unknown_shares(known, texts_in(rows_at(snapshot.rows, rows))),
+    )
 
 
 def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords | None) -> Period | None:
-    """Measure a sample of the documents, if there are any; a head has to read their texts again."""
-    documents, has_head = ready.snapshot.documents, reader.model.config.num_labels > 0
+    """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
+    documents = ready.snapshot.documents
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
     table = rows_at(documents.rows, rows)
-    texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
+    texts = table["text"].to_pylist()
+    pairs = table["text_pair"].to_pylist()
+    has_head = reader.model.config.num_labels > 0
     if not has_head:
         return period_of(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
     if None in texts:
         return None
-    read = reader.read(texts, pairs)
-    return period_of(ready, known, read.retrieval_embeddings, joined_texts(texts, pairs), read.logits)
+    predictions = reader.read(texts, pairs)
+    return period_of(ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits)
 
 
 def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
-    mean, keys = ready.fitted.document_vectors.mean, ready.snapshot.keys
-    embeddings = embeddings.astype(keys.dtype, copy=False)  # or a text would not be equal to itself in half precision
-    queries, examples = (unit(vectors.astype(np.float32, copy=False) - mean) for vectors in (embeddings, keys))
+    mean = ready.fitted.document_vectors.mean
+    keys = ready.snapshot.keys
+    embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
+    queries = unit(embeddings.astype(np.float32, copy=False) - mean)
+    examples = unit(keys.astype(np.float32, copy=False) - mean)
     return closeness(queries, examples, without_equal=True)
 
 
@@ -108,12 +131,14 @@ def sample(rows: np.ndarray) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_OF_STORE])
 
 
-def _unknown(known: KnownWords | None, texts: list[str]) -> np.ndarray:
-    return np.array([] if known is None else [known.unknown(text)[0] for text in texts])
+def _unknown_shares(known: KnownWords | None, texts: list[str]) -> np.ndarray:
+    if known is None:
+        return np.array([])
+    return np.array([known.unknown(text)[0] for text in texts])
 
 
 class Novel(NamedTuple):
-    """A text that is among the most novel so far, its embedding ``(D,)``, and the probabilities ``(L,)``."""
+    """A text among the most novel so far, its embedding ``(D,)``, and its probabilities ``(L,)``."""
 
     novelty: float
     row: int
@@ -123,92 +148,157 @@ class Novel(NamedTuple):
     probabilities: np.ndarray
 
 
+class _Reading(NamedTuple):
+    """Measures of the texts of a period, and what is reported of these texts."""
+
+    period: Period
+    empty: int  # the number of empty texts
+    new_words: Counter[str]  # the number of texts with each word that the store does not have
+    most_novel: list[Novel]
+
+
 def watch(
     reader: Reader, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
 ) -> WatchReport:
-    """Report as ``KNNClassifierPipeline.report`` says."""
+    """Report the drift of texts, as ``KNNClassifierPipeline.report`` describes."""
     check_error(reject)
-    fitted, known = ready.fitted, known_words(ready.snapshot)
-    now, empty, new_words, novel = _read(reader, ready, known, texts, "texts", show_progress)
+    fitted = ready.fitted
+    known = known_words(ready.snapshot)
+    reading = _read(reader, ready, known, texts, "texts", show_progress)
+    now = reading.period
     if earlier is not None:
-        then = _read(reader, ready, known, earlier, "earlier texts", show_progress)[0]
+        then = _read(reader, ready, known, earlier, "earlier texts", show_progress).period
         against = "texts of an earlier period"
-    elif (documents := _period_of_documents(reader, ready, known)) is not None:
-        then, against = documents, "documents without labels"
     else:
-        then, against = period_of_examples(ready, known), "held-out examples"
-    level, rejected = None, None
+        then = _period_of_documents(reader, ready, known)
+        against = "documents without labels"
+    if then is None:
+        then = period_of_examples(ready, known)
+        against = "held-out examples"
+    level = None
+    rejected = None
     if not fitted.several and len(fitted.held_out.ids):
         level = fitted.answer_level(reject)
-        sure = confidence(now.probabilities, now.novelty)
-        # No interval: in folds there were fewer examples to be sure from.
-        rejected = Change(float(np.mean(sure < level)), 1 - fitted.share_answered(reject))
-    answered = [_answered(ready, period.probabilities) for period in (now, then)]
+        confidences = confidence(now.probabilities, now.novelty)
+        # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
+        rejected = Change(now=float(np.mean(confidences < level)), then=1 - fitted.share_answered(reject))
+    answered_now = _answered(ready, now.probabilities)
+    answered_then = _answered(ready, then.probabilities)
+    labels = {}
+    for column, name in enumerate(ready.snapshot.label_names):
+        labels[name] = change_of(answered_now[:, column], answered_then[:, column])
+    frequent_first = sorted(reading.new_words.items(), key=lambda item: (-item[1], item[0]))
     return WatchReport(
         texts=len(now.closeness),
-        empty=empty,
+        empty=reading.empty,
         against=against,
         earlier=len(then.probabilities),
         reject=reject,
         level=level,
         rejected=rejected,
-        labels={name: change_of(*(a[:, i] for a in answered)) for i, name in enumerate(ready.snapshot.label_names)},
+        labels=labels,
         drift={name: change_of(getattr(now, name), getattr(then, name)) for name in MEASURES},
-        new_words=dict(sorted(new_words.items(), key=lambda item: (-item[1], item[0]))[:MOST_NEW_WORDS]),
-        most_novel=_shown(ready, novel),
+        new_words=dict(frequent_first[:MOST_NEW_WORDS]),
+        most_novel=_describe_novel(ready, reading.most_novel),
     )
 
 
 def _read(
     reader: Reader, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
-) -> tuple[Period, int, Counter[str], list[Novel]]:
+) -> _Reading:
     """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
     if isinstance(given, (str, Path, dict)):
         raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
     given = as_list(given)
-    stream, total = iter(given), len(given) if hasattr(given, "__len__") else None
-    parts, count, words, novel = [], 0, Counter(), []
+    stream = iter(given)
+    total = len(given) if hasattr(given, "__len__") else None
+    parts: list[Period] = []
+    count = 0
+    new_words: Counter[str] = Counter()
+    most_novel: list[Novel] = []
     with tqdm(total=total, desc=f"Reading {what}", unit="text", disable=not show_progress) as progress:
         while window := list(itertools.islice(stream, WINDOW)):
             texts, pairs = texts_and_pairs(window, count)
-            rows = [i for i, text in enumerate(texts) if text.strip()]
+            rows = [row for row, text in enumerate(texts) if text.strip()]
             if rows:
-                texts, pairs = [texts[i] for i in rows], [pairs[i] for i in rows]
-                read, joined = reader.read(texts, pairs), joined_texts(texts, pairs)
-                part = period_of(ready, known, read.retrieval_embeddings, joined, read.logits)
-                columns = (part.novelty.tolist(), (count + i for i in rows), texts, pairs)
-                columns += (read.retrieval_embeddings, part.probabilities)
-                # Where the novelty is not known, map() gives none.
-                different = {(text.text, text.text_pair): text for text in (*map(Novel, *columns), *novel)}.values()
-                novel = heapq.nlargest(MOST_NOVEL, different, key=lambda n: (n.novelty, -n.row))
+                texts = [texts[row] for row in rows]
+                pairs = [pairs[row] for row in rows]
+                joined = joined_texts(texts, pairs)
+                predictions = reader.read(texts, pairs)
+                embeddings = predictions.retrieval_embeddings
+                part = period_of(ready, known, embeddings, joined, predictions.logits)
+                candidates = _novel_texts(part, [count + row for row in rows], texts, pairs, embeddings)
+                most_novel = _most_novel(candidates, most_novel)
                 if known is not None:
-                    words.update(word for text in joined for word in known.unknown(text)[1])
+                    for text in joined:
+                        _, unknown = known.unknown(text)
+                        new_words.update(unknown)
                 parts.append(part)
             count += len(window)
             progress.update(len(window))
     if not parts:
         raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: nothing came in.")
-    period = Period(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    return period, count - len(period.closeness), words, novel
+    period = _joined(parts)
+    return _Reading(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
+
+
+def _novel_texts(
+    part: Period, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
+) -> list[Novel]:
+    """The texts of a period with their novelty; none if it is unknown."""
+    if not len(part.novelty):
+        return []
+    return [
+        Novel(
+            novelty=float(part.novelty[number]),
+            row=row,
+            text=texts[number],
+            text_pair=pairs[number],
+            embedding=embeddings[number],
+            probabilities=part.probabilities[number],
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def _most_novel(candidates: list[Novel], earlier: list[Novel]) -> list[Novel]:
+    """The most novel of the candidates and of earlier texts, each different text once."""
+    different: dict[tuple[str, str | None], Novel] = {}
+    for text in (*candidates, *earlier):
+        different[text.text, text.text_pair] = text
+    return heapq.nlargest(MOST_NOVEL, different.values(), key=lambda text: (text.novelty, -text.row))
+
+
+def _joined(periods: list[Period]) -> Period:
+    """One period of the texts of several."""
+    return Period(
+        probabilities=np.concatenate([period.probabilities for period in periods]),
+        closeness=np.concatenate([period.closeness for period in periods]),
+        novelty=np.concatenate([period.novelty for period in periods]),
+        unknown_words=np.concatenate([period.unknown_words for period in periods]),
+    )
 
 
 def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
-    """Which labels texts are answered by, bool ``(n, L)``."""
+    """Whether a text is answered by a label, bool ``(n, L)``."""
     thresholds = ready.fitted.thresholds(ready.snapshot.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
 
 
-def _shown(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, Any]]:
+def _describe_novel(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, Any]]:
     """The most novel texts with their answers and nearest examples."""
     if not novel:
         return []
     neighbors = ready.snapshot.search(np.stack([text.embedding for text in novel]), 1)
-    names, shown = ready.snapshot.label_names, []
-    for i, text in enumerate(novel):
-        labels = [names[n] for n in np.flatnonzero(_answered(ready, text.probabilities[None])[0])]
-        answer = {"labels": labels} if ready.fitted.several else {"label": labels[0]}
+    label_names = ready.snapshot.label_names
+    described = []
+    for number, text in enumerate(novel):
+        answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
+        labels = [label_names[label] for label in answered]
         entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
-        shown.append({**entry, **answer, "score": float(text.probabilities.max()), "nearest": neighbors.example(i, 0)})
-    return shown
+        entry |= {"labels": labels} if ready.fitted.several else {"label": labels[0]}
+        entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
+        described.append(entry)
+    return described

@@ -133,4 +133,14 @@ def in_batch_info_nce(
 
 def _mean(results: list[InfoNCE]) -> InfoNCE:
     """Mean of each field over several results for the same anchors."""
-    return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))
+
+    def mean(values: list[torch.Tensor]) -> torch.Tensor:
+        return sum(values) / len(values)
+
+    return InfoNCE(
+        loss=mean([result.loss for result in results]),
+        correct=mean([result.correct for result in results]),
+        positive_similarity=mean([result.positive_similarity for result in results]),
+        negative_similarity=mean([result.negative_similarity for result in results]),
+        negatives=mean([result.negatives for result in results]),
+    )

@@ -1,4 +1,4 @@
-"""Equations 1 to 3 of Liang et al. 2023, the mixture of N texts, and the answers made from it."""
+"""Equations 1 to 3 of Liang et al. 2023, the mixture for N texts, and the answers made from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarra
     """Equation 1: softmax of ``logits``, ``(N, C)``, or a sigmoid of each; None without a head (C is 0)."""
     if logits.shape[1] == 0:
         return None
-    return expit(logits.astype(np.float64)) if multi_label else softmax(logits.astype(np.float64), axis=1)
+    logits = logits.astype(np.float64)
+    return expit(logits) if multi_label else softmax(logits, axis=1)
 
 
 def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
@@ -28,7 +29,7 @@ def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
 
         w_j = exp(-d_j / T) / sum_i exp(-d_i / T)
 
-    A small T leaves the nearest neighbor alone; with ``math.inf`` all have the same weight.
+    With a small T only the nearest neighbor has a weight; with ``math.inf`` all have the same weight.
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}. The paper uses 10; calibrate() chooses one.")
@@ -36,29 +37,32 @@ def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
     if not np.isfinite(distances).all():
         wrong = distances[~np.isfinite(distances)][0]
         raise ValueError(f"distances must be finite, got {wrong}: check the embeddings.")
-    with np.errstate(over="ignore"):  # a tiny T takes the exponent to minus infinity: the weight 0 is right
+    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity, and the weight 0 is right
         weights = np.exp(-(distances - distances.min(1, keepdims=True)) / temperature)
     return weights / weights.sum(1, keepdims=True)
 
 
 def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int, temperature: float) -> np.ndarray:
-    """``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``; ``labels`` are ``(N, k)``, or bool ``(N, k, C)`` of several."""
-    weights, labels = neighbor_weights(distances, temperature), np.asarray(labels)
+    """``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``; ``labels``: ``(N, k)``, or bool ``(N, k, C)`` for several."""
+    weights = neighbor_weights(distances, temperature)
+    labels = np.asarray(labels)
     if labels.ndim == 3:
-        shares = np.einsum("nk,nkc->nc", weights, labels.astype(bool, copy=False))
-        return np.minimum(shares, 1.0)  # rounding takes the sum of all weights to a little above 1
+        sums = np.einsum("nk,nkc->nc", weights, labels.astype(bool, copy=False))
+        return np.minimum(sums, 1.0)  # rounding may give a sum slightly above 1
     check_labels(labels, num_labels)
-    rows = np.arange(len(labels))[:, None] * num_labels
-    return np.bincount((rows + labels).ravel(), weights.ravel(), len(labels) * num_labels).reshape(-1, num_labels)
+    cells = np.arange(len(labels))[:, None] * num_labels + labels  # of each neighbor in the result, raveled
+    sums = np.bincount(cells.ravel(), weights.ravel(), len(labels) * num_labels)
+    return sums.reshape(-1, num_labels)
 
 
 def add_one_smoothing(knn: np.ndarray, examples: int, several: bool = False) -> np.ndarray:
     """Equation 2 with one more example of each label (Laplace): ``P(y) = (N P_KNN(y) + 1) / (N + C)``.
 
-    N is the number of examples in the datastore. Not in the paper, where three neighbors that agree are certain. With
-    several labels per text, 2 stands for C. The order of the labels stays.
+    N is the number of examples in the datastore. The paper has no smoothing: three neighbors that agree are certain
+    there. With ``several`` labels per text, C is 2. The order of the labels stays.
     """
-    return (examples * np.asarray(knn, dtype=np.float64) + 1) / (examples + (2 if several else knn.shape[1]))
+    outcomes = 2 if several else knn.shape[1]
+    return (examples * np.asarray(knn, dtype=np.float64) + 1) / (examples + outcomes)
 
 
 def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.ndarray:
@@ -67,12 +71,12 @@ def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.nd
 
 
 def effective_neighbors(weights: np.ndarray) -> np.ndarray:
-    """How many neighbors decide, ``(N,)``, from 1 to k: the effective sample size ``1 / sum_j w_j^2`` (Kish 1965)."""
+    """The effective number of neighbors, ``(N,)``, from 1 to k: ``1 / sum_j w_j^2`` (Kish 1965)."""
     return 1 / np.square(np.asarray(weights, dtype=np.float64)).sum(1)
 
 
 def check_labels(labels: np.ndarray, num_labels: int) -> None:
-    """Refuse numbers that are not labels: -1 would silently be counted as another label."""
+    """Refuse numbers that are not labels: -1 would be counted as another label."""
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
     outside = labels[(labels < 0) | (labels >= num_labels)]
@@ -81,57 +85,66 @@ def check_labels(labels: np.ndarray, num_labels: int) -> None:
 
 
 class Shown(NamedTuple):
-    """What an answer shows beside label and score."""
+    """Parts of an answer in addition to label and score."""
 
-    neighbors: int = 0  # how many of the nearest examples
-    documents: int = 0  # how many of the nearest documents without labels
+    neighbors: int = 0  # number of nearest examples
+    documents: int = 0  # number of nearest unlabeled documents
     explanation: bool = False
     novelty: bool = False
     read: bool = False  # the share of the text that was read
 
 
 class Mixture(NamedTuple):
-    """The distributions of N texts over L labels, float64 ``(N, L)``, and what they were made from."""
+    """The distributions of N texts over L labels, float64 ``(N, L)``, with their components."""
 
     mixture: np.ndarray  # equation 3, or the mixture of the fitted experts
-    knn: np.ndarray | None  # equation 2 after add_one_smoothing; None of fitted experts
+    knn: np.ndarray | None  # equation 2 after add_one_smoothing; None for fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
     weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
-    neighbors: Any  # Neighbors; of fitted experts, their ShownVoters
+    neighbors: Any  # Neighbors; for fitted experts, their ShownVoters
     label_names: tuple[str, ...]
-    documents: Neighbors | None = None  # the nearest documents without labels, where they were asked for
-    thresholds: np.ndarray | None = None  # (L,) of fitted experts, where a text may have several labels
-    novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, where it was asked for
+    documents: Neighbors | None = None  # the nearest unlabeled documents, on request
+    thresholds: np.ndarray | None = None  # (L,) of fitted experts, if a text may have several labels
+    novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, on request
     shares: np.ndarray | None = None  # (N,): the share of each text that was read
-    passages: Passages | None = None  # of the texts, where any has several
+    passages: Passages | None = None  # of the texts, if any text has several
     texts: Sequence[str] = ()
-    accepted: np.ndarray | None = None  # bool (N,): which texts get an answer; None: all
-    explain: Callable[[int, int], dict[str, Any]] | None = None  # why a text has a label, both by number
+    accepted: np.ndarray | None = None  # bool (N,): whether a text gets an answer; None: all do
+    explain: Callable[[int, int], dict[str, Any]] | None = None  # explains a label of a text, both by number
 
 
 def mix_with_neighbors(
     predictions: Predictions, datastore: Store, k: int, temperature: float, weight: float, shown: int = 0
 ) -> Mixture:
-    """Look up k neighbors, or ``shown``, and mix what their labels say with what a classifier says, if there is one."""
+    """Mix the labels of k neighbors with a classifier's probabilities, if any; find ``shown`` neighbors if more."""
     neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
-    names = neighbors.label_names
-    voting, labels = neighbors.distances[:, :k], neighbors.labels[:, :k]
-    knn = knn_probabilities(voting, labels, len(names), temperature)
-    # calibrate() goes by equation 2 itself: that it should know of the smoothing made no measurable difference.
+    label_names = neighbors.label_names
+    voting_distances = neighbors.distances[:, :k]
+    knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], len(label_names), temperature)
+    # calibrate() uses equation 2 without the smoothing: with it, there was no measurable difference.
     knn = add_one_smoothing(knn, len(datastore), datastore.multi_label)
     weights = np.zeros(neighbors.distances.shape)
-    weights[:, :k] = neighbor_weights(voting, temperature)
+    weights[:, :k] = neighbor_weights(voting_distances, temperature)
     classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
-    if classifier is None:
-        return Mixture(knn, knn, None, weights, neighbors, names)
-    classifier = np.pad(classifier, ((0, 0), (0, len(names) - classifier.shape[1])))
-    return Mixture(interpolate(knn, classifier, weight), knn, classifier, weights, neighbors, names)
+    mixture = knn
+    if classifier is not None:
+        new_labels = len(label_names) - classifier.shape[1]  # labels that only the datastore has
+        classifier = np.pad(classifier, ((0, 0), (0, new_labels)))
+        mixture = interpolate(knn, classifier, weight)
+    return Mixture(
+        mixture=mixture,
+        knn=knn,
+        classifier=classifier,
+        weights=weights,
+        neighbors=neighbors,
+        label_names=label_names,
+    )
 
 
 def answer_of(
     mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, rejected: str | None = None
 ) -> Any:
-    """The best label of a text with all neighbors, or ``top_k``, each with its own; ``rejected`` stands for none."""
+    """The best label of a text with all neighbors, or ``top_k`` labels with theirs; ``rejected`` marks no answer."""
     scores = mixture.mixture[row]
     count = min(shown.neighbors, mixture.weights.shape[1])
     neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]
@@ -140,14 +153,15 @@ def answer_of(
         name = mixture.label_names[label]
         answer = {"label": name, "score": float(scores[label])}
         if shown.neighbors:
-            speaking = [n for n in neighbors if name in n.get("labels", [n.get("label")])]
-            answer["neighbors"] = neighbors if best_only else speaking
+            of_label = [neighbor for neighbor in neighbors if name in _labels(neighbor)]
+            answer["neighbors"] = neighbors if best_only else of_label
         if shown.explanation:
             answer["explanation"] = mixture.explain(row, int(label))
         answers.append(answer)
     best = answers[0]
     if best_only and mixture.thresholds is not None:
-        best["labels"] = [mixture.label_names[i] for i in np.flatnonzero(scores >= mixture.thresholds)]
+        above = np.flatnonzero(scores >= mixture.thresholds)
+        best["labels"] = [mixture.label_names[label] for label in above]
     if mixture.accepted is not None and not mixture.accepted[row]:
         best["label"] = rejected
     if shown.novelty:
@@ -157,6 +171,10 @@ def answer_of(
     if shown.documents:
         best["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
     return best if best_only else answers
+
+
+def _labels(neighbor: dict[str, Any]) -> list[str]:
+    return neighbor["labels"] if "labels" in neighbor else [neighbor.get("label")]
 
 
 def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
@@ -171,8 +189,9 @@ def _document(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
 
 
 def _text_passage(mixture: Mixture, found: Any, row: int, rank: int) -> dict[str, Any]:
-    """The passage of the text that a neighbor is nearest to, where the text has several."""
+    """The passage of the text that a neighbor is nearest to, if the text has several."""
     if mixture.passages is None or mixture.passages.counts[row] == 1:
         return {}
-    start, end = mixture.passages.of(row)[1][found.query_passage(row, rank)].tolist()
+    _, spans = mixture.passages.of(row)
+    start, end = spans[found.query_passage(row, rank)].tolist()
     return {"text_passage": {"start": start, "end": end, "text": mixture.texts[row][start:end]}}

@@ -1,4 +1,4 @@
-"""Connecting to a remote datastore: what its address names, and the collection, which is made if it is not there."""
+"""Connect to a remote datastore: parse its address, and open its collection, or create it."""
 
 from __future__ import annotations
 
@@ -37,48 +37,52 @@ def connect_datastore(
     multi_label: bool | None = None,
     probe: Any = None,
 ) -> RemoteDatastore:
-    """The datastore in a collection of Milvus, which is searched and changed there (the extra ``milvus``).
+    """Connect to a datastore in a collection of Milvus, or create the collection (the extra ``milvus``).
 
     Args:
-        address: ``"http://HOST:19530"``; or a folder of milvus-lite, whose name ends in ``.db``; or, with the
+        address: ``"http://HOST:19530"``; or a folder of milvus-lite with a name that ends in ``.db``; or, with the
             collection, ``"milvus://HOST:19530/COLLECTION"``.
-        collection: The name of the collection. It is made if it is not there and the dimension is known.
-        token: For a server that asks for one; it is kept in memory only.
-        token_variable: The name of the environment variable that has it, instead.
-        timeout: Seconds after which a request, with all its repetitions, has failed.
-        index: Of a new collection, what Milvus searches with: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``,
-            ``"IVF_FLAT"``, ``"DISKANN"``.
-        dimension, label_names, multi_label, probe: Of a new collection, as for ``empty``. None: the dimension of
-            the probe, and whether the first labels are lists.
+        collection: The name of the collection. If it does not exist, it is created; this needs the dimension.
+        token: Token for a server with authentication; it is kept in memory only.
+        token_variable: Name of an environment variable with the token, in place of ``token``.
+        timeout: Timeout of a request with all its repetitions, in seconds.
+        index: Index of a new collection: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``, ``"IVF_FLAT"``,
+            ``"DISKANN"``.
+        dimension, label_names, multi_label, probe: Properties of a new collection, as for ``empty``. None: the
+            dimension of the probe, and whether the first labels are lists.
+
+    Returns:
+        The datastore.
 
     Raises:
         ModuleNotFoundError: If pymilvus is not installed.
-        ValueError: If the address, the name or the token's variable is wrong, or the collection is another one.
+        ValueError: If the address, the name or the token's variable is wrong, or the collection has other properties.
         RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
     """
     opened, name = parse_address(address, collection)
     check_installed(opened)
-    if opened.endswith(".db") and not (parent := Path(opened).absolute().parent).is_dir():
+    parent = Path(opened).absolute().parent
+    if opened.endswith(".db") and not parent.is_dir():
         raise ValueError(f"There is no folder {str(parent)!r} for {opened!r}: make it, or correct the address.")
     collection = Collection(opened, name, find_token(token, token_variable), timeout)
     if probe is not None:
         probe = as_matrix(probe, "probe", dimension)
         dimension = probe.shape[1]
-    there = collection.dimension()
-    if there is None:
+    existing_dimension = collection.dimension()
+    if existing_dimension is None:
         if dimension is None:
             raise ValueError(f"{collection!r} is not there. To make it, pass dimension, that of the keys to come.")
         collection.create(dimension, index)
         logger.info("Made %r, for keys of dimension %d.", collection, dimension)
-    elif dimension not in (None, there):
+    elif dimension not in (None, existing_dimension):
         raise ValueError(
-            f"{collection!r} has keys of dimension {there}, not {dimension}: take another collection, or the encoder "
-            "that it was built with."
+            f"{collection!r} has keys of dimension {existing_dimension}, not {dimension}: take another collection, or "
+            "the encoder that it was built with."
         )
-    dimension = there or dimension
+    dimension = existing_dimension or dimension
     new = empty_snapshot(dimension, label_names, bool(multi_label), probe=probe)
     about = read_about(collection, dimension)
-    if about is None:  # also where the making was interrupted
+    if about is None:  # a new collection, or one whose creation was interrupted
         about = About(dimension, new.label_names, multi_label, new.probe)
         write_labels(collection, about, new.label_names, 0)
         write_about(collection, about)
@@ -86,31 +90,32 @@ def connect_datastore(
     if multi_label is not None and about.multi_label not in (None, multi_label):
         has = "several labels" if about.multi_label else "one label"
         raise ValueError(f"The rows of {collection!r} have {has} each: leave out multi_label={multi_label}.")
-    known = about
+    written = about
     if multi_label is not None and about.multi_label is None:
         about = replace(about, multi_label=multi_label)
-    if about.probe is None and probe is not None and not collection.count(EXAMPLES):  # made by hand, before it
+    if about.probe is None and probe is not None and not collection.count(EXAMPLES):  # created without a probe
         about = replace(about, probe=new.probe)
-    if about is not known:
+    if about is not written:
         write_about(collection, about)
     return RemoteDatastore(collection, about)
 
 
 def is_remote(name: object) -> bool:
-    """Whether a datastore is named by an address, not by a folder or repository of its own."""
+    """Whether a datastore's name is an address, not a folder or repository."""
     return isinstance(name, str) and name.startswith((SCHEME, *_SERVER))
 
 
 def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:
-    """What pymilvus opens, an address or a folder, and the name of the collection, which ``milvus://`` has, too."""
+    """Split an address into what pymilvus opens, a URL or a folder, and the name of the collection."""
     address = os.fspath(address)
-    if "@" in urlsplit(address).netloc:  # not shown: it holds a password
+    if "@" in urlsplit(address).netloc:  # the message leaves it out, since it holds a password
         raise ValueError("The address names a user or a token before the '@': leave them out, and pass token.")
     if address.startswith(SCHEME):
         place, _, named = address.removeprefix(SCHEME).rstrip("/").rpartition("/")
         if not place or collection not in (None, named):
             raise ValueError(f"{address!r} is no address of a datastore: write milvus://HOST:19530/COLLECTION.")
-        address, collection = (place if place.endswith(".db") else f"http://{place}"), named
+        address = place if place.endswith(".db") else f"http://{place}"
+        collection = named
     if collection is None:
         raise ValueError(f"Which collection of {address!r}? Pass its name, or write {SCHEME}HOST:19530/COLLECTION.")
     if not isinstance(collection, str) or not _NAME.fullmatch(collection):
@@ -125,7 +130,7 @@ def parse_address(address: str | Path, collection: str | None = None) -> tuple[s
 
 
 def find_token(token: str | None, token_variable: str | None) -> str:
-    """The token that was given, or that of a named environment variable; empty if there is none."""
+    """The given token, or the value of the named environment variable; empty without both."""
     if token_variable is None:
         return token or ""
     if token is not None:

@@ -51,29 +51,33 @@ logger = logging.getLogger(__name__)
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
 MOST_COPIED = 2**31  # bytes of keys
 SAMPLE = 500  # examples to calibrate on: each is a search
-ONE_EACH = "passage == 0"  # of a document's rows
-SAME = ("content", "labels", "passages")  # what an added row and one of the same id must share
+ONE_EACH = "passage == 0"  # filter: one row of each document
+SAME = ("content", "labels", "passages")  # fields that must agree if a row with the id of an added one exists
 
 
 class RemoteDatastore:
-    """A datastore in a collection of Milvus: what ``connect_datastore`` gives.
+    """A datastore in a collection of Milvus, from ``connect_datastore``.
 
-    It goes where a ``KNNDatastore`` goes, and has the methods that a pipeline needs. A search fetches the candidates
-    that Milvus finds, and takes the nearest of them by their exact distances, as a ``KNNDatastore`` of these would.
-    What needs all rows (``fit``, ``audit``, ``suggest``, ``report``) fetches them once, into ``snapshot``.
+    It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
+    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. Methods that need all rows
+    (``fit``, ``audit``, ``suggest``, ``report``) fetch them once, into ``snapshot``.
 
-    Differences from ``KNNDatastore``: keys are float32; ids that are not given are made of content and labels, so that
-    equal examples of two calls are one; ``add`` may be repeated after it failed, and writes again what is there
-    already; what ``fit`` learned stays in this process; ``save_pretrained`` saves nothing of it; and each method raises
+    Differences from ``KNNDatastore``: keys are float32; missing ids are made of content and labels, so that equal
+    examples of two calls are one; ``add`` may be repeated after it failed, and overwrites rows that it has written; the
+    fitted state stays in this process; ``save_pretrained`` saves nothing; and each method raises
     ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
-    dtype, travels = "float32", False
+    dtype = "float32"
+    travels = False
 
     def __init__(self, collection: Collection, about: About) -> None:
-        self._collection, self._about, self._writing, self._last_row = collection, about, threading.Lock(), 0
-        self._copy: KNNDatastore | None = None  # of all rows; and the token of the last change that it has
-        self._copied = ""
+        self._collection = collection
+        self._about = about
+        self._writing = threading.Lock()
+        self._last_row = 0
+        self._copy: KNNDatastore | None = None  # of all rows
+        self._copied = ""  # the token of the last change in the copy
 
     def __len__(self) -> int:
         return self._collection.count(EXAMPLES, ONE_EACH)
@@ -96,7 +100,7 @@ class RemoteDatastore:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The names of the labels, as they were when it was connected, and those that were seen since."""
+        """The names of the labels at the time of connecting, and names seen since."""
         return self._about.label_names
 
     @property
@@ -122,12 +126,12 @@ class RemoteDatastore:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All rows, of at most 2 GiB of keys: fetched once, and again when they were changed by somebody else."""
+        """All rows, of at most 2 GiB of keys: fetched once, and again after another process changed them."""
         return self._whole_copy().snapshot
 
     @property
     def fitted(self) -> FittedState | None:
-        """What was fitted by this process; None if nothing was."""
+        """The state fitted by this process; None before a fit."""
         return None if self._copy is None else self._copy.fitted
 
     @fitted.setter
@@ -137,30 +141,30 @@ class RemoteDatastore:
 
     @property
     def content_sha256(self) -> str:
-        """64 hexadecimal digits that change whenever anything in the collection does."""
+        """64 hexadecimal digits that change with every change of the collection."""
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     def for_labels(self, several: bool) -> RemoteDatastore:
-        """Itself: the first labels that are added say whether a row may have several."""
+        """Return self: the first added labels decide whether a row may have several labels."""
         return self
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
-        """The nearest rows of each query, as ``KNNDatastore.search`` gives them; ``rows`` number what was fetched."""
+        """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
 
     def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """The examples and documents that have these texts, and the examples that have these ids."""
+        """The examples and documents with these texts, and the examples with these ids."""
         contents = sorted(set(content_numbers(texts, pairs)))
-        located = {
-            kind: self._collection.find(kind, "content", contents, [PK, *LOCATING]) for kind in (EXAMPLES, DOCUMENTS)
-        }
-        located[EXAMPLES] += self._find_ids(EXAMPLES, ids)
-        examples, documents = (self._collection.get(all_keys(found), FIELDS) for found in located.values())
+        found_examples = self._collection.find(EXAMPLES, "content", contents, [PK, *LOCATING])
+        found_documents = self._collection.find(DOCUMENTS, "content", contents, [PK, *LOCATING])
+        found_examples += self._find_ids(EXAMPLES, ids)
+        examples = self._collection.get(all_keys(found_examples), FIELDS)
+        documents = self._collection.get(all_keys(found_documents), FIELDS)
         return replace(self._decoded(examples), documents=to_snapshot(documents, self._about, labeled=False))
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Some examples, always the same; the order of keys is that of hashes, and so random."""
+        """Some examples, always the same: the first by their keys, which are hashes."""
         rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
         found = list(itertools.islice(rows, min(SAMPLE, max(passages, least))))
         return self._decoded(self._collection.get(all_keys(found), FIELDS))
@@ -175,15 +179,16 @@ class RemoteDatastore:
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """As ``KNNDatastore.add``. Where it fails half-way, a part is there: repeat it, and none is doubled."""
+        """Add rows, as ``KNNDatastore.add`` does. If it fails halfway, repeat it: no row is added twice."""
         with self._writing:
-            several = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
-            if len(encode_labels(labels, self.label_names, several)[1]) > len(self.label_names):
-                self._refresh_about()  # somebody else may have added them
-            empty = empty_snapshot(self.dimension, self.label_names, several)
+            multi_label = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
+            _, names = encode_labels(labels, self.label_names, multi_label)
+            if len(names) > len(self.label_names):
+                self._refresh_about()  # another process may have added them
+            empty = empty_snapshot(self.dimension, self.label_names, multi_label)
             rows = _named(add_rows(empty, keys, labels, texts, text_pairs, ids, passages), EXAMPLES, ids)
             if self._about.multi_label is None and len(rows.keys):
-                self._set_about(multi_label=several)
+                self._set_about(multi_label=multi_label)
             self._add_labels(rows.label_names)
             return self._put(rows, EXAMPLES, list(replacing))
 
@@ -195,15 +200,15 @@ class RemoteDatastore:
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
     ) -> list[str]:
-        """As ``KNNDatastore.add_documents``, and may be repeated as ``add``."""
+        """Add documents, as ``KNNDatastore.add_documents`` does. If it fails halfway, repeat it."""
         with self._writing:
             grown = add_documents(empty_snapshot(self.dimension), keys, texts, text_pairs, ids, passages)
             return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
 
     def merge(self, other: Store) -> None:
-        """Add all rows and documents of another datastore, 10,000 at a time. Where it fails half-way, repeat it.
+        """Add all rows and documents of another datastore, 10,000 at a time. If it fails halfway, repeat it.
 
-        Ids that the other's counters gave are replaced by ids of their content; other ids stay.
+        Ids from the other datastore's counters are replaced by ids of their content; other ids stay.
         """
         state = other.snapshot
         as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
@@ -224,15 +229,15 @@ class RemoteDatastore:
                 self._merge(state.documents, DOCUMENTS)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """As ``KNNDatastore.remove``."""
+        """Remove rows, as ``KNNDatastore.remove`` does."""
         self._remove(EXAMPLES, ids, KNNDatastore.remove)
 
     def remove_documents(self, ids: Iterable[str]) -> None:
-        """As ``KNNDatastore.remove_documents``."""
+        """Remove documents, as ``KNNDatastore.remove_documents`` does."""
         self._remove(DOCUMENTS, ids, KNNDatastore.remove_documents)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """As ``KNNDatastore.relabel``."""
+        """Change labels of rows, as ``KNNDatastore.relabel`` does."""
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
             names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))
@@ -243,12 +248,12 @@ class RemoteDatastore:
                 self._collection.write(EXAMPLES, rows)
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save nothing: the examples stay where they are, and a folder names no server that its user did not choose."""
+        """Save nothing: the examples stay on the server, and a saved folder must not choose a server for its user."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
 
     def _decoded(self, rows: list[dict[str, Any]]) -> Snapshot:
         snapshot = to_snapshot(rows, self._about)
-        if len(snapshot.label_names) > len(self.label_names):  # somebody else has added some
+        if len(snapshot.label_names) > len(self.label_names):  # another process has added some
             self._refresh_about()
             snapshot = to_snapshot(rows, self._about)
         return snapshot
@@ -276,34 +281,37 @@ class RemoteDatastore:
         self._about = replace(self._about, label_names=names)
 
     def _next_rows(self, count: int) -> int:
-        """The first of some numbers by which rows are in order: of the clock, so that processes need not agree."""
+        """The first of ``count`` numbers that order rows: from the clock, so that processes need no coordination."""
         first = max(time.time_ns(), self._last_row + 1)
         self._last_row = first + count
         return first
 
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
-        """Write rows, then remove what they replace, here and in the copy. Gives the ids."""
+        """Write rows, then remove the rows that they replace, here and in the copy. Returns the ids."""
         ids = rows.rows["id"].to_pylist()
-        replaced, there = ([row for part in (EXAMPLES, DOCUMENTS) for row in self._find_ids(part, which)]
-                           for which in (replacing, ids))  # fmt: skip
+        replaced = [*self._find_ids(EXAMPLES, replacing), *self._find_ids(DOCUMENTS, replacing)]
+        existing = [*self._find_ids(EXAMPLES, ids), *self._find_ids(DOCUMENTS, ids)]
         _check_found(replacing, replaced)
-        gone = {row[PK][:DOCUMENT] for row in replaced}
-        own, rest = to_rows(rows, kind, self._next_rows(len(ids)))
-        new = {row[PK]: row for row in own if row["passage"] == 0}
-        there = [row for row in there if row[PK][:DOCUMENT] not in gone]
-        for row in there:
-            if not (before := new.get(row[PK])) or any(before[name] != row[name] for name in SAME):
+        replaced_documents = {row[PK][:DOCUMENT] for row in replaced}
+        existing = [row for row in existing if row[PK][:DOCUMENT] not in replaced_documents]
+        new_rows, rest = to_rows(rows, kind, self._next_rows(len(ids)))
+        first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
+        for row in existing:
+            new_row = first_rows.get(row[PK])
+            if new_row is None or any(new_row[name] != row[name] for name in SAME):
                 raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
-        written, doubled = {row[PK] for row in (*own, *rest)}, [row["id"] for row in there]
-        with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, doubled)):
+        rewritten = [row["id"] for row in existing]
+        written_keys = {row[PK] for row in (*new_rows, *rest)}
+        with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, rewritten)):
             self._collection.write(REST, rest, len(ids))
-            self._collection.write(kind, own, len(ids))
-            self._collection.delete([key for key in all_keys(replaced) if key not in written])
+            self._collection.write(kind, new_rows, len(ids))
+            self._collection.delete([key for key in all_keys(replaced) if key not in written_keys])
         return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
         times: dict[str, int] = {}
-        for start in range(0, count := len(state.keys), BLOCK_ROWS):
+        count = len(state.keys)
+        for start in range(0, count, BLOCK_ROWS):
             rows = state.take(np.arange(start, min(start + BLOCK_ROWS, count)))
             given = uncounted_ids(rows, PREFIX if kind == DOCUMENTS else "")
             self._put(with_ids(rows, given, kind, times), kind, [])
@@ -321,47 +329,52 @@ class RemoteDatastore:
 
     @contextlib.contextmanager
     def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
-        """Change the collection within; then the copy in the same way, and tell all others."""
-        before, self._copied = self._copied, ""  # what fails half-way leaves a copy that is fetched again
+        """Change the collection within the context; then change the copy in the same way, and write a new token."""
+        before = self._copied
+        self._copied = ""  # if the change fails halfway, the copy is fetched again
         yield
-        is_known = self._copy is not None and read_changed(self._collection) == before
+        is_current = self._copy is not None and read_changed(self._collection) == before
         token = write_changed(self._collection, self._about)
-        if is_known:
+        if is_current:
             change(self._copy)
             self._copied = token
 
     def _whole_copy(self) -> KNNDatastore:
-        """A local datastore of all rows, fetched unless it is current; what was fitted stays."""
-        collection, change = self._collection, read_changed(self._collection)
+        """A local datastore of all rows, fetched unless it is current; the fitted state stays."""
+        collection = self._collection
+        change = read_changed(collection)
         if self._copy is not None and change == self._copied:
             return self._copy
         self._refresh_about()
         count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
-        if (size := 4 * count * self.dimension) > MOST_COPIED:
+        size = 4 * count * self.dimension
+        if size > MOST_COPIED:
             raise ValueError(
                 f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
                 f"{MOST_COPIED / 2**30:g}: build a KNNDatastore of fewer examples for it."
             )
         rest = list(collection.rows(REST, FIELDS))
-        examples, documents = (
-            [*collection.rows(kind, FIELDS), *(row for row in rest if row[PK][0] == kind[0])]
-            for kind in (EXAMPLES, DOCUMENTS)
-        )
-        snapshot, unlabeled = to_snapshot(examples, self._about), to_snapshot(documents, self._about, labeled=False)
+        examples = [*collection.rows(EXAMPLES, FIELDS), *_of_kind(EXAMPLES, rest)]
+        documents = [*collection.rows(DOCUMENTS, FIELDS), *_of_kind(DOCUMENTS, rest)]
+        snapshot = to_snapshot(examples, self._about)
+        unlabeled = to_snapshot(documents, self._about, labeled=False)
         fetched = len(snapshot.keys) + len(unlabeled.keys)
         logger.info("Fetched %d rows from %r.", fetched, collection)
-        if lost := len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched:
-            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", lost)
+        incomplete = len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched
+        if incomplete:
+            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=self.fitted)
-        self._copy, self._copied = KNNDatastore.of(whole), change
+        self._copy = KNNDatastore.of(whole)
+        self._copied = change
         return self._copy
 
 
 class RemoteDocuments:
-    """The unlabeled documents of a remote datastore, to be searched and counted."""
+    """The unlabeled documents of a remote datastore, for searching and counting."""
 
     def __init__(self, collection: Collection, about: About) -> None:
-        self._collection, self._about = collection, about
+        self._collection = collection
+        self._about = about
 
     def __len__(self) -> int:
         return self._collection.count(DOCUMENTS, ONE_EACH)
@@ -375,26 +388,36 @@ class RemoteDocuments:
         return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
 
 
+def _of_kind(kind: str, rest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the partition "rest" that belong to examples, or to documents."""
+    return [row for row in rest if row[PK][0] == kind[0]]
+
+
 def _named(rows: Snapshot, kind: str, ids: Iterable[str] | None) -> Snapshot:
+    """The rows with ids of their content, unless ids were given."""
     return rows if ids is not None else with_ids(rows, [None] * len(rows.keys), kind, {})
 
 
 def _check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
-    """Refuse ids that nothing has."""
+    """Refuse ids without a row."""
     known = {row["id"] for row in found}
     for row_id in ids:
         if row_id not in known:
             raise ValueError(f"{NO_ROW.format(row_id)} What a removal whose answer was lost has removed is gone.")
 
 
-def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], doubled: list[str]) -> None:
-    columns = [rows.rows[name].to_pylist() for name in ("text", "text_pair", "id")]
+def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], rewritten: list[str]) -> None:
+    """Add rows to the copy, in place of ``replacing`` and of those with the same ids."""
+    texts = rows.rows["text"].to_pylist()
+    pairs = rows.rows["text_pair"].to_pylist()
+    ids = rows.rows["id"].to_pylist()
     tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
-    doubled = sorted(ids_among(doubled, *tables))  # not what was written in part
+    rewritten = sorted(ids_among(rewritten, *tables))  # without rows written in part, which the copy lacks
     if kind == DOCUMENTS:
-        copy.remove_documents(doubled)
-        copy.add_documents(rows.keys, *columns, rows.passages)
+        copy.remove_documents(rewritten)
+        copy.add_documents(rows.keys, texts, pairs, ids, rows.passages)
         return
-    names = names_of(rows.labels, rows.label_names)
-    labels = names if copy.multi_label else [name for (name,) in names]
-    copy.add(rows.keys, labels, *columns, replacing=[*replacing, *doubled], passages=rows.passages)
+    labels = names_of(rows.labels, rows.label_names)
+    if not copy.multi_label:
+        labels = [name for (name,) in labels]
+    copy.add(rows.keys, labels, texts, pairs, ids, replacing=[*replacing, *rewritten], passages=rows.passages)

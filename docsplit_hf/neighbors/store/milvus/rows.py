@@ -1,9 +1,9 @@
-"""What stands in a collection: one row for each passage, the rest of what is too long for these, and what it is.
+"""Rows of a collection: encoding of documents and of the collection's description, and the search among them.
 
-The first row of a document has its id, labels and texts. Where it has several passages, or a text that is longer than a
-field may be, the partition "rest" has the document's own key and the rest of the text. The partition "about" has what
-the collection says of itself: format, encoder, labels, and a token of the last change. A search takes candidates from
-Milvus, and of these the nearest as a local datastore finds them.
+A document has a row for each passage. Its first row has its id, labels and texts. If a document has several passages,
+or a text that is too long for a field, the partition "rest" has the document's own key and the rest of the text. The
+partition "about" describes the collection: format, encoder, labels, and a token of the last change. A search takes
+candidates from Milvus, and searches these as a local datastore does.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from ..row_table import check_passages
 from ..snapshot import Neighbors, Snapshot
 from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection
 
-FORMAT, VERSION = "docsplit_hf datastore", 1
-DOCUMENT = 33  # characters of a key that name the document
-LOCATING = ("passages", "rest")  # the fields by which all rows of a document are found
+FORMAT = "docsplit_hf datastore"
+VERSION = 1
+DOCUMENT = 33  # characters of a key that identify the document
+LOCATING = ("passages", "rest")  # the fields that give the keys of all rows of a document
 SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
-PER_PASSAGE = 4  # candidates for each row that is wanted: what is near by one passage need not be by several
+PER_PASSAGE = 4  # candidates for each wanted row: near by one passage is not near by several
 EMPTY = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What a collection says of itself. ``multi_label`` is None before the first labels."""
+    """Description of a collection. ``multi_label`` is None before the first labels."""
 
     dimension: int
     label_names: tuple[str, ...]
@@ -43,7 +44,7 @@ class About:
 
 
 def read_about(collection: Collection, dimension: int) -> About | None:
-    """What is there; None where nothing was written yet."""
+    """Read the description; None if it was not written yet."""
     rows = {row[PK]: row for row in collection.rows(ABOUT, FIELDS)}
     if "about" not in rows:
         return None
@@ -53,25 +54,34 @@ def read_about(collection: Collection, dimension: int) -> About | None:
             f"{collection!r} says {settings.get('format')!r}, version {settings.get('version')!r}, and this "
             f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf, or take another collection."
         )
-    names = [name for _, name in sorted((row["row"], row["text"]) for pk, row in rows.items() if pk[:6] == "label-")]
-    probe = [rows[f"probe-{i}"][VECTOR] for i in range(settings["probe"])]
-    return About(dimension, tuple(names), settings["multi_label"], np.array(probe, np.float32) if probe else None)
+    labels = [row for pk, row in rows.items() if pk.startswith("label-")]
+    labels.sort(key=lambda row: (row["row"], row["text"]))
+    probe = [rows[f"probe-{number}"][VECTOR] for number in range(settings["probe"])]
+    return About(
+        dimension,
+        label_names=tuple(row["text"] for row in labels),
+        multi_label=settings["multi_label"],
+        probe=np.array(probe, np.float32) if probe else None,
+    )
 
 
 def write_about(collection: Collection, about: About) -> None:
-    """Write all but the labels."""
+    """Write the description, without the labels."""
     probe = () if about.probe is None else about.probe
     settings = {"format": FORMAT, "version": VERSION, "multi_label": about.multi_label, "probe": len(probe)}
     for number, vector in enumerate(probe):
         collection.write(ABOUT, [_about_row(about, f"probe-{number}", vector=vector)])
     write_changed(collection, about)
-    # The settings are the last: without them, nothing is there.
+    # The settings come last: a collection without them counts as not described.
     collection.write(ABOUT, [_about_row(about, "about", json.dumps(settings))])
 
 
 def write_labels(collection: Collection, about: About, names: Iterable[str], first: int) -> None:
-    """Write names of labels, each as a row: two processes may add different ones."""
-    if rows := [_about_row(about, f"label-{_digest(name.encode())}", name, first + i) for i, name in enumerate(names)]:
+    """Write names of labels, each as a row: two processes may add different names."""
+    rows = []
+    for number, name in enumerate(names, first):
+        rows.append(_about_row(about, f"label-{_digest(name.encode())}", name, number))
+    if rows:
         collection.write(ABOUT, rows)
 
 
@@ -82,7 +92,7 @@ def read_changed(collection: Collection) -> str:
 
 
 def write_changed(collection: Collection, about: About) -> str:
-    """Say that something changed; gives the token."""
+    """Write a token for a change, and return it."""
     token = uuid.uuid4().hex
     collection.write(ABOUT, [_about_row(about, "changed", token)])
     return token
@@ -94,27 +104,29 @@ def _about_row(about: About, key: str, text: str = "", number: int = 0, vector: 
 
 
 def document_key(kind: str, row_id: str) -> str:
-    """What the keys of all rows of a document begin with; ``kind`` is the partition's name."""
+    """The prefix of the keys of all rows of a document; ``kind`` is the partition's name."""
     return kind[0] + _digest(row_id.encode())
 
 
 def content_numbers(
     texts: Sequence[str | None], pairs: Sequence[str | None], keys: np.ndarray | None = None
 ) -> list[str]:
-    """A number for the content of each row, hexadecimal: of its texts, or of its key where it has none."""
-    return [
-        _digest(keys[row].astype(np.float32).tobytes())
-        if text is None and keys is not None
-        else _digest(json.dumps([text, pair]).encode())
-        for row, (text, pair) in enumerate(zip(texts, pairs, strict=True))
-    ]
+    """A hash of the content of each row, hexadecimal: of its texts, or of its key if it has no text."""
+    hashes = []
+    for row, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+        content = json.dumps([text, pair]).encode()
+        if text is None and keys is not None:
+            content = keys[row].astype(np.float32).tobytes()
+        hashes.append(_digest(content))
+    return hashes
 
 
 def with_ids(rows: Snapshot, given: Sequence[str | None], kind: str, times: dict[str, int]) -> Snapshot:
-    """Rows with the ids that are given; for None one of content and labels, and of how many ``times`` it was given."""
+    """Rows with the given ids; None becomes a hash of content and labels, numbered by its ``times`` if it repeats."""
     import pyarrow as pa
 
-    ids, columns = list(given), rows.rows.to_pydict()
+    ids = list(given)
+    columns = rows.rows.to_pydict()
     contents = content_numbers(columns["text"], columns["text_pair"], rows.keys)
     for place, names in enumerate(names_of(rows.labels, rows.label_names)):
         if ids[place] is None:
@@ -132,31 +144,37 @@ def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
 
 
 def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of documents for their partition and for the partition "rest"; they are numbered from ``first``."""
-    columns, counts = snapshot.rows.to_pydict(), snapshot.counts
+    """The rows of documents for their partition and for the partition "rest", numbered from ``first``."""
+    columns = snapshot.rows.to_pydict()
     contents = content_numbers(columns["text"], columns["text_pair"], snapshot.keys)
-    labels, ends = names_of(snapshot.labels, snapshot.label_names), np.cumsum(counts)
-    rows, rest = [], []
+    labels = names_of(snapshot.labels, snapshot.label_names)
+    ends = np.cumsum(snapshot.counts)
+    rows = []
+    rest = []
     for place, row_id in enumerate(columns["id"]):
-        key, count = document_key(kind, row_id), int(counts[place])
-        text, *more = _parts(json.dumps([columns["text"][place], columns["text_pair"][place]], ensure_ascii=False))
-        more = more or [""] * (count > 1)
-        base = EMPTY | {"row": first + place, "passages": count, "rest": len(more)}
-        vectors, spans = snapshot.keys[[place]], [[0, 0]]
+        document = document_key(kind, row_id)
+        count = int(snapshot.counts[place])
+        text, *more_text = _parts(json.dumps([columns["text"][place], columns["text_pair"][place]], ensure_ascii=False))
+        if count > 1 and not more_text:
+            more_text = [""]  # a row for the document's own key
+        base = EMPTY | {"row": first + place, "passages": count, "rest": len(more_text)}
+        vectors = snapshot.keys[[place]]
+        spans = [[0, 0]]
         if snapshot.passages is not None:
             own = slice(ends[place] - count, ends[place])
-            vectors, spans = snapshot.passages.embeddings[own], snapshot.passages.spans[own].tolist()
+            vectors = snapshot.passages.embeddings[own]
+            spans = snapshot.passages.spans[own].tolist()
         for number, (vector, (start, end)) in enumerate(zip(vectors, spans, strict=True)):
-            row = base | {PK: f"{key}p{number}", "passage": number, "start": start, "end": end}
+            row = base | {PK: f"{document}p{number}", "passage": number, "start": start, "end": end}
             rows.append(row | {VECTOR: vector.astype(np.float32)})
         rows[-count] |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place]), "text": text}
         base |= {VECTOR: snapshot.keys[place].astype(np.float32)}
-        rest += [base | {PK: f"{key}r{number}", "text": part} for number, part in enumerate(more)]
+        rest += [base | {PK: f"{document}r{number}", "text": part} for number, part in enumerate(more_text)]
     return rows, rest
 
 
 def all_keys(found: Iterable[dict[str, Any]]) -> list[str]:
-    """The keys of all rows of some documents, of each of which a row was found; the first row's is the last one."""
+    """The keys of all rows of some documents, by one row of each; the key of a document's first row comes last."""
     documents = {row[PK][:DOCUMENT]: row for row in found}
     keys = []
     for document, row in documents.items():
@@ -166,43 +184,64 @@ def all_keys(found: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def to_snapshot(found: Iterable[dict[str, Any]], about: About, labeled: bool = True) -> Snapshot:
-    """Documents of rows, in the order in which they were added. One that was written in part is not there."""
-    of_documents: dict[str, dict[str, dict[str, Any]]] = {}
+    """Documents of rows, in the order in which they were added, without documents that were written in part."""
+    by_document: dict[str, dict[str, dict[str, Any]]] = {}
     for row in found:
-        of_documents.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
-    whole = [rows for rows in of_documents.values() if _is_whole(rows)]
+        by_document.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
+    whole = [rows for rows in by_document.values() if _is_whole(rows)]
     whole.sort(key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
-    counts = [rows["p0"]["passages"] for rows in whole]
     keys = [rows["r0" if rows["p0"]["passages"] > 1 else "p0"][VECTOR] for rows in whole]
-    texts = [_texts(rows) for rows in whole]
-    columns = [[text for text, _ in texts], [pair for _, pair in texts], [rows["p0"]["id"] for rows in whole]]
-    passages = None
-    if max(counts, default=1) > 1:
-        cut = [rows[f"p{number}"] for rows, count in zip(whole, counts, strict=True) for number in range(count)]
-        spans = np.array([[row["start"], row["end"]] for row in cut], dtype=np.int64)
-        passages = Passages(np.array([row[VECTOR] for row in cut], np.float32), np.array(counts), spans)
     keys = np.array(keys, np.float32).reshape(-1, about.dimension)
+    texts = []
+    pairs = []
+    for rows in whole:
+        text, pair = _text_and_pair(rows)
+        texts.append(text)
+        pairs.append(pair)
+    ids = [rows["p0"]["id"] for rows in whole]
+    passages = _passages(whole)
     if not labeled:
-        return add_documents(empty_snapshot(about.dimension), keys, *columns, passages).documents
+        empty = empty_snapshot(about.dimension)
+        return add_documents(empty, keys, texts, pairs, ids, passages).documents
     labels = [json.loads(rows["p0"]["labels"]) for rows in whole]
+    if not about.multi_label:
+        labels = [name for (name,) in labels]
     empty = empty_snapshot(about.dimension, about.label_names, bool(about.multi_label), probe=about.probe)
-    return add_rows(empty, keys, labels if about.multi_label else [name for (name,) in labels], *columns, passages)
+    return add_rows(empty, keys, labels, texts, pairs, ids, passages)
 
 
-def _is_whole(rows: dict[str, Any]) -> bool:
+def _is_whole(rows: dict[str, dict[str, Any]]) -> bool:
     first = rows.get("p0")
     return first is not None and len(rows) == first["passages"] + first["rest"]
 
 
-def _texts(rows: dict[str, Any]) -> list[str | None]:
-    return json.loads("".join(rows[key]["text"] for key in ["p0", *(f"r{i}" for i in range(rows["p0"]["rest"]))]))
+def _text_and_pair(rows: dict[str, dict[str, Any]]) -> list[str | None]:
+    parts = [rows["p0"]["text"]]
+    for number in range(rows["p0"]["rest"]):
+        parts.append(rows[f"r{number}"]["text"])
+    return json.loads("".join(parts))
+
+
+def _passages(documents: list[dict[str, dict[str, Any]]]) -> Passages | None:
+    """The passages of documents; None if each has one."""
+    counts = [rows["p0"]["passages"] for rows in documents]
+    if max(counts, default=1) <= 1:
+        return None
+    passages = []
+    for rows, count in zip(documents, counts, strict=True):
+        passages += [rows[f"p{number}"] for number in range(count)]
+    return Passages(
+        np.array([passage[VECTOR] for passage in passages], np.float32),
+        np.array(counts),
+        np.array([[passage["start"], passage["end"]] for passage in passages], dtype=np.int64),
+    )
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A text in parts that fit into a field each."""
+    """Split a text into parts that fit into a field."""
     rest = text.encode()
     while rest:
-        part = rest[:MOST_BYTES].decode(errors="ignore")  # not the beginning of a character at the end
+        part = rest[:MOST_BYTES].decode(errors="ignore")  # leaves a character cut at the end to the next part
         yield part
         rest = rest[len(part.encode()) :]
 
@@ -216,40 +255,54 @@ def remote_search(
     k: int,
     passages: Passages | None,
 ) -> Neighbors:
-    """The nearest documents of a partition. Each query is compared with the candidates of all of them, exactly."""
+    """The nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
     queries = as_queries(queries, "queries", dimension)
-    asked = None if passages is None else check_passages(passages, queries)
-    vectors, counts = (queries, np.ones(len(queries), np.int64)) if asked is None else (asked.embeddings, asked.counts)
-    wanted = min((k if asked is None else PER_PASSAGE * k) + SPARE, MOST_FOUND)
-    near = _candidates(collection, partition, np.asarray(vectors, dtype=np.float32), counts, wanted)
-    firsts = collection.get([f"{document}p0" for document in near], FIELDS)
-    there = {row[PK] for row in firsts}
-    others = collection.get([key for key in all_keys(firsts) if key not in there], FIELDS)
-    return decoded([*firsts, *others]).search(queries, int(k), passages)
+    vectors = queries
+    counts = np.ones(len(queries), np.int64)
+    wanted = k + SPARE
+    if passages is not None:
+        checked = check_passages(passages, queries)
+        vectors = checked.embeddings
+        counts = checked.counts
+        wanted = PER_PASSAGE * k + SPARE
+    vectors = np.asarray(vectors, dtype=np.float32)
+    candidates = _candidates(collection, partition, vectors, counts, min(wanted, MOST_FOUND))
+    first_rows = collection.get([f"{document}p0" for document in candidates], FIELDS)
+    fetched = {row[PK] for row in first_rows}
+    other_rows = collection.get([key for key in all_keys(first_rows) if key not in fetched], FIELDS)
+    return decoded([*first_rows, *other_rows]).search(queries, int(k), passages)
 
 
 def _candidates(
     collection: Collection, partition: str, vectors: np.ndarray, counts: np.ndarray, wanted: int
 ) -> list[str]:
-    """What the keys of near documents begin with: as many for each query as are wanted, if there are so many."""
+    """The key prefixes of near documents: ``wanted`` for each query, if the partition has so many.
+
+    ``vectors``: ``(P, D)``, ``counts[i]`` of them for query i.
+    """
     found: dict[str, None] = {}
-    ends, pending, limit = np.cumsum(counts), np.arange(len(counts)), wanted
+    ends = np.cumsum(counts)
+    pending = np.arange(len(counts))  # queries with too few documents
+    limit = wanted
     while len(pending):
         places = np.concatenate([np.arange(ends[query] - counts[query], ends[query]) for query in pending])
         hits = collection.search(partition, vectors[places], limit)
-        short = []
+        still_pending = []
         for query in pending:
-            own, full = {}, False
+            documents: dict[str, None] = {}
+            has_more = False
             for _ in range(counts[query]):
                 keys = next(hits)
-                full |= len(keys) == limit
-                own |= dict.fromkeys(key[:DOCUMENT] for key in keys)
-            found |= own
-            if full and len(own) < wanted and limit < MOST_FOUND:  # many passages of a few documents are near
-                short.append(query)
-        pending, limit = np.array(short, dtype=np.int64), min(4 * limit, MOST_FOUND)
+                has_more |= len(keys) == limit
+                documents |= dict.fromkeys(key[:DOCUMENT] for key in keys)
+            found |= documents
+            # Too few documents if many passages of the same ones are near.
+            if has_more and len(documents) < wanted and limit < MOST_FOUND:
+                still_pending.append(query)
+        pending = np.array(still_pending, dtype=np.int64)
+        limit = min(4 * limit, MOST_FOUND)
     return list(found)
 
 

@@ -1,23 +1,25 @@
-"""The papers' experiments on their tasks, or on files and folders of one's own.
+"""The papers' experiments on their tasks, or on your own files and folders.
 
 The papers' tasks, from the Hub or from folders:
 
     python -m experiments --models output/pretrain google-bert/bert-base-uncased tfidf \\
         --tasks 20News BBCNews AAN --task_folders AAN=data/aan --protocol full few_shot citation
 
-As the papers did it, with their probe, examples per class, repeats and texts:
+With the papers' probe, examples per class, repeats and texts:
 
     python -m experiments --preset papers --models output/pretrain --tasks 20News --task_folders 20News=data
 
-The same command again computes nothing that is in results.json: a run that was stopped goes on where it was.
+Measurements that are in results.json are not repeated: run the same command again to continue a stopped run.
 """
 
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from transformers import HfArgumentParser
 
+from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts import the modules beside them
@@ -40,15 +42,32 @@ def main() -> None:
         parser.set_defaults(**PAPERS)
         arguments, settings = parser.parse_args_into_dataclasses()
     check(parser, arguments, PROTOCOLS)
-    options = {name: getattr(settings, name) for name in ("max_train_examples", "max_test_examples", "seed")}
-    options |= {"newsgroups": settings.newsgroups, **arguments.file_options()}
     folders = {name: arguments.folder_of(name) for name in arguments.tasks}
-    tasks = load_tasks(lambda name, **own: load_paper_task(name, folders[name], **own), arguments.tasks, **options)
+
+    def load_task(name: str, **options: Any) -> EvaluationTask:
+        return load_paper_task(name, folders[name], **options)
+
+    tasks = load_tasks(
+        load_task,
+        arguments.tasks,
+        max_train_examples=settings.max_train_examples,
+        max_test_examples=settings.max_test_examples,
+        seed=settings.seed,
+        newsgroups=settings.newsgroups,
+        **arguments.file_options(),
+    )
     systems = load_systems(arguments, settings.max_length, ALL_WORD_COUNTS)
-    systems = {name: with_passages(system) for name, system in systems.items()}
-    report = partial(results_markdown, preset=arguments.preset_line(settings))
-    command = ["-m", "experiments", *sys.argv[1:]]
-    evaluate(arguments, settings, tasks, systems, command, run_papers, report, main_table, FIGURES)
+    evaluate(
+        arguments,
+        settings,
+        tasks,
+        systems={name: with_passages(system) for name, system in systems.items()},
+        command=["-m", "experiments", *sys.argv[1:]],
+        measure=run_papers,
+        report=partial(results_markdown, preset=arguments.preset_line(settings)),
+        first_table=main_table,
+        figures=FIGURES,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The papers' protocols by name, and a run of them, in which a tagger may stand in the place of a system."""
+"""The papers' protocols by name, and the function that runs them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROTOCOLS: Mapping[str, Experiment] = {
     "attention": ATTENTION,
     "masked_nouns": MASKED_NOUNS,
 }
-TAGGED = ("attention", "masked_nouns")  # which do not run without a tagger
+TAGGED = ("attention", "masked_nouns")  # protocols that need a tagger
 
 
 def run_papers(
@@ -51,12 +51,10 @@ def run_papers(
     settings: PaperSettings,
     store: ResultStore,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """``run_protocols`` with the papers' protocols.
-
-    Attention needs a tagger, and one half of redundancy is measured by it alone: without one the rest goes on.
-    """
+    """Run ``run_protocols`` with the papers' protocols; without a tagger, leave out what needs one."""
     check_protocols(names, PROTOCOLS)
-    tagger, left_out = None, []
+    tagger = None
+    left_out: list[str] = []
     if {"redundancy", *TAGGED} & set(names):
         try:
             tagger = load_tagger(settings.tagger)
@@ -66,6 +64,10 @@ def run_papers(
             logger.warning(left_out[0])
     records, lines = runner.run_protocols(systems, tasks, names, settings, store, PROTOCOLS)
     if tagger is not None and "redundancy" in names:
+        # Word repetition depends on the tagger alone, so the tagger takes the place of the system.
         by_tagger = {"nouns_and_verbs": NOUNS_AND_VERBS}
-        records += runner.run_protocols({tagger.name: tagger}, tasks, [*by_tagger], settings, store, by_tagger)[0]
+        tagger_records, _ = runner.run_protocols(
+            {tagger.name: tagger}, tasks, list(by_tagger), settings, store, by_tagger
+        )
+        records += tagger_records
     return records, left_out + lines

@@ -25,13 +25,17 @@ PAPERS_SHOTS = "and 10 examples per class for FakeNews and arXiv, 5 for the othe
 
 def as_options(values: Mapping[str, Any]) -> str:
     """Values of options as on the command line; those that are None are left out."""
-    given = {name: value if isinstance(value, list) else [value] for name, value in values.items() if value is not None}
-    return " ".join(f"--{name} {' '.join(map(str, parts))}" for name, parts in given.items())
+    options = []
+    for name, value in values.items():
+        if value is not None:
+            parts = value if isinstance(value, list) else [value]
+            options.append(f"--{name} {' '.join(map(str, parts))}")
+    return " ".join(options)
 
 
 @dataclass
 class PaperArguments(EvaluationArguments):
-    """What to measure of the papers, and where the results go."""
+    """Which of the papers' experiments to run, and where the results go."""
 
     tasks: list[str] = HfArg(
         default_factory=lambda: ["documentation"],
@@ -68,7 +72,7 @@ class PaperArguments(EvaluationArguments):
         return folders.get(task.casefold())
 
     def preset_line(self, settings: PaperSettings) -> str:
-        """For the report: what the preset is, and what the command line overrides of it."""
+        """For the report: the preset, and the options of it that the command line overrides."""
         if self.preset is None:
             return ""
         chosen = vars(self) | vars(settings)

@@ -1,4 +1,4 @@
-"""PaperSettings: how the papers' experiments are run, and the preset that is what the papers did."""
+"""PaperSettings: options of the papers' experiments, and the preset with the papers' own values."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from docsplit_hf.training.command_line import read_json_option
 
 from .tasks.known_tasks import NEWSGROUPS
 
-NO_SEED = 0  # where nothing is random, so that another --seed does not measure it again
+NO_SEED = 0  # for deterministic measurements, which another --seed need not repeat
 PROBES = ("mlp", "logistic")
-NEIGHBORS_PROTOCOLS = CALIBRATED, FIXED, ORACLE = "calibrated", "fixed", "oracle"
+CALIBRATED = "calibrated"
+FIXED = "fixed"
+ORACLE = "oracle"
+NEIGHBORS_PROTOCOLS = (CALIBRATED, FIXED, ORACLE)
 PAPER_SHOTS = {"fakenews": 10, "arxiv": 10, "20news": 5, "nyt": 5, "bbc": 5, "bbcnews": 5}
 OTHER_SHOTS = 5
-DECIDED_BY_EXPERIMENT = {"output_dir", "seed", "triplet_weight"}  # of the training arguments
-# --preset papers: by option what DocSplit, SimDE and SimLTE did. They "repeat every experiment 10 times" (DocSplit,
-# appendix A.1). Their posts of 20 Newsgroups have a median of 153 words, which is that of posts without headers.
+DECIDED_BY_EXPERIMENT = {"output_dir", "seed", "triplet_weight"}  # training arguments
+# --preset papers: the options that DocSplit, SimDE and SimLTE used. They "repeat every experiment 10 times" (DocSplit,
+# appendix A.1). Their posts of 20 Newsgroups have a median of 153 words, like posts without headers.
 PAPERS = {
     "protocol": ["full", "few_shot", "curve", "citation", "redundancy", "attention"],
     "probe": "mlp",
@@ -38,11 +41,11 @@ PAPERS = {
 
 @dataclass
 class PaperSettings(EvaluationSettings):
-    """How the papers' experiments are run. The defaults are the papers' (DocSplit, appendix A.1), but for three.
+    """Options of the papers' experiments. All defaults but three are the papers' (DocSplit, appendix A.1).
 
-    ``few_shot_probe`` is ``"logistic"``, because five examples per class leave none to stop the papers' MLP early by;
-    ``seeds`` is 3, because ten draws are for few examples; ``newsgroups`` is ``"stripped"``, because headers and
-    signatures give the group away. ``PAPERS`` has the papers' own.
+    ``few_shot_probe`` is ``"logistic"``, because five examples per class are too few for early stopping of the papers'
+    MLP; ``seeds`` is 3, because ten draws are needed for few examples only; ``newsgroups`` is ``"stripped"``, because
+    headers and signatures reveal the group. ``PAPERS`` has the papers' values.
     """
 
     probe: str = HfArg(
@@ -96,7 +99,7 @@ class PaperSettings(EvaluationSettings):
                 raise ValueError(f"{name} must be one of {', '.join(PROBES)}, got {getattr(self, name)!r}.")
 
     def shots_of(self, task_name: str) -> int:
-        """Training examples per class in ``few_shot``: those given, or the papers' for this task."""
+        """Training examples per class in ``few_shot``: the given number, or the papers' for this task."""
         return self.shots or PAPER_SHOTS.get(task_name.lower(), OTHER_SHOTS)
 
 

@@ -1,4 +1,4 @@
-"""Systems beside those of the package: encoders that give several embeddings of a text, and BM25."""
+"""Systems beside those of the package: encoders with several embeddings of a text, and BM25."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, Passage
 
 
 def document_encoder(system: System) -> DocumentEncoder | None:
-    """The encoder whose weights are here; None for word counts and endpoints."""
+    """The encoder of a system with local weights; None for word counts and endpoints."""
     encoder = system.encoder if isinstance(system, EncoderSystem) else None
-    encoder = getattr(encoder, "encoder", encoder)  # one with options has it inside
+    if isinstance(encoder, EncoderWithOptions):
+        encoder = encoder.encoder
     return encoder if isinstance(encoder, DocumentEncoder) else None
 
 
 def encoding_options(system: System) -> dict[str, Any]:
-    """The options of ``DocumentEncoder.encode`` that were decided: ``bf16`` and ``long_documents``, or none."""
+    """The options given to ``DocumentEncoder.encode``, ``bf16`` and ``long_documents``; empty without an encoder."""
     return getattr(getattr(system, "encoder", None), "options", {})
 
 
 def with_passages(system: System) -> System:
-    """The system, as one of passages where it reads long documents so."""
+    """The system as a ``PassageSystem`` if it splits long documents into passages, else unchanged."""
     if encoding_options(system).get("long_documents") in SEVERAL_VECTORS:
         return PassageSystem(system.name, system.encoder, system.cache_folder)
     return system
@@ -60,24 +61,24 @@ def cached_passages(
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> Passages:
-    """Several embeddings of each text, or those that are known."""
+    """The passage embeddings of each text, from the cache where it has them."""
 
     def embed(part: Sequence[str]) -> dict[str, np.ndarray]:
         return encoder.encode_passages(part, show_progress=False)._asdict()
 
     chunks = cached_arrays(encoder, texts, folder, on_done, embed)
-    return Passages(*(np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields))
+    return Passages(**{name: np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields})
 
 
 def mean_of_passages(passages: Passages) -> np.ndarray:
-    """One embedding for each text, float32 ``(N, D)``, of norm 1: the mean, weighted by the passages' characters."""
+    """One embedding of norm 1 for each text, float32 ``(N, D)``: the mean, weighted by the passages' characters."""
     weights = np.maximum(np.diff(passages.spans, axis=1), 1).astype(np.float32)
     starts = np.cumsum(passages.counts) - passages.counts
     return normalize(np.add.reduceat(passages.embeddings * weights, starts))
 
 
 def rows_of_passages(passages: Passages) -> np.ndarray:
-    """The vectors of each text, ``(N,)`` of arrays ``(p, D)``: rows that can be selected like any other features."""
+    """The vectors of each text, ``(N,)`` arrays ``(p, D)``; rows are selected as in any other features."""
     rows = np.empty(len(passages.counts), dtype=object)
     rows[:] = np.split(passages.embeddings, np.cumsum(passages.counts)[:-1])
     return rows
@@ -105,7 +106,7 @@ class BM25System:
         self.fingerprint = f"bm25 1, k1 {self.k1}, b {self.b}, {MAX_FEATURES} features, {WORDS}"
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """Vectors of which the dot product is BM25, sparse float32 ``(N, D)``."""
+        """Vectors with BM25 as their dot product, sparse float32 ``(N, D)``."""
         from sklearn.feature_extraction.text import CountVectorizer
 
         vectorizer = CountVectorizer(max_features=MAX_FEATURES, token_pattern=WORDS, dtype=np.float32)

@@ -1,1 +1,1 @@
-"""How it is measured."""
+"""The papers' measurement protocols."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,21 +39,23 @@ TOKENS_PER_BATCH = 2048  # the weights of all layers and heads: 600 MB for BERT 
 def attention_by_part_of_speech(
     encoder: DocumentEncoder, texts: Sequence[str], tagger: Tagger, max_length: int
 ) -> dict[str, float]:
-    """The mean attention that the first token pays to nouns, verbs, adjectives and other words.
+    """Mean attention from the first token to nouns, verbs, adjectives and other words.
 
     As in appendix C: the last layer's weights from the first token to all others, averaged over the heads; then the
-    mean over all nouns of all texts, over all verbs, and so on; a group without a word is not there. The weight of a
-    word is the mean of its tokens', which the paper leaves open: the sum would favor words that the tokenizer cuts into
-    many pieces. Weights are not rescaled: what goes to special tokens, punctuation and the first token itself is in no
-    mean. The first token of Longformer attends globally, as when it embeds. Memory grows with ``max_length`` squared.
+    mean over all nouns of all texts, over all verbs, and so on. A group without words has no metric. The weight of a
+    word is the mean over its tokens. The paper leaves this open; a sum would favor words that the tokenizer splits into
+    many tokens. Weights are not rescaled: the attention to special tokens, punctuation and the first token itself is in
+    no mean. The first token of Longformer attends globally, as when it embeds. Memory grows with ``max_length``
+    squared.
     """
     _check(encoder)
-    read, spans, rows = _tokenize(encoder, texts, min(max_length, encoder.max_length))
-    weights = _first_token_weights(encoder, rows)
-    sums, counts = np.zeros((2, len(GROUPS), len(texts)))  # of each document
+    tokenized = _tokenize(encoder, texts, min(max_length, encoder.max_length))
+    weights = _first_token_weights(encoder, tokenized.rows)
+    sums = np.zeros((len(GROUPS), len(texts)))  # by group and document
+    counts = np.zeros((len(GROUPS), len(texts)))
     unseen = 0
-    for number, words in enumerate(tagger.tag(read)):
-        found = word_weights(words, spans[number], weights[number])
+    for number, words in enumerate(tagger.tag(tokenized.texts)):
+        found = word_weights(words, tokenized.spans[number], weights[number])
         known = ~np.isnan(found)
         unseen += int((~known).sum())
         groups = np.array([GROUPS.index(word.group) for word in words], dtype=np.int64)[known]
@@ -69,22 +71,25 @@ def attention_by_part_of_speech(
     if unseen or missing:
         logger.warning(
             "Attention: %d of %d words have no token and are left out; groups without a word: %s.",
-            *(unseen, unseen + seen, ", ".join(missing) or "none"),
+            unseen,
+            unseen + seen,
+            ", ".join(missing) or "none",
         )
     means = {group: float(sums[i].sum() / counts[i].sum()) for group, i in present.items()}
     return with_intervals(means, {group: ratio_without_each(sums[i], counts[i]) for group, i in present.items()})
 
 
 def word_weights(words: Sequence[Word], spans: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The mean weight of the tokens that share a character with each word, float64 ``(W,)``; NaN where there is none.
+    """The mean weight of the tokens that overlap each word, float64 ``(W,)``; NaN for a word without tokens.
 
     ``spans``: the first character of each of T tokens and the one after its last, ``(T, 2)``.
     """
-    bounds = np.array([(word.start, word.end) for word in words], dtype=np.int64).reshape(-1, 2)
+    word_starts = np.array([word.start for word in words], dtype=np.int64)[:, None]
+    word_ends = np.array([word.end for word in words], dtype=np.int64)[:, None]
     starts, ends = spans.T
-    shares = (starts < bounds[:, 1:]) & (ends > bounds[:, :1]) & (starts < ends)
-    tokens = shares.sum(axis=1)
-    return np.where(tokens > 0, shares @ weights.astype(np.float64) / np.maximum(tokens, 1), np.nan)
+    overlaps = (starts < word_ends) & (ends > word_starts) & (starts < ends)
+    tokens = overlaps.sum(axis=1)
+    return np.where(tokens > 0, overlaps @ weights.astype(np.float64) / np.maximum(tokens, 1), np.nan)
 
 
 def _check(encoder: DocumentEncoder) -> None:
@@ -98,38 +103,53 @@ def _check(encoder: DocumentEncoder) -> None:
         raise ValueError(f"{name} puts no token before a text: leave this model out of the attention experiment.")
 
 
-def _tokenize(
-    encoder: DocumentEncoder, texts: Sequence[str], max_length: int
-) -> tuple[list[str], list[np.ndarray], list[dict[str, np.ndarray]]]:
-    """What is read of each text, the characters of its tokens, and the model's input."""
+class _Tokenized(NamedTuple):
+    """Truncated texts, the character spans of their tokens, and the model's input."""
+
+    texts: list[str]
+    spans: list[np.ndarray]  # int64 (T, 2) of each text
+    rows: list[dict[str, np.ndarray]]
+
+
+def _tokenize(encoder: DocumentEncoder, texts: Sequence[str], max_length: int) -> _Tokenized:
+    """Tokenize and truncate the texts."""
     frame = Frame.of(encoder.tokenizer, max_length)
-    read, spans, rows, lengths = [], [], [], []
+    tokenized = _Tokenized(texts=[], spans=[], rows=[])
+    lengths = []
     for start in range(0, len(texts), TOKENIZER_BATCH):
         batch = [replace_lone_surrogates(text) for text in texts[start : start + TOKENIZER_BATCH]]
-        options = {"add_special_tokens": False, "return_attention_mask": False, "return_offsets_mapping": True}
-        encoding = encoder.tokenizer(batch, verbose=False, **options)
+        encoding = encoder.tokenizer(
+            batch,
+            verbose=False,
+            add_special_tokens=False,
+            return_attention_mask=False,
+            return_offsets_mapping=True,
+        )
         for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
             lengths.append(len(ids))
-            spans.append(np.array(offsets[: frame.room], dtype=np.int64).reshape(-1, 2))
-            # The tagger need not read what the encoder does not; at the end it may meet half a word.
-            read.append(text[: spans[-1][:, 1].max()] if len(ids) > frame.room else text)
-            rows.append({"input_ids": frame.framed(ids[: frame.room])})
+            spans = np.array(offsets[: frame.room], dtype=np.int64).reshape(-1, 2)
+            tokenized.spans.append(spans)
+            # The tagger skips what the encoder truncates; the last word that it reads may be incomplete.
+            tokenized.texts.append(text[: spans[:, 1].max()] if len(ids) > frame.room else text)
+            tokenized.rows.append({"input_ids": frame.framed(ids[: frame.room])})
     warn_of_cut_texts(lengths, shares_read(lengths, frame.room), max_length)
-    return read, spans, rows
+    return tokenized
 
 
 def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
     """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
     weights: list[np.ndarray] = [np.empty(0)] * len(rows)
-    before, behind = len(encoder.frame.prefix), len(encoder.frame.suffix)
-    device, name = encoder.model.device, type(encoder.model).__name__
-    bar = tqdm(total=len(rows), desc="Embedding", unit="text")
-    with inference_mode(device), _eager_attention(encoder.model), bar as progress:
+    prefix = len(encoder.frame.prefix)
+    suffix = len(encoder.frame.suffix)
+    device = encoder.model.device
+    name = type(encoder.model).__name__
+    progress = tqdm(total=len(rows), desc="Embedding", unit="text")
+    with inference_mode(device), _eager_attention(encoder.model), progress:
         for numbers, batch in inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH):
             output = run_encoder(encoder.model, **batch, output_attentions=True)
             heads = _from_first_token(output, batch["input_ids"].shape[1], name)
             for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):
-                weights[number] = row[before : len(rows[number]["input_ids"]) - behind]
+                weights[number] = row[prefix : len(rows[number]["input_ids"]) - suffix]
                 if not np.isfinite(weights[number]).all():
                     raise ValueError(f"{name} gives NaN as attention weights of text {number}: it has broken.")
             progress.update(len(numbers))
@@ -137,7 +157,7 @@ def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarr
 
 
 def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tensor:
-    """``(B, heads, L)``"""
+    """The last layer's attention weights from the first token, ``(B, heads, L)``."""
     # Longformer keeps the weights of tokens with global attention apart: (B, heads, L, tokens with global attention).
     if getattr(output, "global_attentions", None):
         return output.global_attentions[-1][:, :, :length, 0]
@@ -152,7 +172,7 @@ def _from_first_token(output: ModelOutput, length: int, name: str) -> torch.Tens
 
 @contextlib.contextmanager
 def _eager_attention(model: PreTrainedModel) -> Iterator[None]:
-    """No other implementation gives weights; the model gets its own back."""
+    """Use eager attention, the only implementation that returns weights, and restore the model's own afterwards."""
     own = attention_implementation(model)
     if own != "eager":
         model.set_attn_implementation("eager")
@@ -173,7 +193,8 @@ def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    encoder, tagger = document_encoder(evaluation.system), load_tagger(settings["tagger"])
+    encoder = document_encoder(evaluation.system)
+    tagger = load_tagger(settings["tagger"])
     return attention_by_part_of_speech(encoder, evaluation.task.texts, tagger, settings["max_length"])
 
 

@@ -17,7 +17,7 @@ from docsplit_hf.evaluation.protocols import check_features
 from docsplit_hf.evaluation.systems import Features
 
 from ..papers_options import PaperSettings
-from ..tasks.citation_pairs import PairTask
+from ..tasks.citation_pairs import Pair, PairTask
 from .perceptron import fit_mlp
 
 logger = logging.getLogger(__name__)
@@ -44,17 +44,25 @@ def pair_head_accuracy(train: PairFeatures, test: PairFeatures, seed: int) -> fl
     Here the head is trained by ``fit_mlp`` until the loss on all pairs of a tenth of the citing documents rises; equal
     embeddings count as one document.
     """
-    joined = [np.hstack([pairs.first, pairs.second]) for pairs in (train, test)]
     kept, held_out = hold_out_groups([row.tobytes() for row in train.first], HELD_OUT_SHARE, seed)
-    predict = fit_mlp(joined[0], train.labels, kept, held_out, HEAD_WIDTHS, BATCH_SIZE, seed)
-    return prediction_metrics(predict(joined[1]), test.labels)["accuracy"]
+    predict = fit_mlp(
+        np.hstack([train.first, train.second]),
+        train.labels,
+        kept,
+        held_out,
+        hidden_widths=HEAD_WIDTHS,
+        batch_size=BATCH_SIZE,
+        seed=seed,
+    )
+    predictions = predict(np.hstack([test.first, test.second]))
+    return prediction_metrics(predictions, test.labels)["accuracy"]
 
 
 def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
-    """Say that a document cites another if the cosine of their embeddings is above a threshold. Not in the papers.
+    """Predict a citation where the cosine of two embeddings is above a threshold. Not in the papers.
 
-    The threshold is the one with the highest accuracy on the training pairs. Nothing else is trained, so it shows what
-    the embeddings know by themselves.
+    The threshold is the one with the highest accuracy on the training pairs. Nothing else is trained, so it measures
+    the embeddings alone.
     """
     threshold = best_threshold(_cosines(train), train.labels)
     logger.info(f"Pairs with a cosine above {threshold:.3f} are taken for citations.")
@@ -62,25 +70,26 @@ def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
-    """The lowest threshold above which to say 1 with the highest accuracy: halfway between two scores, or infinite."""
+    """The lowest of the most accurate thresholds for predicting 1: halfway between two scores, or infinite."""
     scores = np.asarray(scores, dtype=np.float64)
     distinct = np.unique(scores)
     thresholds = np.concatenate([[-np.inf], (distinct[1:] + distinct[:-1]) / 2, [np.inf]])
-    zeros, ones = np.sort(scores[labels == 0]), np.sort(scores[labels == 1])
-    right = np.searchsorted(zeros, thresholds, "right") - np.searchsorted(ones, thresholds, "right")
-    return float(thresholds[np.argmax(right)])
+    zeros_below = np.searchsorted(np.sort(scores[labels == 0]), thresholds, "right")
+    ones_below = np.searchsorted(np.sort(scores[labels == 1]), thresholds, "right")
+    return float(thresholds[np.argmax(zeros_below - ones_below)])  # the number of right predictions, less a constant
 
 
 def hold_out_groups(groups: Sequence[Hashable], share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows to keep and those to hold out, ascending: a share of the groups, one at least, but never the last."""
-    number, distinct = pd.factorize(np.array([*groups, None], dtype=object)[:-1])  # bytes would lose zeros at their end
+    """The rows to keep and those to hold out, ascending: at least one group is held out, and at least one kept."""
+    # An array of dtype object, since one of bytes would drop trailing zeros.
+    number, distinct = pd.factorize(np.array([*groups, None], dtype=object)[:-1])
     count = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
     is_held_out = np.isin(number, np.random.default_rng(seed).permutation(len(distinct))[:count])
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
 
 
 def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
-    """Of the training and the test pairs of a ``PairTask``; what is fitted is fitted on the training documents."""
+    """Features of the training and the test pairs of a ``PairTask``; the system is fitted on the training documents."""
     task = evaluation.task
     if len({label for *_, label in task.train}) < 2:
         raise ValueError(
@@ -89,25 +98,25 @@ def pair_features(evaluation: Evaluation) -> tuple[PairFeatures, PairFeatures]:
     train_ids = list(dict.fromkeys(key for *ids, _ in task.train for key in ids))
     known = set(train_ids)
     other_ids = [key for key in task.documents_by_id if key not in known]
-    parts = evaluation.system.features(
-        *([task.documents_by_id[key] for key in ids] for ids in (train_ids, other_ids) if ids)
-    )
+    texts = [[task.documents_by_id[key] for key in ids] for ids in (train_ids, other_ids) if ids]
+    parts = evaluation.system.features(*texts)
     stacked = vstack(parts) if issparse(parts[0]) else np.vstack(parts)
     features = check_features(stacked, "the features of the documents")
     row = {key: number for number, key in enumerate([*train_ids, *other_ids])}
-    train, test = (
-        PairFeatures(
-            features[[row[first] for first, _, _ in pairs]],
-            features[[row[second] for _, second, _ in pairs]],
-            np.array([label for _, _, label in pairs], dtype=np.int64),
+
+    def features_of(pairs: Sequence[Pair]) -> PairFeatures:
+        return PairFeatures(
+            first=features[[row[first] for first, _, _ in pairs]],
+            second=features[[row[second] for _, second, _ in pairs]],
+            labels=np.array([label for _, _, label in pairs], dtype=np.int64),
         )
-        for pairs in (task.train, task.test)
-    )
-    return train, test
+
+    return features_of(task.train), features_of(task.test)
 
 
 def _cosines(pairs: PairFeatures) -> np.ndarray:
-    first, second = normalize(pairs.first), normalize(pairs.second)
+    first = normalize(pairs.first)
+    second = normalize(pairs.second)
     product = first.multiply(second) if issparse(first) else first * second
     return np.asarray(product.sum(axis=1)).ravel()
 

@@ -20,17 +20,18 @@ from ..systems import document_encoder, encoding_options
 from ..tasks.known_tasks import task_metric
 from .fine_tuned import OWN_POOLING, VARIANTS, FineTuned, FineTuning, fine_tune
 
-PAPER_K, PAPER_TEMPERATURE = 64, 10.0
-WEIGHTS = np.arange(11) / 10  # among which the paper chose lambda on the split that it reports
+PAPER_K = 64
+PAPER_TEMPERATURE = 10.0
+WEIGHTS = np.arange(11) / 10  # candidates for lambda; the paper chose among them on the split that it reports
 VECTORS = ("cls", "mean", "max")
 SWEEP_K = (1, 2, 4, 8, 16, 32, 64, 128)
 SWEEP_TEMPERATURES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-SWEEP_WEIGHT = 0.5  # the paper does not say which lambda its figure has
-PARTS = {"classifier": "classifier_", "knn": "knn_", "mixture": ""}  # what the metrics of each begin with
+SWEEP_WEIGHT = 0.5  # lambda of the paper's figure is unknown
+PARTS = {"classifier": "classifier_", "knn": "knn_", "mixture": ""}  # prefixes of the metrics
 
 
 def neighbors_settings(protocol: str, task: str, settings: PaperSettings) -> dict[str, Any]:
-    """What a record says of how k, T and lambda were chosen."""
+    """The settings of a record that tell how k, T and lambda were chosen."""
     if protocol == CALIBRATED:
         return {"neighbors": protocol}
     chosen = {"neighbors": protocol, "k": PAPER_K, "temperature": PAPER_TEMPERATURE}
@@ -45,18 +46,23 @@ def neighbors_settings(protocol: str, task: str, settings: PaperSettings) -> dic
 def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str, float]:
     """Metrics of the classifier, its neighbors and the two mixed, the weight (lambda) of the neighbors, and clusters.
 
-    ``neighbors`` is of ``neighbors_settings``. ``"calibrated"``: k, T and lambda by held-out examples, with the
-    smoothing of ``pipeline("docsplit-knn")``. ``"fixed"``: as given. ``"oracle"``: k and T as given, and the lambda
-    that is best on the test set itself by the task's metric, of equal ones the lowest: the paper's "KNN best".
+    ``neighbors`` comes from ``neighbors_settings``. ``"calibrated"``: k, T and lambda from held-out examples, with the
+    smoothing of ``pipeline("docsplit-knn")``. ``"fixed"``: as given. ``"oracle"``: k and T as given, and the lowest
+    lambda with the best metric of the task on the test set itself: the paper's "KNN best".
 
-    How far the classes are clusters: ``"purity"``, the share of a test text's 64 neighbors that have its label, and
-    ``"silhouette"`` of the test texts.
+    Two metrics tell how well the classes form clusters: ``"purity"``, the share of a test text's 64 neighbors that have
+    its label, and ``"silhouette"`` of the test texts.
     """
-    protocol, classes = neighbors["neighbors"], found.classifier.shape[1]
+    protocol = neighbors["neighbors"]
+    classes = found.classifier.shape[1]
     if protocol == CALIBRATED:
-        k, temperature, weight = found.calibration.k, found.calibration.temperature, found.calibration.weight
+        k = found.calibration.k
+        temperature = found.calibration.temperature
+        weight = found.calibration.weight
     else:
-        k, temperature, weight = neighbors["k"], neighbors["temperature"], neighbors.get("weight")
+        k = neighbors["k"]
+        temperature = neighbors["temperature"]
+        weight = neighbors.get("weight")
     knn = knn_probabilities(found.distances[:, :k], found.neighbor_labels[:, :k], classes, temperature)
     if protocol == CALIBRATED:
         knn = add_one_smoothing(knn, found.examples)
@@ -98,12 +104,14 @@ def _plan_sweep(task: ClassificationTask, settings: PaperSettings) -> Plan:
 def _fine_tuning(
     task: ClassificationTask, settings: PaperSettings, variant: str, retrieval_pooling: str = OWN_POOLING
 ) -> FineTuning:
-    """By table 3 of the paper for its tasks, by the trainer's defaults for others, and as ``settings`` say."""
-    arguments, max_length = {}, settings.max_length
+    """The paper's table 3 for its tasks, the trainer's defaults for others, overridden by ``settings``."""
+    arguments = {}
+    max_length = settings.max_length
     if task.name in TASKS:
-        arguments, max_length = TASKS[task.name].training_arguments(), min(max_length, TASKS[task.name].max_length)
+        arguments = TASKS[task.name].training_arguments()
+        max_length = min(max_length, TASKS[task.name].max_length)
     if (metric := task_metric(task.name)) != "accuracy":
-        arguments["metric_for_best_model"] = metric  # macro F1 is close to accuracy, and not to Matthews correlation
+        arguments["metric_for_best_model"] = metric  # macro F1, the default, is no substitute for Matthews correlation
     arguments |= settings.fine_tuning
     return FineTuning(variant, retrieval_pooling, max_length, tuple(sorted(arguments.items())))
 
@@ -115,7 +123,7 @@ def _measurements(
     variants: list[FineTuning],
     neighbors: list[dict[str, Any]],
 ) -> list[Measurement]:
-    """All that is measured of one classifier is measured one after the other: it is trained once."""
+    """All measurements, those of one classifier in succession, so that it is trained once."""
     return [
         Measurement(protocol, how.settings() | chosen | held_out_settings(task), seed, _measure)
         for how in variants

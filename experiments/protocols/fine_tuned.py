@@ -1,4 +1,4 @@
-"""An encoder fine-tuned with its neighbors: what its classifier says of the test texts, and their neighbors."""
+"""An encoder fine-tuned with its neighbors: class probabilities and neighbors of the test texts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ..systems import document_encoder, encoding_options
 
 VALIDATION_SHARE = 0.1
 MOST_NEIGHBORS = 128
-OWN_POOLING = "own"  # neighbors are looked for with the pooling that is classified
-# Table 1 of Liang et al. 2023: how each of its three systems is trained.
+OWN_POOLING = "own"  # retrieval uses the classifier's pooling
+# Table 1 of Liang et al. 2023: the training of its three systems.
 VARIANTS = {
     "base": {"decouple": False, "triplet_weight": 0.0},
     "triplet_loss": {"decouple": False, "triplet_weight": 0.5},
@@ -38,36 +38,37 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class FineTuning:
-    """What makes a fine-tuned classifier, beside the encoder, the task and the seed."""
+    """Options of fine-tuning, beside the encoder, the task and the seed."""
 
     variant: str
     retrieval_pooling: str
     max_length: int
-    arguments: tuple[tuple[str, Any], ...]  # of KNNClassifierTrainingArguments
+    arguments: tuple[tuple[str, Any], ...]  # names and values for KNNClassifierTrainingArguments
 
     def settings(self) -> dict[str, Any]:
-        """As a record has them."""
+        """The settings of a record."""
         return asdict(self) | {"arguments": dict(self.arguments)}
 
 
 class FineTuned(NamedTuple):
-    """What is said of N test texts of C classes: all that a mixture is made of."""
+    """The inputs of the mixture for N test texts and C classes."""
 
     classifier: np.ndarray  # probabilities (N, C), equation 1
-    distances: np.ndarray  # squared L2 (N, 128), or as many as there are examples, ascending
+    distances: np.ndarray  # squared L2 (N, 128), ascending; fewer columns if there are fewer examples
     neighbor_labels: np.ndarray  # int64, of the same shape
-    labels: np.ndarray  # int64 (N,), the right ones
+    labels: np.ndarray  # true labels, int64 (N,)
     calibration: Calibration
     examples: int  # in the datastore
-    silhouette: float  # of the test texts by their right labels, where neighbors are looked for
+    silhouette: float  # of the test texts' retrieval embeddings by their true labels
 
 
 def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
-    """Fine-tune the encoder of a system, keep its training set as a datastore, and ask both of the test texts.
+    """Fine-tune the encoder of a system, make a datastore of its training set, and apply both to the test texts.
 
-    A tenth of each class of the training set is held out: it chooses the best epoch and the calibration.
+    A tenth of each class of the training set is held out for choosing the best epoch and for calibration.
     """
-    task, encoder = evaluation.task, document_encoder(evaluation.system)
+    task = evaluation.task
+    encoder = document_encoder(evaluation.system)
     kept, held_out = hold_out_of_each_class(task.train_inputs, task.train_labels, VALIDATION_SHARE, seed)
     if len(np.unique(task.test_labels)) < 2:
         raise ValueError(f"{task.name}: all test texts have one label, so there are no clusters: give others too.")
@@ -85,29 +86,45 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
         retrieval_pooling=None if how.retrieval_pooling == OWN_POOLING else how.retrieval_pooling,
         decouple=variant["decouple"],
     )
-    arguments = {"eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1, "report_to": "none"}
-    arguments |= {"load_best_model_at_end": True, "bf16": encoding_options(evaluation.system).get("bf16", False)}
-    arguments |= {"use_cpu": encoder.model.device.type == "cpu", "disable_tqdm": True, "logging_strategy": "no"}
-    arguments |= dict(how.arguments)
+    defaults = {
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "save_total_limit": 1,
+        "load_best_model_at_end": True,
+        "bf16": encoding_options(evaluation.system).get("bf16", False),
+        "use_cpu": encoder.model.device.type == "cpu",
+        "report_to": "none",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+    }
     tokenizer = AutoTokenizer.from_pretrained(open_checkpoint(evaluation.checkpoint).path)
-    with tempfile.TemporaryDirectory() as folder:  # its checkpoints are as large as the encoder, and no result
+    with tempfile.TemporaryDirectory() as folder:  # deletes the checkpoints, each as large as the encoder
         training = KNNClassifierTrainingArguments(
-            folder, seed=seed, triplet_weight=variant["triplet_weight"], **arguments
+            folder, seed=seed, triplet_weight=variant["triplet_weight"], **(defaults | dict(how.arguments))
         )
         trainer = KNNClassifierTrainer(model, training, train.select(kept), train.select(held_out), tokenizer)
-        trainer.remove_callback(PrinterCallback)  # the runner has a bar of its own
+        trainer.remove_callback(PrinterCallback)  # the runner shows a progress bar
         trainer.train()
     datastore = trainer.build_datastore(store_texts=False, show_progress=False)
     calibration = trainer.calibrate()
-    predictions = Reader(trainer.classifier, tokenizer).read(*texts_of(test))
+    texts, text_pairs = texts_of(test)
+    predictions = Reader(trainer.classifier, tokenizer).read(texts, text_pairs)
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
-    classifier = classifier_probabilities(predictions.logits, multi_label=False)
-    silhouette = float(silhouette_score(predictions.retrieval_embeddings, task.test_labels))
-    by_neighbors = (neighbors.distances, neighbors.labels)
-    return FineTuned(classifier, *by_neighbors, task.test_labels, calibration, len(datastore), silhouette)
+    return FineTuned(
+        classifier=classifier_probabilities(predictions.logits, multi_label=False),
+        distances=neighbors.distances,
+        neighbor_labels=neighbors.labels,
+        labels=task.test_labels,
+        calibration=calibration,
+        examples=len(datastore),
+        silhouette=float(silhouette_score(predictions.retrieval_embeddings, task.test_labels)),
+    )
 
 
 def _examples(task: ClassificationTask, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> Dataset:
-    columns = {"text": texts, "label": labels.tolist()} | ({} if pairs is None else {"text_pair": pairs})
-    kinds = dict.fromkeys(columns, Value("string")) | {"label": ClassLabel(names=task.label_names)}
-    return Dataset.from_dict(columns, Features(kinds))
+    columns = {"text": texts, "label": labels.tolist()}
+    features = Features({"text": Value("string"), "label": ClassLabel(names=task.label_names)})
+    if pairs is not None:
+        columns["text_pair"] = pairs
+        features["text_pair"] = Value("string")
+    return Dataset.from_dict(columns, features)

@@ -1,4 +1,4 @@
-"""How far a statistic of documents may be off because there are no more of them."""
+"""Jackknife confidence intervals of statistics over documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def half_interval(without_each: np.ndarray) -> float | None:
     """Half the 95 % confidence interval of a statistic, given its values without each of N documents, ``(N,)``.
 
     The jackknife: ``t(N-1, 0.975) * sqrt((N-1)/N * sum_i (x_i - mean x)^2)``, for a mean the usual t-interval. None
-    where it is not defined without one of them.
+    where the statistic is undefined without one of the documents.
     """
     from scipy.stats import t
 
@@ -30,6 +30,8 @@ def with_intervals(metrics: dict[str, float], without_each: dict[str, np.ndarray
 
 
 def ratio_without_each(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    """The ratio of two sums over documents without each of them, ``(N,)``; NaN where nothing is left."""
-    left, right = numerators.sum() - numerators, denominators.sum() - denominators
-    return np.divide(left, right, out=np.full(len(left), np.nan), where=right > 0)
+    """The ratio of two sums over documents without each of them, ``(N,)``; NaN where the denominator is 0."""
+    numerator_sums = numerators.sum() - numerators
+    denominator_sums = denominators.sum() - denominators
+    undefined = np.full(len(numerators), np.nan)
+    return np.divide(numerator_sums, denominator_sums, out=undefined, where=denominator_sums > 0)

@@ -45,7 +45,8 @@ def metrics_by_length(predictions: np.ndarray, labels: np.ndarray, words: np.nda
 
     Each accuracy with half the 95 % confidence interval over the documents, ``"accuracy 250-500_interval"``.
     """
-    metrics, without_each = {}, {}
+    metrics = {}
+    without_each = {}
     for name, rows in by_length(words).items():
         found = prediction_metrics(predictions[rows], labels[rows])
         metrics[f"macro_f1{name}"] = found["macro_f1"]
@@ -57,7 +58,7 @@ def metrics_by_length(predictions: np.ndarray, labels: np.ndarray, words: np.nda
 
 
 def reading_by_length(shares: np.ndarray, tokens: np.ndarray, words: np.ndarray) -> dict[str, float]:
-    """Of all documents and of each bucket: how many there are, the mean share that is read, and tokens read of one."""
+    """For all documents and each bucket: the number of documents, mean share read, and mean number of tokens read."""
     found = {}
     for name, rows in by_length(words).items():
         found[f"documents{name}"] = len(rows)
@@ -67,47 +68,58 @@ def reading_by_length(shares: np.ndarray, tokens: np.ndarray, words: np.ndarray)
 
 
 def passage_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Labels ``(M,)`` by the passages of documents: of each the passage of which logistic regression is surest decides.
+    """Labels ``(M,)``: each document gets the label of the passage that logistic regression is most confident about.
 
-    It learns from the documents' means: what it learns from single passages, most of which say nothing of the label,
-    is less.
+    The classifier is trained on the documents' mean embeddings, since most single passages are uninformative.
     """
-    rows = rows_to_choose_by(features, seed)
-    means = normalize(np.stack([rows.mean(0) for rows in features.train]))
-    classifier = fit_linear(means, features.train_labels, *rows, seed)
-    counts = np.array([len(rows) for rows in features.test])
+    kept, held_out = rows_to_choose_by(features, seed)
+    means = normalize(np.stack([passages.mean(0) for passages in features.train]))
+    classifier = fit_linear(means, features.train_labels, kept, held_out, seed)
+    counts = np.array([len(passages) for passages in features.test])
     probabilities = classifier.predict_proba(np.concatenate(features.test))
     surest = np.maximum.reduceat(probabilities, np.cumsum(counts) - counts)
     return classifier.classes_[surest.argmax(1)]
 
 
 def _features(evaluation: Evaluation) -> LabeledFeatures:
-    system, task = evaluation.system, evaluation.task
+    system = evaluation.system
+    task = evaluation.task
     if not isinstance(system, PassageSystem):
         return labeled_features(evaluation)
-    train, test = map(rows_of_passages, system.passages(task.train_texts, task.test_texts))
-    return LabeledFeatures(train, task.train_labels, test, task.test_labels, task.train_inputs)
+    train, test = system.passages(task.train_texts, task.test_texts)
+    return LabeledFeatures(
+        train=rows_of_passages(train),
+        train_labels=task.train_labels,
+        test=rows_of_passages(test),
+        test_labels=task.test_labels,
+        train_inputs=task.train_inputs,
+    )
 
 
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
     if task.train_pairs is not None:
         return [], [f"length does not run on {task.name}: its examples are pairs of texts."]
-    chosen, shots, left_out = {"max_length": settings.max_length}, settings.shots_of(task.name), []
-    planned = [Measurement("length_read", chosen, NO_SEED, _measure_reading)]
-    examples: dict[int | None, list[int]] = {shots: settings.seeds_of(settings.repeats)}
+    shared = {"max_length": settings.max_length}
+    shots = settings.shots_of(task.name)
+    left_out = []
+    seeds_by_shots: dict[int | None, list[int]] = {}  # None: all examples
     try:
         sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
+        seeds_by_shots[shots] = settings.seeds_of(settings.repeats)
     except ValueError as error:
-        examples, left_out = {}, [f"length runs on {task.name} with all examples only: {error}"]
-    for number, seeds in (examples | {None: settings.seeds_of(settings.seeds)}).items():
+        left_out.append(f"length runs on {task.name} with all examples only: {error}")
+    seeds_by_shots[None] = settings.seeds_of(settings.seeds)
+    planned = [Measurement("length_read", shared, NO_SEED, _measure_reading)]
+    for number, seeds in seeds_by_shots.items():
         for classifier in CLASSIFIERS:
-            how = {"classifier": classifier, "shots": number} | chosen | held_out_settings(task)
-            planned += [Measurement("length", how, seed, _measure) for seed in seeds]
+            chosen = {"classifier": classifier, "shots": number} | shared | held_out_settings(task)
+            planned += [Measurement("length", chosen, seed, _measure) for seed in seeds]
     return planned, left_out
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    task, features = evaluation.task, evaluation.once(_features)
+    task = evaluation.task
+    features = evaluation.once(_features)
     if settings["shots"] is not None:
         features = features.draw(settings["shots"], seed, task.label_names)
     if settings["classifier"] == "neighbors":
@@ -119,8 +131,10 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
 
 
 def _measure_reading(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    texts, encoder = evaluation.task.test_texts, document_encoder(evaluation.system)
-    shares, tokens = np.ones(len(texts)), np.zeros(len(texts))
+    texts = evaluation.task.test_texts
+    encoder = document_encoder(evaluation.system)
+    shares = np.ones(len(texts))
+    tokens = np.zeros(len(texts))
     if encoder is not None:
         strategy = encoding_options(evaluation.system).get("long_documents", "first")
         for piece in read_pieces(texts, encoder.frame, strategy):

@@ -18,19 +18,23 @@ from ..systems import document_encoder
 from ..taggers.load_tagger import load_tagger, tagger_settings
 from ..taggers.parts_of_speech import Tagger, Word
 
-NOTHING, NOUNS, OTHERS = MASKED = ("nothing", "nouns", "others")  # others: neither nouns, verbs nor adjectives
+NOTHING = "nothing"
+NOUNS = "nouns"
+OTHERS = "others"  # neither nouns, verbs nor adjectives
+MASKED = (NOTHING, NOUNS, OTHERS)
 
 
 def mask_words(texts: Sequence[str], tagger: Tagger, masked: str, mask: str) -> list[str]:
-    """The texts with ``mask`` in the place of their nouns, or of as many others, drawn at random.
+    """The texts with randomly drawn nouns, or as many other words, replaced by ``mask``.
 
-    Both lose as many words: a text with more nouns than others keeps some of its nouns.
+    Both variants mask the same number of words: a text with more nouns than other words keeps some of its nouns.
     """
     found = []
     for number, (text, words) in enumerate(zip(texts, tagger.tag(texts), strict=True)):
-        groups = {group: [word for word in words if word.group == group] for group in ("noun", "other")}
-        count = min(map(len, groups.values()))
-        chosen = random.Random(number).sample(groups["noun" if masked == NOUNS else "other"], count)
+        nouns = [word for word in words if word.group == "noun"]
+        others = [word for word in words if word.group == "other"]
+        candidates = nouns if masked == NOUNS else others
+        chosen = random.Random(number).sample(candidates, min(len(nouns), len(others)))
         found.append(_replaced(replace_lone_surrogates(text), chosen, mask))
     return found
 
@@ -42,13 +46,15 @@ def _replaced(text: str, words: Sequence[Word], mask: str) -> str:
 
 
 def _features(evaluation: Evaluation, masked: str, tagger: str) -> LabeledFeatures:
-    task, system = evaluation.task, evaluation.system
+    task = evaluation.task
     if masked != NOTHING:
-        mask = document_encoder(system).tokenizer.mask_token
-        both = (task.train_texts, task.test_texts)
-        train, test = (mask_words(texts, load_tagger(tagger), masked, mask) for texts in both)
-        task = replace(task, train_texts=train, test_texts=test)
-    return labeled_features(Evaluation(system, task))
+        mask = document_encoder(evaluation.system).tokenizer.mask_token
+        task = replace(
+            task,
+            train_texts=mask_words(task.train_texts, load_tagger(tagger), masked, mask),
+            test_texts=mask_words(task.test_texts, load_tagger(tagger), masked, mask),
+        )
+    return labeled_features(Evaluation(evaluation.system, task))
 
 
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:

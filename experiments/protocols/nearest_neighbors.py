@@ -36,47 +36,54 @@ def knn_metrics(features: LabeledFeatures, seed: int) -> dict[str, float]:
 def knn_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     """Labels of the test features by the nearest training examples, ``(M,)``, in the space of cosine similarity.
 
-    The vote is that of Liang et al. 2023, equation 2. Documents that have passages are as near as
-    ``KNNDatastore.search`` has it.
+    The vote is equation 2 of Liang et al. 2023. Documents with passages are compared as in ``KNNDatastore.search``.
 
-    Features are scaled to norm 1. k (up to the paper's 64) and the temperature are chosen on a fifth of each class of
-    the training set, with the rest as datastore; then all of it is the datastore. The paper's temperature of 10 suits
-    no other scale of embeddings than its own.
+    Features are scaled to norm 1. k (up to the paper's 64) and the temperature are calibrated on a fifth of each class
+    of the training set, with the rest as datastore; for the test features all of it is the datastore. The paper's
+    temperature of 10 only suits the scale of the paper's embeddings.
     """
-    train, test, labels = features.train, features.test, features.train_labels
+    train = features.train
+    test = features.test
+    labels = features.train_labels
     if not has_passages(train):
-        train, test = normalize(train), normalize(test)
+        train = normalize(train)
+        test = normalize(test)
     num_labels = int(max(labels.max(), features.test_labels.max())) + 1
-    k, temperature = 1, 1.0
     kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
     if len(held_out):
         distances, rows = _search(train[held_out], train[kept], min(MOST_NEIGHBORS, len(kept)))
-        chosen = calibrate(distances, labels[kept][rows], labels[held_out], num_labels=num_labels)
-        k, temperature = chosen.k, chosen.temperature
-        logger.info(f"{k} neighbors at temperature {temperature:.3g}, chosen on {chosen.examples} examples.")
+        calibration = calibrate(distances, labels[kept][rows], labels[held_out], num_labels=num_labels)
+        k = calibration.k
+        temperature = calibration.temperature
+        logger.info(f"{k} neighbors at temperature {temperature:.3g}, chosen on {calibration.examples} examples.")
     else:
+        k = 1
+        temperature = 1.0
         logger.info("Each class has one training text: the nearest neighbor alone decides.")
     distances, rows = _search(test, train, k)
     return knn_probabilities(distances, labels[rows], num_labels, temperature).argmax(1)
 
 
 def has_passages(features: Features) -> bool:
-    """Whether each row is several vectors."""
+    """Whether each row has several vectors, one of each passage."""
     return features.dtype == object
 
 
 def _search(queries: Features, keys: Features, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Squared L2 distances ``(Q, k)``, ascending, and rows of the keys ``(Q, k)``."""
     if has_passages(keys):
-        (queries, query_counts), (keys, counts) = (
-            (np.concatenate(part), np.array([*map(len, part)])) for part in (queries, keys)
+        found = grouped_search(
+            np.concatenate(queries), _passage_counts(queries), np.concatenate(keys), _passage_counts(keys), k
         )
-        found = grouped_search(queries, query_counts, keys, counts, k)
         return found.distances, found.rows
     if not issparse(keys):
         return exact_search(np.ascontiguousarray(queries), np.ascontiguousarray(keys), k)
     distances, rows = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(keys).kneighbors(queries)
     return np.square(distances), rows
+
+
+def _passage_counts(documents: Features) -> np.ndarray:
+    return np.array([len(passages) for passages in documents])
 
 
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:

@@ -1,4 +1,4 @@
-"""passage_citation: whether one long document cites another, told from all their passages, and from their words.
+"""passage_citation: whether one long document cites another, by all their passages and by their words.
 
 Not in the papers.
 """
@@ -22,7 +22,7 @@ from ..tasks.citation_pairs import PairTask
 from .citation import best_threshold, pair_features
 
 BEST_PAIRS = 3
-SHARPNESS = 20.0  # of the soft maximum; cosines of passages of one paper and another differ by some 0.1
+SHARPNESS = 20.0  # of the soft maximum; cosines between the passages of two papers differ by about 0.1
 
 
 def best_pairs(cosines: np.ndarray) -> float:
@@ -31,27 +31,28 @@ def best_pairs(cosines: np.ndarray) -> float:
 
 
 def soft_maximum(cosines: np.ndarray) -> float:
-    """``log(mean(exp(20 c))) / 20`` over all pairs of passages: near the largest cosine, but no pair decides alone."""
+    """``log(mean(exp(20 c))) / 20`` over all pairs of passages: close to the largest cosine, but smooth."""
     largest = cosines.max()
     return float(largest + np.log(np.exp(SHARPNESS * (cosines - largest)).mean()) / SHARPNESS)
 
 
 def similarities(passages: Passages, pairs: np.ndarray) -> dict[str, np.ndarray]:
-    """How similar documents are by each measure, float64 ``(M,)``; ``pairs``: their numbers, int64 ``(M, 2)``."""
+    """Similarities of document pairs by each measure, float64 ``(M,)``; ``pairs``: document numbers ``(M, 2)``."""
     found: dict[str, np.ndarray] = {}
     for suffix, given in (("", passages), ("_centered", centered(passages))):
-        averages, parts = mean_of_passages(given), rows_of_passages(given)
-        both = [parts[first] @ parts[second].T for first, second in pairs.tolist()]
+        averages = mean_of_passages(given)
+        vectors = rows_of_passages(given)
+        cosines = [vectors[first] @ vectors[second].T for first, second in pairs.tolist()]
         found[f"average{suffix}"] = np.einsum("md,md->m", averages[pairs[:, 0]], averages[pairs[:, 1]])
-        found[f"best_pairs{suffix}"] = np.array([best_pairs(cosines) for cosines in both])
-        found[f"soft_maximum{suffix}"] = np.array([soft_maximum(cosines) for cosines in both])
+        found[f"best_pairs{suffix}"] = np.array([best_pairs(matrix) for matrix in cosines])
+        found[f"soft_maximum{suffix}"] = np.array([soft_maximum(matrix) for matrix in cosines])
     return found
 
 
 def centered(passages: Passages) -> Passages:
-    """The same less what all passages have in common, their mean; of norm 1 again."""
-    less = passages.embeddings - passages.embeddings.mean(0)
-    return passages._replace(embeddings=normalize(less).astype(np.float32))
+    """The passages less their mean embedding, scaled to norm 1."""
+    differences = passages.embeddings - passages.embeddings.mean(0)
+    return passages._replace(embeddings=normalize(differences).astype(np.float32))
 
 
 def _refuses(system: System) -> str | None:
@@ -70,7 +71,8 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
     scores = similarities(passages, pairs)
     words = pair_features(Evaluation(TfidfSystem(), task))
     scores["words"] = np.concatenate([np.asarray(part.first.multiply(part.second).sum(1)).ravel() for part in words])
-    labels, train = np.concatenate([part.labels for part in words]), slice(len(task.train))
+    labels = np.concatenate([part.labels for part in words])
+    train = slice(len(task.train))
     test = slice(len(task.train), None)
     metrics = {}
     for name, values in scores.items():

@@ -17,25 +17,34 @@ from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictio
 
 logger = logging.getLogger(__name__)
 
-HIDDEN_WIDTH = 128  # the papers do not say
+HIDDEN_WIDTH = 128  # not given in the papers
 BATCH_SIZE = 8
 LEARNING_RATE = 3e-4
 PATIENCE = 3
-SMALLEST_GAIN = 1e-3  # in nats: of classes that can be told apart, the loss falls for hundreds of epochs to no effect
+SMALLEST_GAIN = 1e-3  # in nats: with separable classes the loss falls for hundreds of epochs to no effect
 MOST_EPOCHS = 100
 STEPS_WITHOUT_HELD_OUT = 2_000
 
 
 def mlp_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Labels by the papers' perceptron (DocSplit, appendix A.1), ``(M,)``.
+    """Labels ``(M,)`` predicted by the papers' perceptron (DocSplit, appendix A.1).
 
-    Sparse features get a linear support vector machine, since a perceptron would have millions of weights.
+    For sparse features a linear support vector machine is used, since a perceptron would have millions of weights.
     """
     if issparse(features.train):
         logger.info("Sparse features: a linear support vector machine takes the place of the perceptron.")
         return logistic_predictions(features, seed)
-    rows = rows_to_choose_by(features, seed)
-    return fit_mlp(features.train, features.train_labels, *rows, (HIDDEN_WIDTH,), BATCH_SIZE, seed)(features.test)
+    kept, held_out = rows_to_choose_by(features, seed)
+    predict = fit_mlp(
+        features.train,
+        features.train_labels,
+        kept,
+        held_out,
+        hidden_widths=(HIDDEN_WIDTH,),
+        batch_size=BATCH_SIZE,
+        seed=seed,
+    )
+    return predict(features.test)
 
 
 def fit_mlp(
@@ -47,19 +56,24 @@ def fit_mlp(
     batch_size: int,
     seed: int,
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Train a perceptron with ReLU by cross entropy and AdamW on the kept rows; gives what predicts labels.
+    """Train a perceptron with ReLU by cross entropy and AdamW on the kept rows; return the function that predicts.
 
-    It ends after 3 epochs without a held-out loss that is lower by 0.001, or after 100, and the best epoch is taken;
-    without held-out rows, with the epoch in which 2,000 steps are reached.
+    Training stops after 3 epochs in which the held-out loss has not fallen by 0.001, or after 100 epochs, and returns
+    to the best epoch. Without held-out rows it stops at the end of the epoch that reaches 2,000 steps.
 
-    Features are multiplied by one number, such that their mean square is 1, as it is of BERT's vectors in the papers.
-    Of vectors of norm 1 it is 1 / D: with the papers' learning rate, training would take several times as many epochs.
+    Features are scaled to a mean square of 1, which BERT's vectors have in the papers. Vectors of norm 1 have a mean
+    square of 1 / D: unscaled, they would need several times as many epochs at the papers' learning rate.
     """
-    scale = np.float32(1 / max(float(np.sqrt(np.mean(np.square(features[kept], dtype=np.float64)))), 1e-12))
-    rows, targets = torch.from_numpy(features * scale), torch.from_numpy(labels)
-    train, train_targets = rows[kept], targets[kept]
-    best_loss, best_epoch, best_weights = float("inf"), 0, None
-    with torch.random.fork_rng(devices=[]):  # the caller's random numbers are left alone
+    root_mean_square = float(np.sqrt(np.mean(np.square(features[kept], dtype=np.float64))))
+    scale = np.float32(1 / max(root_mean_square, 1e-12))
+    rows = torch.from_numpy(features * scale)
+    targets = torch.from_numpy(labels)
+    train = rows[kept]
+    train_targets = targets[kept]
+    best_loss = float("inf")
+    best_epoch = 0
+    best_weights = None
+    with torch.random.fork_rng(devices=[]):  # preserves the caller's random state
         torch.manual_seed(seed)
         widths = (rows.shape[1], *hidden_widths, int(labels.max()) + 1)
         layers = [(nn.Linear(wide, narrow), nn.ReLU()) for wide, narrow in itertools.pairwise(widths)]
@@ -78,7 +92,9 @@ def fit_mlp(
             with torch.no_grad():
                 loss = nn.functional.cross_entropy(network(rows[held_out]), targets[held_out]).item()
             if loss < best_loss - SMALLEST_GAIN:
-                best_loss, best_epoch, best_weights = loss, epoch, copy.deepcopy(network.state_dict())
+                best_loss = loss
+                best_epoch = epoch
+                best_weights = copy.deepcopy(network.state_dict())
             elif epoch - best_epoch >= PATIENCE:
                 break
     if best_weights is not None:

@@ -1,4 +1,4 @@
-"""redundancy: how much a corpus repeats itself: nouns and verbs, and sentences of a document that are alike."""
+"""redundancy: how much a corpus repeats itself, by nouns and verbs, and by similar sentences within a document."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ MAX_SENTENCES = 32  # of one document
 def nouns_and_verbs_ratio(texts: Sequence[str], tagger: Tagger) -> tuple[np.ndarray, np.ndarray]:
     """R = N / D of each text and its length in words (SimDE, appendix A.2; SimLTE, equation 2), two arrays ``(N,)``.
 
-    N is the number of its nouns and verbs, and D the number of distinct ones, told apart by their lemmas as in the
-    papers, or by their stems with NLTK, which has no lemmas. R = 1: none comes twice; NaN: there are none. The papers
-    do not say whether a noun and a verb with one lemma ("a run", "to run") are two: here they are one.
+    N is the number of its nouns and verbs, and D the number of distinct ones by lemma as in the papers, or by stem with
+    NLTK, which has no lemmas. R = 1: none is repeated; NaN: there are none. A noun and a verb with one lemma ("a run",
+    "to run") count as one; the papers leave this open.
     """
-    ratios, lengths = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=np.int64)
+    ratios = np.full(len(texts), np.nan)
+    lengths = np.zeros(len(texts), dtype=np.int64)
     for i, words in enumerate(tagger.tag(texts)):
         nouns_and_verbs = [word for word in words if word.group in ("noun", "verb")]
         if bare := next((word.text for word in nouns_and_verbs if not word.base), None):
@@ -71,12 +72,13 @@ def mean_by_length(ratios: np.ndarray, lengths: np.ndarray) -> dict[str, float]:
         )
     if not known.all():
         logger.warning("%d of %d documents have no noun or verb and are left out.", (~known).sum(), len(known))
-    ratios, buckets = ratios[known], np.searchsorted(LONGEST, lengths[known])
-    groups = {name: ratios[buckets == i] for i, name in enumerate(BUCKETS) if (buckets == i).any()} | {"all": ratios}
+    ratios = ratios[known]
+    buckets = np.searchsorted(LONGEST, lengths[known])
+    groups = {name: ratios[buckets == i] for i, name in enumerate(BUCKETS) if (buckets == i).any()}
+    groups["all"] = ratios
     means = {name: float(group.mean()) for name, group in groups.items()}
-    return with_intervals(
-        means, {name: ratio_without_each(group, np.ones(len(group))) for name, group in groups.items()}
-    )
+    without_each = {name: ratio_without_each(group, np.ones(len(group))) for name, group in groups.items()}
+    return with_intervals(means, without_each)
 
 
 def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, float]:
@@ -106,23 +108,27 @@ def pair_similarity(features: Features, documents: np.ndarray) -> dict[str, floa
     between = sums @ total - same
     found = {"within": float(within.sum() / pairs_within), "between": float(between.sum() / pairs_between)}
     without_each = {"within": ratio_without_each(within, counts * (counts - 1))}
-    with np.errstate(divide="ignore", invalid="ignore"):  # of two documents
-        # A document takes its pairs with the others away, and the others' with it.
-        left, pairs_left = between.sum() - 2 * between, pairs_between - 2 * counts * (len(documents) - counts)
-        without_each["between"] = left / pairs_left
+    with np.errstate(divide="ignore", invalid="ignore"):  # with two documents, no pair is left without one of them
+        # Each pair is counted in both orders, hence the factor 2.
+        similarity_left = between.sum() - 2 * between
+        pairs_left = pairs_between - 2 * counts * (len(documents) - counts)
+        without_each["between"] = similarity_left / pairs_left
     return with_intervals(found, without_each)
 
 
 def sentence_similarity(system: System, texts: Sequence[str], seed: int, language: str = "en") -> dict[str, float]:
-    """How alike the sentences of a document are, and those of different documents (SimDE, appendix A.2, table 5).
+    """Similarity of sentences of one document, and of different documents (SimDE, appendix A.2, table 5).
 
-    The paper embeds all sentences with SimCSE. Here they are drawn within bounds, so that no long document outweighs
-    the others by the square of its length; a system that has to be fitted is fitted on them.
+    The paper embeds all sentences with SimCSE. Here the sentences of each document are sampled, because the weight of a
+    long document grows with the square of its length; a system that needs fitting is fitted on the sampled sentences.
     """
-    rng, segment = np.random.default_rng(seed), get_segmenter(language=language)
+    rng = np.random.default_rng(seed)
+    segment = get_segmenter(language=language)
     usable = [replace_lone_surrogates(text) for text in texts if text.strip()]
     drawn = [usable[i] for i in np.sort(rng.permutation(len(usable))[:MAX_DOCUMENTS])]
-    sentences, documents, found = [], [], 0
+    sentences = []
+    documents = []
+    found = 0
     for number, text in enumerate(tqdm(drawn, desc="Splitting", unit="text")):
         candidates = [sentence.strip() for sentence in segment(text).sentences]
         chosen = np.sort(rng.permutation(len(candidates))[:MAX_SENTENCES])
@@ -134,14 +140,19 @@ def sentence_similarity(system: System, texts: Sequence[str], seed: int, languag
     if len(drawn) < len(texts) or len(sentences) < found:
         logger.warning(
             "Similarity of sentences: of %d documents %d are blank, %d are drawn, and %d of their %d sentences.",
-            *(len(texts), len(texts) - len(usable), len(drawn), len(sentences), found),
+            len(texts),
+            len(texts) - len(usable),
+            len(drawn),
+            len(sentences),
+            found,
         )
     [features] = system.features(sentences)
     return pair_similarity(features, np.array(documents, dtype=np.int64))
 
 
 def _squared_norms(matrix: Features) -> np.ndarray:
-    return np.asarray((matrix.multiply(matrix) if scipy.sparse.issparse(matrix) else matrix**2).sum(axis=1)).ravel()
+    squares = matrix.multiply(matrix) if scipy.sparse.issparse(matrix) else matrix**2
+    return np.asarray(squares.sum(axis=1)).ravel()
 
 
 def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
@@ -158,7 +169,8 @@ def _plan_nouns_and_verbs(task: EvaluationTask, settings: PaperSettings) -> Plan
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
-    return mean_by_length(*nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system))
+    ratios, lengths = nouns_and_verbs_ratio(evaluation.task.texts, evaluation.system)
+    return mean_by_length(ratios, lengths)
 
 
 REDUNDANCY = Experiment("how much texts repeat themselves: nouns and verbs, sentences", None, _plan)

@@ -17,7 +17,7 @@ from ..tasks.known_tasks import task_metric
 
 METRICS = TITLES | {"matthews_correlation": "MCC"}
 VARIANTS = {"base": "base", "triplet_loss": "TL", "decoupled": "TL + D"}
-# Not in the table, where they are rows, or told in the text.
+# Settings that are not printed above the table, since its rows or its text show them.
 SHOWN_AS_ROWS = ("variant", "retrieval_pooling", "neighbors", "k", "temperature", "weight", "best")
 CHOSEN = {
     CALIBRATED: "calibrated",
@@ -31,7 +31,7 @@ Records = Sequence[Mapping[str, Any]]
 def nine_rows(frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
     """Each variant by its classifier, its neighbors, and mixed; below, probes on frozen features and the paper's rows.
 
-    Of ``records``, which are all of the run, those of the protocol ``full`` on the same tasks are shown.
+    The probes are the records of the protocol ``full`` on the same tasks.
     """
     frame = frame.assign(variant=setting(frame, "variant"), neighbors=setting(frame, "neighbors"))
     rows = []
@@ -43,7 +43,7 @@ def nine_rows(frame: pd.DataFrame, records: Records, printed: Printed | None) ->
             protocols = list(dict.fromkeys(mine["neighbors"]))
             for protocol in protocols:
                 chosen = mine[mine["neighbors"] == protocol]
-                if protocol != ORACLE or FIXED not in protocols:  # whose k and T are the same
+                if protocol != ORACLE or FIXED not in protocols:  # both have the same k and T
                     rows.append(_row(f"{start}, KNN ({protocol})", chosen, "knn"))
                 rows.append(_row(f"{start}, mixed ({CHOSEN[protocol]})", chosen, "mixture"))
     tasks = set(frame["task"])
@@ -55,7 +55,7 @@ def nine_rows(frame: pd.DataFrame, records: Records, printed: Printed | None) ->
 
 
 def retrieval_vectors(frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
-    """What neighbors are looked for with, by the neighbors alone and mixed."""
+    """Each retrieval vector by the neighbors alone, and mixed."""
     frame = frame.assign(pooling=setting(frame, "retrieval_pooling"), neighbors=setting(frame, "neighbors"))
     rows = []
     for (system, pooling, protocol), mine in frame.groupby(["system", "pooling", "neighbors"], sort=False):
@@ -94,12 +94,12 @@ def by_temperature(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def part_of(frame: pd.DataFrame, part: str) -> pd.DataFrame:
-    """Of the classifier, the neighbors or the mixture, the rows in the metric of their task."""
+    """The rows of the classifier, the neighbors or the mixture, in the metric of their task."""
     return frame[frame["metric"] == PARTS[part] + frame["task"].map(task_metric)]
 
 
 def _row(label: str, frame: pd.DataFrame, part: str) -> pd.DataFrame:
-    """A row of the table; also where nothing of it was measured."""
+    """A row of the table, even if none of its cells was measured."""
     frame = with_text(part_of(frame, part), "std")[["task", "text"]]
     return pd.concat([frame, pd.DataFrame({"task": [None], "text": [MISSING]})]).assign(row=label)
 
@@ -116,7 +116,9 @@ def _mixture_against_parts(frame: pd.DataFrame) -> str:
     """In how many cells the mixture is as good as the better of its parts, for each way to choose k, T and lambda."""
     lines = []
     for protocol, mine in frame.groupby("neighbors", sort=False):
-        classifier, knn, mixture = (part_of(mine, part)["mean"].to_numpy() for part in ("classifier", "knn", "mixture"))
+        classifier = part_of(mine, "classifier")["mean"].to_numpy()
+        knn = part_of(mine, "knn")["mean"].to_numpy()
+        mixture = part_of(mine, "mixture")["mean"].to_numpy()
         gaps = (100 * (mixture - np.maximum(classifier, knn))).round(9)  # a tie is no loss
         lines.append(
             f"- {protocol}: in {(gaps >= 0).sum()} of {len(gaps)} cells the mixture is at least as good as the better "
@@ -127,11 +129,11 @@ def _mixture_against_parts(frame: pd.DataFrame) -> str:
 
 
 def _clusters(frame: pd.DataFrame, by: str) -> str:
-    """How far the classes are clusters; nothing of records that are older than these metrics."""
+    """How well the classes form clusters; empty for records that are older than these metrics."""
     frame = frame[frame["metric"].isin(CLUSTERS)]
     if frame.empty:
         return ""
-    frame = frame[frame["neighbors"] == frame["neighbors"].iloc[0]]  # it is the same for all of them
+    frame = frame[frame["neighbors"] == frame["neighbors"].iloc[0]]  # all protocols have the same clusters
     frame = with_text(frame, "std").assign(system=frame["system"].map(escape), by=frame[by].replace(VARIANTS))
     tasks = dict.fromkeys(frame["task"])
     columns = {f"{escape(task)} {metric}": (task, metric) for task in tasks for metric in CLUSTERS}

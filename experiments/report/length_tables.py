@@ -1,4 +1,4 @@
-"""Accuracy by the length of documents, and what was read of them: tables and a figure."""
+"""Accuracy by the length of documents, and how much of them is read: tables and a figure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..protocols.length import BUCKETS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STRATEGIES = (*SINGLE_VECTOR, *SEVERAL_VECTORS, "salient")  # salient is measured in records, and is gone
+STRATEGIES = (*SINGLE_VECTOR, *SEVERAL_VECTORS, "salient")  # older records have the removed strategy salient
 SHOWN_IN_TITLES = ("classifier", "shots")
-# Metrics by the buckets that they are of, and what the tables call them.
+# The buckets that each gain averages, and its title in the tables.
 GAINS = {
     "gain_short": (BUCKETS[:3], "to 1,000, against first"),
     "gain_long": (BUCKETS[3:], "over 1,000, against first"),
@@ -29,13 +29,13 @@ GAINS = {
 
 
 def split_strategy(system: str) -> tuple[str, str | None]:
-    """An encoder and how it reads long documents, from ``"MiniLM (salient)"``; None where it is not said."""
+    """Encoder and strategy for long documents, from a name such as ``"MiniLM (salient)"``; None without a strategy."""
     encoder, _, strategy = system.removesuffix(")").rpartition(" (")
     return (encoder, strategy) if strategy in STRATEGIES else (system, None)
 
 
 def with_gains(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The records, those of ``length`` with what they gain against ``first``, of the same encoder and seed.
+    """The records, those of ``length`` with the gains over ``first`` with the same encoder and seed.
 
     ``gain_short`` is the difference of accuracies on documents of up to 1,000 words, ``gain_long`` on longer ones.
     """
@@ -89,7 +89,7 @@ def length_tables(frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], pri
 
 
 def reading_table(frame: pd.DataFrame, records: Sequence[Mapping[str, Any]], printed: Printed | None) -> str:
-    """Tokens that an encoder reads of a document, and the share of the text that is, by length."""
+    """Tokens that an encoder reads of a document, and the share of the text that is read, by length."""
     names = {f"share_read {name}": name for name in BUCKETS if f"documents {name}" in set(frame["metric"])}
     columns = {"Tokens per document": "tokens_read", **{name: metric for metric, name in names.items()}}
     texts = [f"{row.mean:,.0f}" if row.metric == "tokens_read" else f"{row.mean:.0%}" for row in frame.itertuples()]
@@ -114,7 +114,7 @@ def length_curves(classifier: str, frame: pd.DataFrame, settings: PaperSettings)
         buckets = [name for name in BUCKETS if f"accuracy {name}" in set(mine["metric"])]
         for system, points in mine.set_index("metric").groupby("system", sort=False):
             number = lines.index(names[system][1] or system)
-            # Lines stand a little apart, so that error bars can be told from one another.
+            # Points are shifted slightly, so that error bars do not overlap.
             places = np.arange(len(buckets)) + 0.04 * (number - (len(lines) - 1) / 2)
             points = points.loc[[f"accuracy {name}" for name in buckets]]
             draw_curve(axis, places, points, "documents", number, lines[number])

@@ -45,7 +45,8 @@ def sweep_curves(frame: pd.DataFrame, settings: PaperSettings) -> Figure | None:
     frame = neighbors_alone(frame[frame["protocol"] == "neighbors_sweep"])
     if frame.empty:
         return None
-    systems, tasks = (list(dict.fromkeys(frame[name])) for name in ("system", "task"))
+    systems = list(dict.fromkeys(frame["system"]))
+    tasks = list(dict.fromkeys(frame["task"]))
     figure, axes = make_panels(2 * len(systems), 4.4, 3.4, per_row=2)
     labels = {"k": f"k, at T = {PAPER_TEMPERATURE:g}", "temperature": f"T, at k = {PAPER_K}"}
     panels = [(system, name) for system in systems for name in labels]
@@ -66,7 +67,7 @@ def sweep_curves(frame: pd.DataFrame, settings: PaperSettings) -> Figure | None:
 
 
 def citation_bars(frame: pd.DataFrame, settings: PaperSettings) -> Figure | None:
-    """Accuracy of both ways to tell citations: DocSplit's figure 3."""
+    """Accuracy of both ways to predict citations: DocSplit's figure 3."""
     frame = frame[frame["protocol"] == "citation"]
     return accuracy_bars(frame, CITATION_METRICS, "interval") if len(frame) else None
 
@@ -76,8 +77,9 @@ def attention_bars(frame: pd.DataFrame, settings: PaperSettings) -> Figure | Non
     frame = frame[frame["protocol"] == "attention"]
     if frame.empty:
         return None
-    tasks, systems = list(dict.fromkeys(frame["task"])), frame["system"].nunique()
-    figure, axes = make_panels(len(tasks), max(4.0, 0.8 + 4 * (0.2 + 0.11 * systems)), 3.0)
+    tasks = list(dict.fromkeys(frame["task"]))
+    width = max(4.0, 0.8 + 4 * (0.2 + 0.11 * frame["system"].nunique()))  # four groups of a bar per system
+    figure, axes = make_panels(len(tasks), width, 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         groups = {(task, metric): f"{metric}s" for metric in ("noun", "verb", "adjective", "other")}
         draw_bars(axis, frame, groups, "documents", 1000)
@@ -91,7 +93,8 @@ def redundancy_by_length(frame: pd.DataFrame, settings: PaperSettings) -> Figure
     frame = frame[frame["protocol"] == "nouns_and_verbs"]
     if frame.empty:
         return None
-    tasks, systems = (list(dict.fromkeys(frame[name])) for name in ("task", "system"))
+    systems = list(dict.fromkeys(frame["system"]))
+    tasks = list(dict.fromkeys(frame["task"]))
     figure, axes = make_panels(len(tasks), 3.6, 3.0)
     for axis, task in zip(axes, tasks, strict=True):
         for number, system in enumerate(systems):
@@ -113,7 +116,7 @@ def redundancy_by_length(frame: pd.DataFrame, settings: PaperSettings) -> Figure
         axis.set_xticks(range(len(LENGTHS)), [name.replace("more than ", "> ") for name in LENGTHS])
         axis.grid(**GRID)
         axis.set(title=task, xlabel="Words in the text", ylabel="R (nouns and verbs)", xlim=(-0.3, len(LENGTHS) - 0.7))
-    # Not by the error bars, which are as long as the axis where there are two texts of a length.
+    # The limits ignore the error bars, which are as long as the axis for a length with only two texts.
     means = frame["mean"][frame["metric"].isin(LENGTHS)]
     printed = [number for numbers in REDUNDANCY.rows.values() for number in numbers if number is not None]
     for axis in axes:

@@ -29,8 +29,16 @@ CHOICES = (
     "the paper's table 3 or --knn_weight; or oracle, the lambda of the best result on the test set, as the paper chose "
     "it. In % of each task's metric."
 )
-PASSAGE_MEASURES = ("average", "best_pairs", "soft_maximum", "average_centered", "best_pairs_centered")
-PASSAGE_MEASURES += ("soft_maximum_centered", "words", "passages_and_words")
+PASSAGE_MEASURES = (
+    "average",
+    "best_pairs",
+    "soft_maximum",
+    "average_centered",
+    "best_pairs_centered",
+    "soft_maximum_centered",
+    "words",
+    "passages_and_words",
+)
 # Documents, classes, and mean, median and maximum of the words of a document.
 PAPER_DATA = {
     "FakeNews": (8_558_957, 15, 467, 299, 33_936),
@@ -168,14 +176,19 @@ SECTIONS = (
 
 
 def paper_data(tasks: Sequence[str]) -> tuple[Mapping[str, Row], list[str]]:
-    """Of tasks of the papers their row in the table of data sets, and notes."""
-    theirs = {name: paper_task(name) for name in tasks}
-    rows = {
-        name: (f"*{known}, paper*", *(MISSING,) * 3, *(f"*{n:,}*" for n in PAPER_DATA[known]), *(MISSING,) * 2)
-        for name, known in theirs.items()
-        if known in PAPER_DATA
-    }
-    notes = [WORDS, *[PAPER_NOTE] * bool(rows), NOISE, *[NEWSGROUPS_NOTE] * ("20News" in theirs.values())]
+    """The papers' rows in the table of data sets, by our name of the task, and notes."""
+    paper_names = {name: paper_task(name) for name in tasks}
+    rows = {}
+    for name, paper_name in paper_names.items():
+        if paper_name in PAPER_DATA:
+            numbers = [f"*{number:,}*" for number in PAPER_DATA[paper_name]]
+            rows[name] = (f"*{paper_name}, paper*", MISSING, MISSING, MISSING, *numbers, MISSING, MISSING)
+    notes = [WORDS]
+    if rows:
+        notes.append(PAPER_NOTE)
+    notes.append(NOISE)
+    if "20News" in paper_names.values():
+        notes.append(NEWSGROUPS_NOTE)
     return rows, notes
 
 

@@ -1,9 +1,9 @@
 """The papers' own numbers, as printed in their tables; percentages unless said otherwise.
 
 The papers are DocSplit and its two earlier submissions, SimDE and SimLTE, which share their numbers: the system called
-"DocSplit" here is named SimDE and SimLTE there. They measured on other data sizes, splits and hardware than anyone who
-repeats them, so their numbers stand beside ours and are not compared to the digit. What the papers show in a picture
-only (DocSplit's figures 2 and 3, SimLTE's figure 3) has no numbers to give here.
+"DocSplit" here is named SimDE and SimLTE there. Since data sizes, splits and hardware of the papers differ from ours,
+their numbers are printed beside ours but not compared to the digit. Results that the papers show only in a picture
+(DocSplit's figures 2 and 3, SimLTE's figure 3) are missing here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..tasks.known_tasks import NEWSGROUPS
 DATA_SETS = ("FakeNews", "20News", "arXiv", "NYT", "BBCNews")
 CHINESE_TASKS = ("OCNLI", "TNEWS", "AFQMC", "IFLYTEK", "WSC", "CSL")
 ENGLISH_TASKS = ("CoLA", "SST-2", "MRPC", "QQP", "MNLI", "QNLI")
-# The papers' names of tasks, by their names here, in lower case.
+# The papers' names of tasks, by our names in lower case.
 PAPER_NAMES = {name.lower(): name for name in (*DATA_SETS, "AAN", *CHINESE_TASKS, *ENGLISH_TASKS)} | {"bbc": "BBCNews"}
 PAPER_NAMES |= {f"20news{kept}": "20News" for kept in NEWSGROUPS.values()}
 
@@ -30,17 +30,17 @@ class PaperTable:
     source: str
     metrics: tuple[str, ...]  # of each task, in order
     tasks: tuple[str, ...]  # the papers' names, in order
-    rows: Mapping[str, tuple[float | None, ...]]  # by system the numbers of all tasks, None where there are none
+    rows: Mapping[str, tuple[float | None, ...]]  # the numbers of all tasks by system, None where the paper has none
     note: str = ""
 
     def of(self, system: str, task: str) -> dict[str, float]:
-        """The numbers of a system on a task, both by the papers' names: each metric that the paper has."""
+        """The metrics of a system on a task, both by the papers' names; missing ones are left out."""
         start = self.tasks.index(task) * len(self.metrics)
         values = self.rows[system][start : start + len(self.metrics)]
         return {name: value for name, value in zip(self.metrics, values, strict=True) if value is not None}
 
     def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
-        """What stands beside our tasks of these names: a row for each system and metric, ``value`` None if missing."""
+        """The papers' numbers for our tasks of these names, a row for each system and metric; None where missing."""
         known = {task: paper_task(task) for task in dict.fromkeys(tasks) if paper_task(task) in self.tasks}
         rows = [
             (system, task, name, metric, self.of(system, name).get(metric))
@@ -52,7 +52,7 @@ class PaperTable:
 
 
 def paper_task(name: str) -> str | None:
-    """The papers' name of a task of ours, None where the papers do not have the task."""
+    """The papers' name of one of our tasks; None if the papers lack it."""
     return PAPER_NAMES.get(name.lower())
 
 

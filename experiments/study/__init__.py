@@ -1,1 +1,1 @@
-"""The study: one start, many ways to train it, measured alike."""
+"""The controlled study: one start, trained in many ways and measured on equal terms."""

@@ -1,9 +1,9 @@
-"""What DocSplit's halves and its contrast add to distillation: students of one start, on as many tokens each.
+"""What DocSplit's halves and its contrast add to distillation: students from one start, with equal numbers of tokens.
 
     python -m experiments.study.distillation --teacher sentence-transformers/all-MiniLM-L6-v2
 
-It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/. A record is
-written for every student as soon as it is measured; those that are there are not made again.
+It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/. The record of each
+student is written as soon as it is measured; students with a record are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,57 +35,73 @@ from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import CORPUS, TASKS
 from experiments.tasks.load_paper_task import load_paper_task
 
-LAYERS, VOCABULARY = [0, 2, 5], 16_384  # the start of docsplit-small-en
+# The start of docsplit-small-en: layers of the teacher, and the number of tokens in the vocabulary.
+LAYERS = [0, 2, 5]
+VOCABULARY = 16_384
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-RATE = 7e-4  # that of docsplit-small-en, and what others are compared with
-VIEWS, LENGTH = 64, 48  # views a step and tokens of each: what every student reads
-STEPS, SEEDS = 30, (0, 1)
-DOCUMENTS = 2_000  # no student reads one twice
-SHOTS, DRAWS = 5, 8
-LIMITS = {"max_train_examples": 2000, "max_test_examples": 200}
-HELD_OUT, HELD_OUT_WORDS = 300, 30  # short enough that student and teacher read the same
+RATE = 7e-4  # of docsplit-small-en, and of the runs that are compared
+VIEWS = 64  # per step, for every student
+LENGTH = 48  # tokens of a view
+STEPS = 30
+SEEDS = (0, 1)
+DOCUMENTS = 2_000  # enough that no student reads a document twice
+SHOTS = 5
+DRAWS = 8
+HELD_OUT = 300
+HELD_OUT_WORDS = 30  # of each text: short enough that neither student nor teacher truncates it
 
-# Each student: the views of a document, and what is learned from them.
-DISTILLED = {"objective": "distillation"}
-STUDENTS: dict[str, tuple[int, dict[str, Any]]] = {
-    "halves": (2, DISTILLED),
-    "halves_contrast_0.1": (2, DISTILLED | {"contrast_weight": 0.1}),
-    "halves_contrast_1": (2, DISTILLED | {"contrast_weight": 1.0}),
-    "whole": (1, DISTILLED),
-    "contrast": (2, {"objective": "info_nce", "mlm_weight": 0}),
+
+class Student(NamedTuple):
+    """How a student is trained: the number of views per document, and the objective with its options."""
+
+    parts: int
+    objective: str
+    options: dict[str, float]
+
+
+STUDENTS = {
+    "halves": Student(2, "distillation", {}),
+    "halves_contrast_0.1": Student(2, "distillation", {"contrast_weight": 0.1}),
+    "halves_contrast_1": Student(2, "distillation", {"contrast_weight": 1.0}),
+    "whole": Student(1, "distillation", {}),
+    "contrast": Student(2, "info_nce", {"mlm_weight": 0}),
 }
 
 
-class Remembered:
-    """A teacher that embeds a text once: students of one seed and as many views read the same ones."""
+class CachedTeacher:
+    """A teacher that embeds each text once: students with the same seed and number of views read the same texts."""
 
     def __init__(self, encoder: docsplit_hf.DocumentEncoder) -> None:
-        self.encoder, self.known = encoder, {}
+        self.encoder = encoder
+        self.known: dict[str, np.ndarray] = {}
 
     def encode(self, texts: list[str], show_progress: bool) -> np.ndarray:
         """The embeddings, float32 ``(N, D)``."""
-        if new := [text for text in dict.fromkeys(texts) if text not in self.known]:
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
+        if new:
             self.known.update(zip(new, self.encoder.encode(new, show_progress=show_progress), strict=True))
         return np.array([self.known[text] for text in texts])
 
 
 class Students:
-    """Trains and measures students in a folder, and writes a record of each."""
+    """Students in a folder: training, measurement, and a record of each."""
 
     def __init__(self, folder: Path, data: Path, teacher: str) -> None:
-        self.folder, self.data, self.teacher = folder, data, teacher
+        self.folder = folder
+        self.data = data
+        self.teacher = teacher
         self.path = folder / "records.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.documents = docsplit_hf.load_documents(CORPUS, test_size=HELD_OUT)
         self.documents["train"] = self.documents["train"].take(DOCUMENTS)
 
     def records(self) -> list[dict[str, Any]]:
-        """What is measured so far."""
+        """The records written so far."""
         return [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
 
     @functools.cached_property
     def start(self) -> tuple[torch.nn.Module, Any]:
-        """The model that all students begin as, and its tokenizer."""
+        """The initial model of all students, and its tokenizer."""
         model = docsplit_hf.AutoModelForDocSplit.from_pretrained(
             self.teacher, None, mlm_head=False, config_overrides=NO_DROPOUT
         )
@@ -96,26 +112,29 @@ class Students:
 
     @functools.cached_property
     def segmented(self) -> Any:
-        """The documents to train on."""
+        """The documents to train on, split into sentences."""
         return docsplit_hf.segment_documents(self.documents["train"], self.start[1])
 
     @functools.cached_property
-    def remembered(self) -> Remembered:
-        """The teacher of training, in int8."""
-        return Remembered(
+    def cached_teacher(self) -> CachedTeacher:
+        """The teacher for training, in int8."""
+        return CachedTeacher(
             docsplit_hf.DocumentEncoder.from_pretrained(
                 self.teacher, device="cpu", backend="openvino", precision="int8"
             )
         )
 
     def train(self, name: str, student: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
-        """Train a student into a folder of its name; its settings, and what the log says."""
-        parts, options = STUDENTS[student]
+        """Train a student into the folder ``name``; return its processor time and the log of its losses."""
+        parts, objective, options = STUDENTS[student]
+        is_distilled = objective == "distillation"
         model, tokenizer = self.start
         set_seed(seed)
-        arguments = get_arguments_class(options["objective"])(
+        arguments = get_arguments_class(objective)(
             str(self.folder / name),
-            **options | ({"teacher": self.teacher} if options["objective"] == "distillation" else {}),
+            **options,
+            **({"teacher": self.teacher} if is_distilled else {}),
+            objective=objective,
             per_device_train_batch_size=VIEWS // parts,
             max_steps=max(steps, 1),
             learning_rate=rate,
@@ -132,11 +151,9 @@ class Students:
         collator = docsplit_hf.DataCollatorForDocSplit(
             tokenizer, max_length=LENGTH, mlm_probability=0, views_kwargs={"parts": parts}, seed=seed
         )
-        trainer = get_trainer_class(options["objective"])(
-            copy.deepcopy(model), arguments, self.segmented, None, collator
-        )
-        if options["objective"] == "distillation":
-            trainer.teacher = self.remembered
+        trainer = get_trainer_class(objective)(copy.deepcopy(model), arguments, self.segmented, None, collator)
+        if is_distilled:
+            trainer.teacher = self.cached_teacher
         begun = time.process_time()
         if steps:
             trainer.train()
@@ -153,8 +170,9 @@ class Students:
         encoder = self.encoder(model)
         few_shot = {name: self.few_shot(encoder, task) for name, task in self.tasks.items()}
         embedded = encoder.encode(self.beginnings, show_progress=False, bf16=True)
-        first, second = (torch.from_numpy(encoder.encode(half, show_progress=False, bf16=True)) for half in self.halves)
-        ranks = ranks_of_right(first @ second.T, torch.arange(len(first))).numpy()
+        first, second = (encoder.encode(half, show_progress=False, bf16=True) for half in self.halves)
+        similarities = torch.from_numpy(first) @ torch.from_numpy(second).T
+        ranks = ranks_of_right(similarities, torch.arange(len(first))).numpy()
         self.write({
             "name": name,
             **settings,
@@ -165,7 +183,7 @@ class Students:
         })  # fmt: skip
 
     def encoder(self, model: str) -> docsplit_hf.DocumentEncoder:
-        """An encoder that reads as much as students do in training."""
+        """An encoder with the students' maximum length in training."""
         return docsplit_hf.DocumentEncoder.from_pretrained(model, device="cpu", max_length=LENGTH)
 
     def write(self, record: dict[str, Any]) -> None:
@@ -182,7 +200,7 @@ class Students:
 
     @functools.cached_property
     def taught(self) -> np.ndarray:
-        """The teacher's embeddings of them."""
+        """The teacher's embeddings of these beginnings."""
         teacher = docsplit_hf.DocumentEncoder.from_pretrained(self.teacher, device="cpu")
         return teacher.encode(self.beginnings, show_progress=False)
 
@@ -194,10 +212,13 @@ class Students:
     @functools.cached_property
     def tasks(self) -> dict[str, ClassificationTask]:
         """The tasks by name."""
-        return {name: load_paper_task(name, self.data / folder, **LIMITS) for name, folder in TASKS.items()}
+        return {
+            name: load_paper_task(name, self.data / folder, max_train_examples=2000, max_test_examples=200)
+            for name, folder in TASKS.items()
+        }
 
     def few_shot(self, encoder: docsplit_hf.DocumentEncoder, task: ClassificationTask) -> list[float]:
-        """Macro F1 of each draw; only what is drawn is embedded."""
+        """Macro F1 of each draw; only the drawn training texts are embedded."""
         drawn = [sample_per_class(task.train_labels, SHOTS, seed, task.label_names) for seed in range(DRAWS)]
         rows = np.unique(np.concatenate(drawn))
         train = np.zeros((len(task.train_labels), encoder.dimension), np.float32)
@@ -212,10 +233,12 @@ class Students:
         name = f"{student}/{rate:.2g}/seed{seed}"
         if name in {record["name"] for record in self.records()}:
             return
-        log, settings = self.folder / name / "log.json", {"student": student, "rate": rate, "seed": seed}
+        model = self.folder / name
+        log = model / "log.json"
         if not log.exists():
             log.write_text(json.dumps(self.train(name, student, rate, seed, STEPS)))
-        self.measure(name, str(log.parent), settings | {"steps": STEPS} | json.loads(log.read_text()))
+        settings = {"student": student, "rate": rate, "seed": seed, "steps": STEPS}
+        self.measure(name, str(model), settings | json.loads(log.read_text()))
 
     def references(self) -> None:
         """Measure the teacher, and the start of all students."""
@@ -228,13 +251,16 @@ class Students:
 
 
 class Measured:
-    """What the records say of a student, of the seeds given or all, of the teacher or of the start."""
+    """The measurements of a student with all or the given seeds, of the teacher, or of the start."""
 
     def __init__(
         self, records: list[dict[str, Any]], student: str, rate: float | None = None, seeds: set[int] | None = None
     ) -> None:
-        mine = [one for one in records if (one.get("student", one["name"]), one.get("rate")) == (student, rate)]
-        self.records = [one for one in mine if seeds is None or one["seed"] in seeds]
+        self.records = []
+        for record in records:
+            is_same = record.get("student", record["name"]) == student and record.get("rate") == rate
+            if is_same and (seeds is None or record["seed"] in seeds):
+                self.records.append(record)
         self.seeds = {record["seed"] for record in self.records if "seed" in record} or None
 
     def few_shot(self, tasks: Iterable[str] = tuple(TASKS)) -> np.ndarray:
@@ -246,7 +272,7 @@ class Measured:
         return float(np.mean([record["teacher_cosine"] for record in self.records]))
 
     def found(self) -> np.ndarray:
-        """Of each held-out document, whether one half finds the other as the first, in %, mean over seeds."""
+        """Recall@1 of each held-out document's half by its other half, 0 or 100 %, mean over seeds."""
         ranks = np.full((len(self.records), self.records[0]["documents"]), 100.0)
         for row, record in zip(ranks, self.records, strict=True):
             row[record["not_found_first"]] = 0
@@ -254,7 +280,7 @@ class Measured:
 
 
 def best_rate(records: list[dict[str, Any]], student: str) -> float:
-    """The rate at which a student has the highest few-shot macro F1, of those that were run with the most seeds."""
+    """The learning rate with the highest few-shot macro F1 among those that were run with the most seeds."""
     mine = [record for record in records if record.get("student") == student]
     seeds = Counter(record["rate"] for record in mine)
     most = [rate for rate, count in seeds.items() if count == max(seeds.values())]
@@ -262,7 +288,7 @@ def best_rate(records: list[dict[str, Any]], student: str) -> float:
 
 
 def distillation_table(records: list[dict[str, Any]]) -> str:
-    """Students, each at its best rate, and by how much each differs from distillation on halves with the same seeds."""
+    """Students, each at its best rate, and their differences from distillation on halves with the same seeds."""
     rows = []
     trained = {record["student"] for record in records if "steps" in record}
     known = [(student, best_rate(records, student)) for student in STUDENTS if student in trained]
@@ -273,14 +299,16 @@ def distillation_table(records: list[dict[str, Any]]) -> str:
         cells = [f"{one.few_shot([task]).mean():.1f}" for task in TASKS]
         cells += [f"{one.few_shot().mean():.1f}", difference(one.few_shot(), base.few_shot()), f"{one.cosine():.3f}"]
         cells += [f"{one.found().mean():.1f}", difference(one.found(), base.found())]
-        about = ("–", "–") if rate is None else (f"{rate:.3g}", str(len(one.records)))
-        rows.append((student, *about, *cells))
+        if rate is None:
+            rows.append((student, "–", "–", *cells))
+        else:
+            rows.append((student, f"{rate:.3g}", str(len(one.records)), *cells))
     header = ("", "rate", "seeds", *TASKS, "mean", "change", "cosine to the teacher", "half retrieval", "change")
     return table(header, rows)
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> str:
-    """The mean of paired differences with half its 95 % interval; a dash for what is compared with itself."""
+    """The mean of paired differences with half its 95 % interval; a dash if all differences are 0."""
     found = summarize(list(one - other))
     return f"{found.mean + 0:+.1f} ± {found.interval:.1f}" if np.any(one != other) else "–"
 

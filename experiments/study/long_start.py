@@ -14,22 +14,35 @@ from transformers import (
     PreTrainedModel,
 )
 
-LONGFORMER, BIGBIRD = "longformer", "big_bird"
-LONGFORMER_NAMES = {  # the first that fits comes first
+LONGFORMER = "longformer"
+BIGBIRD = "big_bird"
+LONGFORMER_NAMES = {  # in order: the first match applies
     "cls.predictions.transform.LayerNorm": "lm_head.layer_norm",
     "cls.predictions.transform": "lm_head",
     "cls.predictions": "lm_head",
     "bert.": "longformer.",
 }
-WINDOW, BLOCK, RANDOM_BLOCKS = 128, 32, 3
+WINDOW = 128  # tokens, of Longformer
+BLOCK_SIZE = 32  # tokens, of BigBird
+RANDOM_BLOCKS = 3
+SHARED_OPTIONS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "hidden_act",
+    "layer_norm_eps",
+    "type_vocab_size",
+    "pad_token_id",
+)
 
 
 def write_long_start(source: Path, target: Path, kind: str, positions: int, trained_positions: int) -> None:
-    """Write the masked LM in ``source``, a BERT, as one of another kind: the weights stay, but for two.
+    """Write the BERT for masked LM in ``source`` as a Longformer or BigBird with the same weights, except for two.
 
-    As Longformer was made of RoBERTa (Beltagy et al. 2020, section 5): the position embeddings, of which the first
-    ``trained_positions`` were trained, are repeated until there are ``positions``, and the projections of global
-    attention begin as those of the local one.
+    As Longformer was made from RoBERTa (Beltagy et al. 2020, section 5): the first ``trained_positions`` position
+    embeddings are repeated up to ``positions``, and the projections of global attention are copies of the local ones.
     """
     bert = BertForMaskedLM.from_pretrained(source)
     model = AutoModelForMaskedLM.from_config(_config(bert.config, kind, positions))
@@ -50,19 +63,18 @@ def write_long_start(source: Path, target: Path, kind: str, positions: int, trai
 
 
 def _config(bert: PreTrainedConfig, kind: str, positions: int) -> PreTrainedConfig:
-    shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
-    shared += ("hidden_act", "layer_norm_eps", "type_vocab_size", "pad_token_id")
-    options = {name: getattr(bert, name) for name in shared}
+    shared_options = {name: getattr(bert, name) for name in SHARED_OPTIONS}
     if kind == LONGFORMER:
         return LongformerConfig(
-            **options, attention_window=WINDOW, max_position_embeddings=positions + bert.pad_token_id + 1
+            **shared_options, attention_window=WINDOW, max_position_embeddings=positions + bert.pad_token_id + 1
         )
-    blocks = {"block_size": BLOCK, "num_random_blocks": RANDOM_BLOCKS}
-    return BigBirdConfig(**options, **blocks, max_position_embeddings=positions)
+    return BigBirdConfig(
+        **shared_options, block_size=BLOCK_SIZE, num_random_blocks=RANDOM_BLOCKS, max_position_embeddings=positions
+    )
 
 
 def _name_in(model: PreTrainedModel, name: str) -> str:
-    """What a weight of BERT is called in the model."""
+    """The model's name of a weight of BERT."""
     if model.config.model_type == BIGBIRD:
         return name
     for old, new in LONGFORMER_NAMES.items():

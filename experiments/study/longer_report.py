@@ -1,9 +1,9 @@
-"""What the longer study gave: its records, tables and figure; the text between the tables is written by hand.
+"""Records, tables and figure of the longer study; the text between the tables is written by hand.
 
     python -m experiments.study.longer_report --folder output/study --output docs/results/longer_study
 
-It reads a study that is not finished, too, and adds to the records that are there: a start that was trained anew asks
-for a new seed, as rows of the same seed are replaced. Tables are written as by study_report.py.
+It also reads an unfinished study, and adds to the existing records. Rows of the same seed are replaced, so runs from a
+newly trained start need a new seed. Tables are written as by study_report.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,10 +45,13 @@ Records = Sequence[dict[str, Any]]
 PARTS = ("longer", "questions", "long")
 SHOTS = 5
 ALL_SHOTS = ("20News", "BBCNews", "FakeNews")  # arXiv's smallest class has fewer than 20 examples
-COUNTED_DOCUMENTS = 640  # ten batches, of which tokens are counted
+COUNTED_DOCUMENTS = 640  # ten batches, for counting tokens
 SPECIAL_TOKENS = 2
-OURS, SIMCSE, CROPS, LONG = "docsplit_without_mlm", "simcse", "cropping", "simcse_long"
-# What the papers claim, and the two methods of which the first should be ahead; and claims of ours.
+OURS = "docsplit_without_mlm"
+SIMCSE = "simcse"
+CROPS = "cropping"
+LONG = "simcse_long"
+# Claims of the papers and of ours, and two methods each: the first should be better.
 CLAIMS = {
     "DocSplit over SimCSE": (OURS, SIMCSE),
     "SimCSE over SimCSE_long": (SIMCSE, LONG),
@@ -60,14 +63,14 @@ CLAIMS = {
 
 
 def measured(folder: Path) -> Records:
-    """A row for each system, task and number of shots that has all draws: macro F1 of each draw, in %."""
+    """A row for each system, task and number of shots with all draws: macro F1 of each draw, in %."""
     rows: dict[tuple[str, str, int], dict[int, float]] = {}
     for part in PARTS:
         for path in sorted((folder / "results" / part).rglob("results.json")):
             for record in ResultStore(path.parent).records:
                 if part != "longer" and not record["system"].startswith(f"{part}/"):
-                    continue  # word counts, which stand beside every measurement, are those of the longer runs
-                key = record["system"], record["task"], record["settings"]["shots"]
+                    continue  # word counts, which are measured with each part, are taken from the longer runs
+                key = (record["system"], record["task"], record["settings"]["shots"])
                 rows.setdefault(key, {})[record["seed"]] = round(100 * record["metrics"]["macro_f1"], 3)
     return [
         {"system": system, "task": task, "shots": shots, "macro_f1": [draws[seed] for seed in sorted(draws)]}
@@ -77,16 +80,18 @@ def measured(folder: Path) -> Records:
 
 
 def trained(folder: Path, records: Records) -> Records:
-    """A row for each run that is measured: its processor time, how its commands ended, and what its steps read."""
+    """A row for each measured run: its processor time, the exit codes of its commands, and its tokens per step."""
     spent = [json.loads(line) for line in (folder / SPENT).read_text().splitlines()]
     rows = []
     for recipe in sorted(path for part in PARTS for path in (folder / part).rglob(RECIPE)):
-        options, name = json.loads(recipe.read_text()), str(recipe.parent.relative_to(folder))
+        options = json.loads(recipe.read_text())
+        name = str(recipe.parent.relative_to(folder))
         mine = [row for row in spent if row["name"] == name]
         part, method, seed = name.split("/")
-        steps = LONGER_STEPS if any(row["system"] == name for row in records) else 0  # of what is measured at its end
         if part == "longer":
             steps = max(curve(records, method, int(seed.removeprefix("seed"))), default=0)
+        else:  # measured at its end only
+            steps = LONGER_STEPS if any(row["system"] == name for row in records) else 0
         if not mine or not steps:
             continue
         rows.append({
@@ -105,25 +110,25 @@ def trained(folder: Path, records: Records) -> Records:
 
 
 def tokens_a_step(start: str, options: dict[str, Any]) -> int:
-    """The tokens that a step reads, less padding, from the first documents of the corpus."""
+    """The number of tokens per step without padding, estimated from the first documents of the corpus."""
     documents = docsplit_hf.load_documents(options["dataset_name"], test_size=0)["train"].take(COUNTED_DOCUMENTS)
     segmented = docsplit_hf.segment_documents(
         documents, AutoTokenizer.from_pretrained(start), segmenter=options.get("segmenter", "pysbd")
     )
-    make, generator = get_views(options.get("views", "docsplit"), options.get("views_kwargs")), np.random.default_rng(0)
+    make_views = get_views(options.get("views", "docsplit"), options.get("views_kwargs"))
+    generator = np.random.default_rng(0)
     longest = options["max_length"] - SPECIAL_TOKENS
-    lengths = [
-        min(len(view), longest) + SPECIAL_TOKENS
-        for row in segmented
-        for view in make(np.array(row["input_ids"]), np.array(row["sentence_lengths"]), generator)
-    ]
-    return round(sum(lengths) / len(segmented) * options["per_device_train_batch_size"])
+    tokens = 0
+    for row in segmented:
+        for view in make_views(np.array(row["input_ids"]), np.array(row["sentence_lengths"]), generator):
+            tokens += min(len(view), longest) + SPECIAL_TOKENS
+    return round(tokens / len(segmented) * options["per_device_train_batch_size"])
 
 
 def draws(
     records: Records, system: str, shots: int = SHOTS, tasks: Sequence[str] = tuple(TASKS)
 ) -> dict[int, np.ndarray]:
-    """By seed of training, for which all tasks are measured: macro F1 of a system by draw in %, mean over the tasks."""
+    """Macro F1 of a system by draw in %, mean over the tasks, for each training seed with all tasks measured."""
     found: dict[int, dict[str, list[float]]] = {}
     for row in records:
         name, _, seed = row["system"].partition("/seed")
@@ -143,21 +148,22 @@ def level(records: Records, system: str, seeds: Iterable[int], **about: Any) -> 
 
 
 def curve(records: Records, method: str, seed: int) -> dict[int, np.ndarray]:
-    """The draws of a method by the steps that are measured."""
+    """The draws of a method by measured step."""
     found = {step: draws(records, f"longer/{method}/{step}").get(seed) for step in MEASURED_STEPS}
     return {step: values for step, values in found.items() if values is not None}
 
 
 def gains(records: Records, one: str, other: str, **about: Any) -> dict[int, np.ndarray]:
-    """By how much a system is ahead of another by draw, for each seed of training that both have."""
-    first, second = draws(records, one, **about), draws(records, other, **about)
+    """The differences of two systems by draw, for each training seed that both have."""
+    first = draws(records, one, **about)
+    second = draws(records, other, **about)
     return {seed: first[seed] - second[seed] for seed in first if seed in second}
 
 
 def ahead(records: Records, pair: Sequence[str], step: int, **about: Any) -> dict[int, np.ndarray]:
-    """The same of two methods after so many steps."""
-    one, other = (f"longer/{method}/{step}" for method in pair)
-    return gains(records, one, other, **about)
+    """The differences of two methods after this many steps, as of ``gains``."""
+    one, other = pair
+    return gains(records, f"longer/{one}/{step}", f"longer/{other}/{step}", **about)
 
 
 def difference(by_seed: dict[int, np.ndarray]) -> Summary:
@@ -166,7 +172,7 @@ def difference(by_seed: dict[int, np.ndarray]) -> Summary:
 
 
 def last_step(records: Records, pair: Sequence[str]) -> int:
-    """The last step at which a seed has both."""
+    """The last step at which some seed has both methods."""
     return max(step for step in MEASURED_STEPS if ahead(records, pair, step))
 
 
@@ -176,15 +182,14 @@ def shown(found: Summary) -> str:
 
 
 def curves_table(records: Records, runs: Records) -> str:
-    """Few-shot macro F1 of the runs by steps, and what a step takes."""
-    untrained = [
-        (name, "–" if name == "word counts" else str(seed), f"{values.mean():.1f}")
-        for name in ("word counts", START)
-        for seed, values in draws(records, name).items()
-    ]
-    rows = [(*row, *["–"] * (len(MEASURED_STEPS) + 3)) for row in untrained]
+    """Few-shot macro F1 of the runs by steps, and the cost of a step."""
+    rows = []
+    dashes = ["–"] * (len(MEASURED_STEPS) + 3)
+    for name in ("word counts", START):
+        for seed, values in draws(records, name).items():
+            rows.append((name, "–" if name == "word counts" else str(seed), f"{values.mean():.1f}", *dashes))
     for run in longer_runs(runs):
-        method, seed = parts_of(run)
+        method, seed = method_and_seed(run)
         by_step = curve(records, method, seed)
         cells = [f"{by_step[step].mean():.1f}" if step in by_step else "–" for step in MEASURED_STEPS]
         million = f"{run['tokens_a_step'] * run['max_steps'] / 1e6:.1f}"
@@ -196,104 +201,124 @@ def curves_table(records: Records, runs: Records) -> str:
 
 
 def longer_runs(runs: Records) -> Records:
-    """Those of the methods, in their order."""
+    """The runs of the methods, ordered as in ``LONGER_RATES``, then by seed."""
     order = list(LONGER_RATES)
-    return sorted(
-        (run for run in runs if run["run"].startswith("longer/")),
-        key=lambda run: (order.index(parts_of(run)[0]), parts_of(run)[1]),
-    )
+
+    def place(run: dict[str, Any]) -> tuple[int, int]:
+        method, seed = method_and_seed(run)
+        return order.index(method), seed
+
+    return sorted((run for run in runs if run["run"].startswith("longer/")), key=place)
 
 
-def parts_of(run: dict[str, Any]) -> tuple[str, int]:
+def method_and_seed(run: dict[str, Any]) -> tuple[str, int]:
     """The method of a run, and its seed."""
     _, method, seed = run["run"].split("/")
     return method, int(seed.removeprefix("seed"))
 
 
 def verdict(found: Summary) -> str:
-    """What an interval says of a claim that the first is ahead."""
+    """Whether an interval of differences supports the claim that the first is better."""
     if found.mean - found.interval > 0:
         return "holds"
     return "does not hold" if found.mean + found.interval < 0 else "cannot be told"
 
 
 def verdicts_table(records: Records) -> str:
-    """By how much the first of each claim is ahead: by seed, with intervals over draws, and over three seeds."""
+    """The differences behind each claim: by seed, with intervals over draws, and over three seeds."""
     rows = []
     for claim, pair in CLAIMS.items():
         by_step = {step: ahead(records, pair, step) for step in MEASURED_STEPS}
-        by_seed = {
-            str(seed): {step: summarize(list(values[seed])) for step, values in by_step.items() if seed in values}
-            for seed in sorted({seed for found in by_step.values() for seed in found})
-        }
-        for seed, found in (by_seed | {"over seeds": over_seeds(by_step)}).items():
+        differences: dict[str, dict[int, Summary]] = {}
+        for seed in sorted(set().union(*by_step.values())):
+            differences[str(seed)] = {
+                step: summarize(list(by_seed[seed])) for step, by_seed in by_step.items() if seed in by_seed
+            }
+        differences["over seeds"] = over_seeds(by_step)
+        for name, found in differences.items():
             if found:
                 cells = [shown(found[step]) if step in found else "–" for step in MEASURED_STEPS]
-                rows.append((claim, seed, *cells, verdict(found[max(found)])))
+                rows.append((claim, name, *cells, verdict(found[max(found)])))
     return table(("claim", "seed", *(f"{step:,}" for step in MEASURED_STEPS), "at the last"), rows)
 
 
 def over_seeds(by_step: dict[int, dict[int, np.ndarray]]) -> dict[int, Summary]:
-    """By step, the mean of the seeds with its interval over them (Student's t), where there are three or more."""
+    """By step, the mean over seeds with its interval over them (Student's t), if there are at least three."""
     means = {step: [float(values.mean()) for values in by_seed.values()] for step, by_seed in by_step.items()}
     return {step: summarize(found) for step, found in means.items() if len(found) > 2}
 
 
 def shots_table(records: Records, step: int) -> str:
-    """What DocSplit gains on SimCSE by the number of shots, on the tasks that have so many."""
+    """DocSplit's gains over SimCSE by the number of shots, on the tasks with enough examples for all of them."""
     rows = []
     for shots in CURVE_SHOTS:
-        by_seed, both = shots_gains(records, step, shots)
-        gain = shown(difference(by_seed))
-        rows.append((str(shots), *(f"{value:.1f}" for value in both), gain, f"{100 * (both[0] / both[1] - 1):.1f} %"))
+        found = shots_gains(records, step, shots)
+        ours, simcse = found.levels
+        gain = shown(difference(found.by_seed))
+        rows.append((str(shots), f"{ours:.1f}", f"{simcse:.1f}", gain, f"{100 * (ours / simcse - 1):.1f} %"))
     return table(("shots", OURS, SIMCSE, "gain, points", "gain, relative"), rows)
 
 
-def shots_gains(records: Records, step: int, shots: int) -> tuple[dict[int, np.ndarray], list[float]]:
-    """By how much DocSplit is ahead of SimCSE, by seed, and what the two have for these seeds."""
-    about = {"shots": shots, "tasks": ALL_SHOTS}
-    by_seed = ahead(records, (OURS, SIMCSE), step, **about)
-    return by_seed, [level(records, f"longer/{method}/{step}", by_seed, **about) for method in (OURS, SIMCSE)]
+class ShotsGains(NamedTuple):
+    """DocSplit's gains over SimCSE by draw for each training seed, and both mean scores over these seeds in %."""
+
+    by_seed: dict[int, np.ndarray]
+    levels: tuple[float, float]
+
+
+def shots_gains(records: Records, step: int, shots: int) -> ShotsGains:
+    """DocSplit's gains over SimCSE with this number of shots."""
+    by_seed = ahead(records, (OURS, SIMCSE), step, shots=shots, tasks=ALL_SHOTS)
+    ours = level(records, f"longer/{OURS}/{step}", by_seed, shots=shots, tasks=ALL_SHOTS)
+    simcse = level(records, f"longer/{SIMCSE}/{step}", by_seed, shots=shots, tasks=ALL_SHOTS)
+    return ShotsGains(by_seed, (ours, simcse))
 
 
 def gain_change(records: Records, step: int) -> Summary:
-    """The gain with the fewest shots less that with the most, in points, paired by draws."""
-    fewest, most = (shots_gains(records, step, shots)[0] for shots in (min(CURVE_SHOTS), max(CURVE_SHOTS)))
+    """The gain with the fewest shots less the gain with the most, in points, paired by draws."""
+    fewest = shots_gains(records, step, min(CURVE_SHOTS)).by_seed
+    most = shots_gains(records, step, max(CURVE_SHOTS)).by_seed
     return difference({seed: fewest[seed] - most[seed] for seed in fewest})
 
 
 def questions_table(records: Records) -> str:
-    """What each change does to DocSplit without MLM."""
+    """The effect of each change of DocSplit without MLM."""
     rows = []
     for question in QUESTIONS:
-        if found := gains(records, f"questions/{question}", "questions/sentences"):
+        found = gains(records, f"questions/{question}", "questions/sentences")
+        if found:
             change = shown(difference(found)) if question != "sentences" else "–"
             rows.append((question, f"{level(records, f'questions/{question}', found):.1f}", change))
     return table(("", "few-shot macro F1", "change"), rows)
 
 
 def long_table(records: Records) -> str:
-    """A Longformer and a BigBird as they begin, and trained on by either objective; gains relative to MLM's."""
+    """A Longformer and a BigBird before and after training by either objective; gains over training by MLM."""
     rows = []
     for kind in LONG_KINDS:
         for trained_by in (START, *LONG_OBJECTIVES):
-            system, by_mlm = f"long/{kind}_{trained_by}", f"long/{kind}_mlm"
-            if found := gains(records, system, by_mlm):
-                own = trained_by == "mlm"
-                both = [level(records, name, found) for name in (system, by_mlm)]
-                relative = f"{100 * (both[0] / both[1] - 1):+.1f} %"
-                cells = ("–", "–") if own else (shown(difference(found)), relative)
-                rows.append((kind, trained_by, f"{both[0]:.1f}", *cells))
+            system = f"long/{kind}_{trained_by}"
+            system_by_mlm = f"long/{kind}_mlm"
+            found = gains(records, system, system_by_mlm)
+            if found:
+                score = level(records, system, found)
+                score_by_mlm = level(records, system_by_mlm, found)
+                if trained_by == "mlm":
+                    cells = ("–", "–")
+                else:
+                    cells = (shown(difference(found)), f"{100 * (score / score_by_mlm - 1):+.1f} %")
+                rows.append((kind, trained_by, f"{score:.1f}", *cells))
     return table(("encoder", "trained by", "few-shot macro F1", "against MLM, points", "relative"), rows)
 
 
 def curves_figure(records: Records, runs: Records) -> Figure:
     """Few-shot macro F1 over steps and over tokens, of the seed with the most runs."""
     figure, panels = make_panels(2, 4.2, 3.2)
-    seeds = Counter(parts_of(run)[1] for run in longer_runs(runs))
-    mine = [run for run in longer_runs(runs) if parts_of(run)[1] == max(seeds, key=seeds.get)]
-    for number, run in enumerate(mine):
-        method, seed = parts_of(run)
+    counts = Counter(seed for _, seed in map(method_and_seed, longer_runs(runs)))
+    shown_seed = max(counts, key=counts.get)
+    shown_runs = [run for run in longer_runs(runs) if method_and_seed(run)[1] == shown_seed]
+    for number, run in enumerate(shown_runs):
+        method, seed = method_and_seed(run)
         by_step = {0: draws(records, START)[seed]} | curve(records, method, seed)
         found = [summarize(list(values)) for values in by_step.values()]
         points = pd.DataFrame(found, columns=Summary._fields) / 100
@@ -303,23 +328,23 @@ def curves_figure(records: Records, runs: Records) -> Figure:
     for panel, label in zip(panels, ("Steps", "Tokens, millions"), strict=True):
         panel.set_xlabel(label)
         panel.set_ylabel("Few-shot macro F1 (%)")
-    draw_legend(figure, panels, [math.nan], "interval")  # its words are of seeds, and these are draws
+    draw_legend(figure, panels, [math.nan], "interval")  # NaN leaves out the note on intervals, which is about seeds
     return figure
 
 
 def read_lines(path: Path) -> Records:
-    """What write_lines wrote, or nothing."""
+    """The rows that ``write_lines`` wrote; none if there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def together(old: Records, new: Records, *names: str) -> Records:
-    """The rows of both, and of those with the same names the new one: earlier runs are of another machine's folder."""
+    """Old and new rows, sorted by the named columns; a new row replaces an old one with equal values there."""
     rows = {tuple(row[name] for name in names): row for row in (*old, *new)}
     return [rows[key] for key in sorted(rows)]
 
 
 def write_lines(path: Path, rows: Records) -> None:
-    """A row a line."""
+    """Write one row per line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
@@ -329,16 +354,20 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("output/study"), help="Default: %(default)s.")
     parser.add_argument("--output", type=Path, default=Path("docs/results/longer_study"), help="Default: %(default)s.")
     options = parser.parse_args()
-    paths = [options.output / name for name in ("records.jsonl", "runs.jsonl")]
+    records_path = options.output / "records.jsonl"
+    runs_path = options.output / "runs.jsonl"
     records = measured(options.folder)
-    runs = together(read_lines(paths[1]), trained(options.folder, records), "run")
-    records = together(read_lines(paths[0]), records, "system", "task", "shots")
-    for path, rows in zip(paths, (records, runs), strict=True):
-        write_lines(path, rows)
-    tables = {"curves": curves_table(records, runs), "verdicts": verdicts_table(records)}
-    tables["shots"] = shots_table(records, last_step(records, (OURS, SIMCSE)))
-    tables["questions"] = questions_table(records)
-    if any(row["system"].startswith("long/") for row in records):  # its section is to be written then
+    runs = together(read_lines(runs_path), trained(options.folder, records), "run")
+    records = together(read_lines(records_path), records, "system", "task", "shots")
+    write_lines(records_path, records)
+    write_lines(runs_path, runs)
+    tables = {
+        "curves": curves_table(records, runs),
+        "verdicts": verdicts_table(records),
+        "shots": shots_table(records, last_step(records, (OURS, SIMCSE))),
+        "questions": questions_table(records),
+    }
+    if any(row["system"].startswith("long/") for row in records):  # only then the page has a section for it
         tables["long"] = long_table(records)
     save(lambda: curves_figure(records, runs), options.output / "curves")
     for name, content in tables.items():

@@ -1,9 +1,10 @@
-"""The controlled study: the papers' positive pairs from one common start, on equal terms. It goes on where it was.
+"""The controlled study: the papers' positive pairs from one common start, on equal terms.
 
     python -m experiments.study.run_study --stages start tuning methods ablations
 
 It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/, and runs
-examples/run_pretrain.py and python -m experiments, --workers at a time, with one thread each.
+examples/run_pretrain.py and python -m experiments, --workers at a time, with one thread each. Run it again to continue
+a stopped study.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,23 +75,27 @@ from experiments.tasks.load_paper_task import load_paper_task
 STAGES = (
     "start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions", "long", "attention",
 )  # fmt: skip
-# 256 tokens: 512 take twice as long and give about half a point more, to the common start as to what ships.
+# 256 tokens: 512 take twice as long and give about half a point more, to the common start and to what ships.
 EVALUATION = {"shots": 5, "max_length": 256, "bf16": True, "probe": "logistic", "figures": False}
 LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}
-VALIDATION_TEST, VALIDATION_PER_CLASS = 400, 25
+VALIDATION_TEST = 400
+VALIDATION_PER_CLASS = 25
 TUNING_REPEATS = 5
 CURVE_SHOTS = (1, 5, 20)
 LONG_LIMITS = {"max_train_examples": 500, "max_test_examples": 300}
 HELD_OUT_DOCUMENTS = 500  # run_pretrain.py's default
-SPENT = "cpu_seconds.jsonl"  # a line for every command that was run
-RECIPE = "study_options.json"  # beside a model: the options that it was trained with
+SPENT = "cpu_seconds.jsonl"  # one line per command
+RECIPE = "study_options.json"  # the options of training, beside the model
 
 
 class Study:
-    """What is trained and measured, in a folder, from the data sets in another; so many ``workers`` at a time."""
+    """The study in ``folder``, on the data sets in ``data``, with up to ``workers`` processes at a time."""
 
     def __init__(self, folder: str, data: str, seeds: Sequence[int], workers: int) -> None:
-        self.folder, self.data, self.seeds, self.workers = Path(folder), Path(data), seeds, workers
+        self.folder = Path(folder)
+        self.data = Path(data)
+        self.seeds = seeds
+        self.workers = workers
         self.tasks = {task: self.data / folder for task, folder in TASKS.items()}
 
     def start(self) -> None:
@@ -107,16 +113,19 @@ class Study:
     def tuning(self) -> None:
         """Train each method with each pooling and learning rate, and measure it on rows held out of training sets."""
         self.write_validation_tasks()
-        jobs = [(method, pooling) for method in METHODS for pooling in poolings_of(method)]
-        self.in_parallel([lambda job=job: self.tune(*job) for job in jobs])
+        self.in_parallel([partial(self.tune, method, pooling) for method in METHODS for pooling in poolings_of(method)])
 
     def tune(self, method: str, pooling: str) -> None:
-        """One method with one pooling: on to lower and higher learning rates until the best is not at an end."""
+        """Tune one method with one pooling: try lower and higher learning rates until the best is an inner one."""
         scores = {rate: self.tuning_score(method, pooling, rate) for rate in LEARNING_RATES}
-        while (best := max(scores, key=scores.get)) in (lowest := min(scores), max(scores)):
-            if best == LOWEST_RATE:
+        while True:
+            best = max(scores, key=scores.get)
+            if best == min(scores) and best != LOWEST_RATE:
+                rate = best / FACTOR
+            elif best == max(scores) and best != LOWEST_RATE:
+                rate = best * FACTOR
+            else:
                 return
-            rate = best / FACTOR if best == lowest else best * FACTOR
             scores[rate] = self.tuning_score(method, pooling, rate)
 
     def tuning_score(self, method: str, pooling: str, rate: float) -> float:
@@ -151,12 +160,12 @@ class Study:
 
     def methods(self) -> None:
         """Train each method at its learning rate with each seed."""
-        jobs = [(method, seed) for seed in self.seeds for method in METHODS]
-        self.in_parallel([lambda job=job: self.method(*job) for job in jobs])
+        self.in_parallel([partial(self.method, method, seed) for seed in self.seeds for method in METHODS])
 
     def method(self, method: str, seed: int) -> None:
-        """One method with one seed."""
-        run = method_run(str(self.folder), method, *self.best_of_tuning(method), seed)
+        """Train and measure one method with one seed."""
+        pooling, rate = self.best_of_tuning(method)
+        run = method_run(str(self.folder), method, pooling, rate, seed)
         self.train(run)
         self.evaluate(run.name, {run.name: str(self.folder / run.name)})
 
@@ -164,29 +173,37 @@ class Study:
         """Train DocSplit with one thing changed, with each seed."""
         self.write_training_texts()
         options = {name: options for name, (_, options) in ABLATIONS.items()}
-        jobs = [(ablation, seed) for seed in self.seeds for ablation in slowest_first(options)]
-        self.in_parallel([lambda job=job: self.ablation(*job) for job in jobs])
+        self.in_parallel(
+            [partial(self.ablation, ablation, seed) for seed in self.seeds for ablation in slowest_first(options)]
+        )
 
     def ablation(self, ablation: str, seed: int) -> None:
-        """One ablation with one seed."""
-        run = ablation_run(str(self.folder), ablation, self.best_of_tuning("docsplit")[1], seed)
+        """Train and measure one ablation with one seed."""
+        _, rate = self.best_of_tuning("docsplit")
+        run = ablation_run(str(self.folder), ablation, rate, seed)
         self.train(run)
         self.measure(run.name, {run.name: str(self.folder / run.name)}, self.tasks, ["few_shot"], LIMITS)
 
     def longer(self) -> None:
-        """Train methods for twenty times the steps, and measure them on the way, with fewer and more shots too."""
-        for seed in self.seeds:  # each its own results: a start of another machine is another one
+        """Train methods for twenty times the steps, and measure several checkpoints with fewer and more shots too."""
+        for seed in self.seeds:  # one folder of results per seed, since starts of two machines differ
             self.measure_shots(f"longer/{START}/seed{seed}", {f"{START}/seed{seed}": START})
         runs = [longer_run(str(self.folder), method, seed) for seed in self.seeds for method in LONGER_RATES]
-        self.in_parallel([lambda run=run: (self.train(run), self.measure_curve(run)) for run in runs])
+        self.in_parallel([partial(self.train_longer, run) for run in runs])
+
+    def train_longer(self, run: Run) -> None:
+        """Train one of the longer runs, and measure its checkpoints."""
+        self.train(run)
+        self.measure_curve(run)
 
     def measure_curve(self, run: Run) -> None:
-        """Measure a run on the way, as far as it is; checkpoints that are not measured are deleted."""
+        """Measure the checkpoints of a run, finished or not; delete those of the steps that are not measured."""
         steps = {step * run.options["max_steps"] // LONGER_STEPS: step for step in MEASURED_STEPS}
         method, _, seed = run.name.rpartition("/")
         models = {}
         for checkpoint in complete_checkpoints(self.folder / run.name):
-            if step := steps.get(int(checkpoint.name.rpartition("-")[2])):
+            step = steps.get(int(checkpoint.name.rpartition("-")[2]))
+            if step:
                 models[f"{method}/{step}/{seed}"] = f"{run.name}/{checkpoint.name}"
             else:
                 shutil.rmtree(checkpoint)
@@ -201,12 +218,15 @@ class Study:
         """Train DocSplit without MLM with one thing changed."""
         self.write_corpora()
         runs = [question_run(str(self.folder), question, seed) for seed in self.seeds for question in QUESTIONS]
-        self.in_parallel(
-            [lambda run=run: (self.train(run), self.measure_shots(run.name, {run.name: run.name})) for run in runs]
-        )
+        self.in_parallel([partial(self.answer_question, run) for run in runs])
+
+    def answer_question(self, run: Run) -> None:
+        """Train and measure the run for one question."""
+        self.train(run)
+        self.measure_shots(run.name, {run.name: run.name})
 
     def write_corpora(self) -> None:
-        """The first of the documents, beside those that are held out; and all, a sentence a line in random order."""
+        """Write the first documents, beside the held-out ones; and all documents, one sentence per line, shuffled."""
         folder = Path(CORPORA.format(folder=self.folder))
         if (folder / "shuffled.jsonl").exists():
             return
@@ -215,38 +235,53 @@ class Study:
             lines = list(file)
         for count in DOCUMENTS:
             (folder / f"first_{count}.jsonl").write_text("".join(lines[: count + HELD_OUT_DOCUMENTS]), encoding="utf-8")
-        split, order, documents = get_segmenter(), random.Random(0), []
+        split = get_segmenter()
+        generator = random.Random(0)
+        documents = []
         for line in lines:
             sentences = [" ".join(sentence.split()) for sentence in split(json.loads(line)["text"]).sentences]
-            documents.append(json.dumps({"text": "\n".join(order.sample(sentences, len(sentences)))}) + "\n")
+            shuffled = generator.sample(sentences, len(sentences))
+            documents.append(json.dumps({"text": "\n".join(shuffled)}) + "\n")
         (folder / "shuffled.jsonl").write_text("".join(documents), encoding="utf-8")
 
     def long(self) -> None:
         """Train the start as a Longformer and a BigBird, by MLM and by DocSplit, on articles of up to 1,024 tokens."""
         for kind in LONG_KINDS:
-            start, trained = self.folder / f"long/{kind}_start", START_OPTIONS["max_length"]
+            start = self.folder / f"long/{kind}_start"
             if not (start / "tokenizer.json").exists():
-                write_long_start(self.folder / START, start, kind, LONG_LENGTH, trained)
+                write_long_start(
+                    self.folder / START,
+                    start,
+                    kind,
+                    positions=LONG_LENGTH,
+                    trained_positions=START_OPTIONS["max_length"],
+                )
             for seed in self.seeds:
                 self.measure_long(f"long/{kind}_start/seed{seed}", start, kind)
-        jobs = [(kind, objective, seed) for seed in self.seeds for kind in LONG_KINDS for objective in LONG_OBJECTIVES]
-        self.in_parallel([lambda job=job: self.train_long(*job) for job in jobs])
+        self.in_parallel(
+            [
+                partial(self.train_long, kind, objective, seed)
+                for seed in self.seeds
+                for kind in LONG_KINDS
+                for objective in LONG_OBJECTIVES
+            ]
+        )
 
     def train_long(self, kind: str, objective: str, seed: int) -> None:
-        """Train and measure one of them."""
+        """Train and measure a Longformer or BigBird."""
         run = long_run(str(self.folder), kind, objective, seed)
         self.train(run)
         self.measure_long(run.name, self.folder / run.name, kind)
 
     def measure_long(self, name: str, model: Path, kind: str) -> None:
-        """Measure one of them, reading as much as it was trained on."""
+        """Measure a Longformer or BigBird with its maximum length in training."""
         limits = LONG_LIMITS | LONG_KINDS[kind] | {"max_length": LONG_LENGTH}
         self.measure(name, {name: str(model)}, self.tasks, ["few_shot"], limits)
 
     def attention(self) -> None:
-        """DocSplit and SimCSE by the first token: what it looks at, and how texts repeat themselves."""
+        """Measure the first token's attention of DocSplit and SimCSE, and how much texts repeat themselves."""
         runs = [first_token_run(str(self.folder), method, seed) for seed in self.seeds for method in FIRST_TOKEN_RATES]
-        self.in_parallel([lambda run=run: self.train(run) for run in runs])
+        self.in_parallel([partial(self.train, run) for run in runs])
         models = {run.name.removeprefix("attention/"): str(self.folder / run.name) for run in runs}
         models |= {START: str(self.folder / START), "MiniLM": ADAPTED, SHIPPED: SHIPPED}
         tasks = self.tasks | {"wikipedia": Path(CORPUS)}
@@ -254,25 +289,23 @@ class Study:
         self.measure("attention", models, tasks, ["redundancy", "attention"], options)
 
     def adaptation(self) -> None:
-        """Train MiniLM on by the texts of each task, and measure it on that task before and after."""
+        """Train MiniLM further on the texts of each task, and measure it on that task before and after."""
         self.write_training_texts()
-        self.in_parallel([lambda task=task: self.adapt(task) for task in TASKS])
+        self.in_parallel([partial(self.adapt, task) for task in TASKS])
 
     def adapt(self, task: str) -> None:
-        """One task."""
-        runs = [adaptation_run(str(self.folder), task, recipe) for recipe in ADAPTATION_RECIPES]
-        for run in runs:
-            self.train(run)
+        """Train MiniLM further on one task's texts by each recipe, and measure it."""
         models = {"adaptation/MiniLM": ADAPTED}
-        models |= {
-            f"adaptation/{recipe}": str(self.folder / run.name)
-            for recipe, run in zip(ADAPTATION_RECIPES, runs, strict=True)
-        }
+        for recipe in ADAPTATION_RECIPES:
+            run = adaptation_run(str(self.folder), task, recipe)
+            self.train(run)
+            models[f"adaptation/{recipe}"] = str(self.folder / run.name)
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
 
     def train(self, run: Run) -> None:
-        """Run run_pretrain.py, unless its model is there; what was killed goes on from its last checkpoint."""
-        model, recipe = (self.folder / run.name / name for name in ("model.safetensors", RECIPE))
+        """Run run_pretrain.py unless its model exists; an interrupted run resumes from its last checkpoint."""
+        model = self.folder / run.name / "model.safetensors"
+        recipe = self.folder / run.name / RECIPE
         if not model.exists():
             recipe.parent.mkdir(parents=True, exist_ok=True)
             recipe.write_text(json.dumps(run.options, indent=1))
@@ -292,7 +325,7 @@ class Study:
     def measure(
         self, name: str, models: dict[str, str], tasks: dict[str, Path], protocols: list[str], options: dict
     ) -> None:
-        """Run the experiments, which measures what is not in its results yet."""
+        """Run the experiments, which skip what is already in their results."""
         named = [path if path == system else f"{path}#name={system}" for system, path in models.items()]
         known = {task: path for task, path in tasks.items() if path.parent == self.data}
         chosen = [task if task in known else str(path) for task, path in tasks.items()]
@@ -304,11 +337,11 @@ class Study:
         self.call(command, f"results/{name}")
 
     def call(self, command: list[str], name: str) -> None:
-        """Run a command of the project in one thread, with a log of its own, and write down its processor time."""
+        """Run a command of the project in one thread, with a log of its own, and record its processor time."""
         log = self.folder / "logs" / f"{name.replace('/', '_')}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         print(" ".join(command), flush=True)
-        executable = {"python": sys.executable}.get(command[0], command[0])
+        executable = sys.executable if command[0] == "python" else command[0]
         with log.open("a") as output:
             environment = os.environ | {"OMP_NUM_THREADS": "1"}
             process = subprocess.Popen([executable, *command[1:]], stdout=output, stderr=output, env=environment)
@@ -321,7 +354,7 @@ class Study:
             raise RuntimeError(f"{name} ended with {process.returncode}: see {log}")
 
     def write_validation_tasks(self) -> None:
-        """Rows of the training sets to choose learning rates on: the test sets have no part in it."""
+        """Write rows of the training sets to choose learning rates on; the test sets are not used."""
         for task, folder in TASKS.items():
             target = self.folder / "validation" / task
             if (target / "test.jsonl").exists():
@@ -338,7 +371,7 @@ class Study:
                 (target / f"{split}.jsonl").write_text("".join(line + "\n" for line in lines))
 
     def write_training_texts(self) -> None:
-        """The training texts of each task without their labels, as they are evaluated."""
+        """Write the training texts of each task without labels, as they are in the evaluation."""
         for task, folder in TASKS.items():
             target = self.folder / "texts" / f"{task}.jsonl"
             if not target.exists():
@@ -347,7 +380,7 @@ class Study:
                 target.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
 
     def in_parallel(self, jobs: list) -> None:
-        """Do the jobs, so many at a time; the first that fails ends the study when those beside it have ended."""
+        """Run the jobs, ``workers`` at a time; after a failure, running jobs finish and no other starts."""
         with ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(job) for job in jobs]
             try:

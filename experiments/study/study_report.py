@@ -1,4 +1,4 @@
-"""What the study gave: results.json of all runs, tables and figures; the text between them is written by hand.
+"""results.json, tables and figures of the study; the text between them is written by hand.
 
     python -m experiments.study.study_report --folder output/study --output docs/results/study
 
@@ -36,24 +36,29 @@ Records = Sequence[dict[str, Any]]
 
 
 def merge(folder: Path, output: Path) -> Records:
-    """All records of the test sets in one results.json, which is made anew; what is not finished is left out."""
+    """Write all records of the test sets into a new results.json; unfinished results are left out."""
     finished = []
     for part, expected in MERGED.items():
         for path in sorted((folder / "results" / part).rglob("results.json")):
             results = ResultStore(path.parent)
-            systems = {record["system"] for record in results.records}
             if part == "adaptation":  # a folder for each task
-                systems, expected = ADAPTATION, {protocol: (path.parent.name,) for protocol in BOTH}
-            if missing := missing_parts(results.records, expected, systems):
+                task = path.parent.name
+                missing = missing_parts(results.records, {protocol: (task,) for protocol in BOTH}, ADAPTATION)
+            else:
+                systems = {record["system"] for record in results.records}
+                missing = missing_parts(results.records, expected, systems)
+            if missing:
                 print(f"{path} is left out: it has not all of {', '.join(missing)} yet.")
             else:
                 finished.append(results)
     if not finished:
         raise ValueError(f"{folder} has no finished results: run run_study.py with --folder {folder} first.")
     fingerprints: dict[str, set[str]] = {}
-    for record in (record for results in finished for record in results.records):
-        fingerprints.setdefault(record["system"], set()).add(record["system_fingerprint"])
-    if several := sorted(name for name, prints in fingerprints.items() if len(prints) > 1):
+    for results in finished:
+        for record in results.records:
+            fingerprints.setdefault(record["system"], set()).add(record["system_fingerprint"])
+    several = sorted(name for name, prints in fingerprints.items() if len(prints) > 1)
+    if several:
         raise ValueError(f"{folder} has results of different models called {several}: delete those of the older ones.")
     (output / "results.json").unlink(missing_ok=True)
     store = ResultStore(output)
@@ -63,17 +68,14 @@ def merge(folder: Path, output: Path) -> Records:
 
 
 def missing_parts(records: Records, expected: Mapping[str, Iterable[str]], systems: Iterable[str]) -> list[str]:
-    """The tasks of which one of the systems has not all draws or repeats of a protocol yet."""
+    """The tasks on which some system still lacks draws or repeats of a protocol."""
     counts = Counter((record["protocol"], record["task"], record["system"]) for record in records)
-    return sorted(
-        {
-            task
-            for protocol, tasks in expected.items()
-            for task in tasks
-            for system in systems
-            if counts[protocol, task, system] < REPEATS[protocol]
-        }
-    )
+    missing = set()
+    for protocol, tasks in expected.items():
+        for task in tasks:
+            if any(counts[protocol, task, system] < REPEATS[protocol] for system in systems):
+                missing.add(task)
+    return sorted(missing)
 
 
 def logged(folder: Path, name: str) -> dict[str, float]:
@@ -88,7 +90,7 @@ def logged(folder: Path, name: str) -> dict[str, float]:
 
 
 def by_training_seed(records: Records, system: str, protocol: str) -> dict[int, np.ndarray]:
-    """Macro F1 of a system in %, mean over its tasks: its draws (or repeats) by the seed of training, 0 without one."""
+    """Macro F1 of a system in %, mean over its tasks, by draw (or repeat), for each training seed (0 without seeds)."""
     values: dict[int, dict[int, list[float]]] = {}
     for record in records:
         if record["protocol"] == protocol and _is(record["system"], system):
@@ -99,7 +101,7 @@ def by_training_seed(records: Records, system: str, protocol: str) -> dict[int, 
 
 
 def by_seed_and_draw(records: Records, system: str, protocol: str) -> np.ndarray:
-    """The same as an array: training seeds by draws."""
+    """The values of ``by_training_seed`` as an array, training seeds by draws."""
     return np.array(list(by_training_seed(records, system, protocol).values()))
 
 
@@ -128,12 +130,14 @@ def methods_table(records: Records, folder: Path, best: dict[str, tuple[str, flo
     rows = []
     for system in (*UNTRAINED, *METHODS):
         name = f"methods/{system}" if system in METHODS else system
-        if not (scores := _scores(records, name)):
+        scores = _scores(records, name)
+        if not scores:
             continue
         few_shot = by_training_seed(records, name, "few_shot")
         trained = [logged(folder, f"{name}/seed{seed}") for seed in few_shot] if system in METHODS else []
         recall = spread(100 * run["after"] for run in trained) if all(trained) and trained else "–"
-        pooling, rate = (best[system][0], f"{best[system][1]:g}") if system in best else ("–", "–")
+        pooling = best[system][0] if system in best else "–"
+        rate = f"{best[system][1]:g}" if system in best else "–"
         seeds = str(len(trained) or "–")
         rows.append((np.mean(list(few_shot.values())), (system, pooling, rate, seeds, *scores, recall)))
     header = ("system", "pooling", "learning rate", "seeds", *TASKS, *SUMMARY, "half retrieval")
@@ -141,14 +145,15 @@ def methods_table(records: Records, folder: Path, best: dict[str, tuple[str, flo
 
 
 def shipped_table(records: Records) -> str:
-    """The checkpoint that ships, what it was before, and word counts."""
+    """The checkpoint that ships, its start, and word counts."""
     systems = (SHIPPED, SHIPPED_START, "tfidf")
     scores = {system: _scores(records, system) for system in systems}
     return table(("system", *TASKS, *SUMMARY), [(system, *row) for system, row in scores.items() if row])
 
 
 def _scores(records: Records, system: str) -> tuple[str, ...]:
-    few, full = (by_seed_and_draw(records, system, protocol) for protocol in BOTH)
+    few = by_seed_and_draw(records, system, "few_shot")
+    full = by_seed_and_draw(records, system, "full")
     if not len(few):
         return ()
     tasks = (f"{few_shot_of_task(records, system, task):.1f}" for task in TASKS)
@@ -157,7 +162,7 @@ def _scores(records: Records, system: str) -> tuple[str, ...]:
 
 
 def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
-    """Few-shot macro F1 of DocSplit and of each ablation by training seed, of the seeds that all of them have."""
+    """Few-shot macro F1 of DocSplit and each ablation, for the training seeds that all of them have."""
     names = {"docsplit": "methods/docsplit"} | {name: f"ablations/{name}" for name in ABLATION_BASES}
     scores = {name: by_training_seed(records, system, "few_shot") for name, system in names.items()}
     scores = {name: values for name, values in scores.items() if values}
@@ -166,18 +171,22 @@ def ablation_scores(records: Records) -> dict[str, dict[int, float]]:
 
 
 def change(scores: dict[str, dict[int, float]], name: str) -> float | None:
-    """What an ablation changes in its base, in points; None where that was not run, or not with the same seeds."""
+    """The difference of an ablation from its base, in points; None if the base was not run with the same seeds."""
     base = scores.get(ABLATION_BASES[name])
-    return float(np.mean(list(scores[name].values())) - np.mean(list(base.values()))) if base else None
+    if not base:
+        return None
+    return float(np.mean(list(scores[name].values())) - np.mean(list(base.values())))
 
 
 def ablations_table(records: Records, folder: Path) -> str:
-    """What each change of DocSplit does to few-shot macro F1."""
+    """The effect of each change of DocSplit on few-shot macro F1."""
     scores = ablation_scores(records)
     rows = [("docsplit", spread(scores["docsplit"].values()), "–", "–", *_cost(folder, "methods/docsplit"))]
     for name in ABLATION_BASES:
-        if name in scores and (points := change(scores, name)) is not None:
-            cost, points = _cost(folder, f"ablations/{name}"), round(points, 1) + 0  # no -0.0
+        points = change(scores, name) if name in scores else None
+        if points is not None:
+            points = round(points, 1) + 0  # adding 0 turns -0.0 into 0.0
+            cost = _cost(folder, f"ablations/{name}")
             rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATION_BASES[name], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
@@ -191,9 +200,11 @@ def adaptation_table(records: Records) -> str:
     """MiniLM before and after further training on a task's own texts, and word counts, on the tasks that were run."""
     measured = {(record["system"], record["task"]) for record in records}
     tasks = [task for task in TASKS if {(name, task) for name in ADAPTATION} <= measured]
-    records, rows = [record for record in records if record["task"] in tasks], []
+    records = [record for record in records if record["task"] in tasks]
+    rows = []
     for name in (*ADAPTATION, "tfidf"):
-        few, full = (by_seed_and_draw(records, name, protocol) for protocol in BOTH)
+        few = by_seed_and_draw(records, name, "few_shot")
+        full = by_seed_and_draw(records, name, "full")
         if len(few) and len(full):
             scores = (f"{few_shot_of_task(records, name, task):.1f}" for task in tasks)
             draws = few.mean(0)
@@ -206,11 +217,13 @@ def tuning_table(folder: Path) -> tuple[str, dict[str, tuple[str, float]]]:
     """Few-shot macro F1 on held-out rows of the training sets, and the best pooling and rate of each method."""
     scores: dict[tuple[str, str], dict[float, float]] = {}
     for path in sorted((folder / "results" / "tuning").glob("*/*/results.json")):
-        (pooling, _, rate), method = path.parent.name.partition("_"), path.parent.parent.name
+        pooling, _, rate = path.parent.name.partition("_")
+        method = path.parent.parent.name
         values = by_seed_and_draw(ResultStore(path.parent).records, f"tuning/{method}/{path.parent.name}", "few_shot")
         scores.setdefault((method, pooling), {})[float(rate)] = float(values.mean())
     rates = sorted({rate for by_rate in scores.values() for rate in by_rate})
-    best, rows = {}, []
+    best = {}
+    rows = []
     for method in METHODS:
         mine = {key: by_rate for key, by_rate in scores.items() if key[0] == method}
         if not mine:
@@ -220,9 +233,13 @@ def tuning_table(folder: Path) -> tuple[str, dict[str, tuple[str, float]]]:
             cells = []
             for rate in rates:
                 score = by_rate.get(rate)
-                cells.append("" if score is None else f"**{score:.1f}**" if score == highest else f"{score:.1f}")
-                if score == highest:
+                if score is None:
+                    cells.append("")
+                elif score == highest:
+                    cells.append(f"**{score:.1f}**")
                     best[method] = (pooling, rate)
+                else:
+                    cells.append(f"{score:.1f}")
             rows.append((method, pooling, *cells))
     return table(("method", "pooling", *(f"{rate:g}" for rate in rates)), rows), best
 
@@ -231,10 +248,8 @@ def methods_figure(records: Records) -> Figure:
     """Few-shot macro F1 of the methods as bars: mean and standard deviation over the training seeds."""
     from matplotlib.figure import Figure
 
-    values = {
-        name: by_seed_and_draw(records, system, "few_shot")
-        for name, system in [*zip(UNTRAINED, UNTRAINED, strict=True), *((m, f"methods/{m}") for m in METHODS)]
-    }
+    systems = {name: name for name in UNTRAINED} | {name: f"methods/{name}" for name in METHODS}
+    values = {name: by_seed_and_draw(records, system, "few_shot") for name, system in systems.items()}
     values = {name: value for name, value in values.items() if len(value)}
     names = sorted(values, key=lambda name: values[name].mean())
     figure = Figure(figsize=(7, 0.4 * len(names) + 1.2), layout="constrained")
@@ -242,8 +257,13 @@ def methods_figure(records: Records) -> Figure:
     for place, name in enumerate(names):
         per_seed = values[name].mean(1)
         error = per_seed.std(ddof=1) if len(per_seed) > 1 else 0
-        color = COLORS[6] if name in UNTRAINED else COLORS[5] if name.startswith("docsplit") else COLORS[0]
-        axes.barh(place, per_seed.mean(), xerr=error, color=color, hatch="//" if color == COLORS[6] else "", capsize=3)
+        if name in UNTRAINED:
+            color = COLORS[6]
+            hatch = "//"
+        else:
+            color = COLORS[5] if name.startswith("docsplit") else COLORS[0]
+            hatch = ""
+        axes.barh(place, per_seed.mean(), xerr=error, color=color, hatch=hatch, capsize=3)
         axes.text(per_seed.mean() + error + 0.4, place, f"{per_seed.mean():.1f}", va="center", fontsize=9)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("Few-shot macro F1 (%), 5 examples per class, mean of four data sets")
@@ -251,7 +271,7 @@ def methods_figure(records: Records) -> Figure:
 
 
 def ablations_figure(records: Records) -> Figure:
-    """What each change does to few-shot macro F1, in points."""
+    """The effect of each change on few-shot macro F1, in points, as bars."""
     from matplotlib.figure import Figure
 
     scores = ablation_scores(records)
@@ -268,7 +288,7 @@ def ablations_figure(records: Records) -> Figure:
 
 
 def fill(path: Path, tables: dict[str, str]) -> None:
-    """Put tables between their marks in a file of Markdown."""
+    """Write tables between their marks in a Markdown file."""
     text = path.read_text(encoding="utf-8")
     for name, content in tables.items():
         pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"

@@ -1,4 +1,4 @@
-"""The runs of the study: what is trained, as the options of docsplit pretrain. Nothing here does anything."""
+"""The training runs of the study, as options of docsplit pretrain."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ Options = dict[str, Any]
 
 START = "start"
 CORPUS = "wikipedia.jsonl"
-STEPS, TUNING_STEPS = 100, 60
+STEPS = 100
+TUNING_STEPS = 60
 ABLATION_STEPS = 250
-# Tuning begins with these; each pooling of each method goes on beyond until its best rate is not at an end.
+# Tuning begins with these rates, and extends them for each pooling of each method until the best is an inner one.
 POOLINGS = ("mean", "cls")
 LEARNING_RATES = (2.5e-4, 1e-3)
 FACTOR = 4
-LOWEST_RATE = LEARNING_RATES[0] / FACTOR**2  # at which so few steps change next to nothing
+LOWEST_RATE = LEARNING_RATES[0] / FACTOR**2  # so few steps at a lower rate change next to nothing
 
 # The common start: a BERT with random weights and a vocabulary of its own, trained by MLM alone.
 START_OPTIONS: Options = {
@@ -29,7 +30,7 @@ START_OPTIONS: Options = {
     "num_hidden_layers": 2,
     "objective": "mlm",
     "pooling": "mean",
-    "max_length": 128,  # at 512 tokens, 16 million of them did not take the loss below that of the words' frequencies
+    "max_length": 128,  # with 512, after 16 million tokens the loss was not below the entropy of word frequencies
     "per_device_train_batch_size": 8,
     "max_steps": 2000,
     "learning_rate": 1e-3,
@@ -43,9 +44,10 @@ START_OPTIONS: Options = {
 }
 
 # The first version of the checkpoint that ships: three short views, sampled from the whole document, of as many
-# documents as two cores see in an hour.
-SHIPPED, SHIPPED_MAX_LENGTH = "docsplit-small-en", 512
-SHIPPED_START = f"{SHIPPED}/start"  # the common start, measured at the length at which what ships is
+# documents as two cores process in an hour.
+SHIPPED = "docsplit-small-en"
+SHIPPED_MAX_LENGTH = 512
+SHIPPED_START = f"{SHIPPED}/start"  # the common start, measured at the same length as the shipped checkpoint
 SHIPPED_OPTIONS: Options = {
     "model_name_or_path": "{folder}/start",
     "dataset_name": CORPUS,
@@ -65,12 +67,12 @@ SHIPPED_OPTIONS: Options = {
 }
 TWO_PROCESSES = ("accelerate", "launch", "--config_file", "examples/accelerate_configs/cpu_2_processes.yaml")
 
-# What every run from the common start shares. Dropout is BERT's own: it is all that SimCSE's views differ by.
+# Shared options of all runs from the common start. Dropout is BERT's own: SimCSE's two views differ by it alone.
 COMMON: Options = {
     "dataset_name": CORPUS,
-    "pooling": "mean",  # of the methods, the one that is best for each
-    "max_length": 64,  # two cores see more documents in an hour the shorter the views are, and learn more
-    "packing": "off",  # stock attention dropout, which drops each weight by itself
+    "pooling": "mean",  # methods override it with their best pooling
+    "max_length": 64,  # with shorter views, two cores process more documents in an hour, and results are better
+    "packing": "off",  # stock attention dropout, which drops each weight independently
     "per_device_train_batch_size": 64,
     "lr_scheduler_type": "linear",
     "config_overrides": {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1},
@@ -81,8 +83,8 @@ COMMON: Options = {
     "report_to": "none",
 }
 
-# Both poolings are tried but where one is named: MLM trains no embedding; Contrastive Tension and Contriever's crops
-# and inverse cloze are defined with the mean; DocSplit's own kind takes what DocSplit was best with.
+# Both poolings are tried for methods that name none: MLM trains no embedding; Contrastive Tension and Contriever's
+# crops and inverse cloze are defined with the mean; DocSplit's variants use DocSplit's best pooling.
 METHODS: dict[str, Options] = {
     "docsplit": {},
     "cropping": {
@@ -99,8 +101,8 @@ METHODS: dict[str, Options] = {
         "pooling": "mean",
         "mlm_weight": 0,
     },
-    # DocSplit's own kind on as many tokens as crops read: its halves without MLM; sampled from the whole document, as
-    # crops are; and three such parts of two thirds of the documents.
+    # DocSplit's variants with as many tokens as cropping: halves without MLM; halves sampled from the whole document,
+    # like crops; and three sampled parts of two thirds of the documents.
     "docsplit_sampled_parts": {
         "pooling": "mean",
         "mlm_weight": 0,
@@ -114,9 +116,9 @@ METHODS: dict[str, Options] = {
     "mlm": {"objective": "mlm", "pooling": "mean"},
 }
 
-# What changes in DocSplit, one thing at a time, and what it is compared with: "docsplit", as among the methods; or the
-# same without MLM, at two fifths of the cost. One-sentence documents are not in Wikipedia's articles: those two runs
-# are on 20 Newsgroups.
+# Single changes of DocSplit, and the run that each is compared with: "docsplit", as among the methods; or the same
+# without MLM, at two fifths of the cost. Wikipedia's articles have no one-sentence documents, so the two runs about
+# them are on 20 Newsgroups.
 WITHOUT_MLM: Options = {"mlm_weight": 0}
 SAMPLED: Options = WITHOUT_MLM | {"views_kwargs": {"max_tokens": 62}}
 POSTS: Options = WITHOUT_MLM | {"dataset_name": "{folder}/texts/20News.jsonl"}
@@ -143,7 +145,7 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
     ),
     "one_sentence_dropped": ("without_mlm", POSTS),
     "one_sentence_paired": ("one_sentence_dropped", POSTS | {"single_sentence": "dropout_pair"}),
-    # What helped by itself, together.
+    # Combinations of the changes that helped.
     "sampled_batch_256": ("docsplit", SAMPLED | {"per_device_train_batch_size": 256}),
     "sampled_batch_256_three_views": (
         "docsplit",
@@ -151,11 +153,12 @@ ABLATIONS: dict[str, tuple[str, Options]] = {
     ),
 }
 ABLATION_BASES = {name: base for name, (base, _) in ABLATIONS.items()}
-ABLATION_BASES["symmetric"] = "without_mlm"  # which has records, and cannot be run any more
+ABLATION_BASES["symmetric"] = "without_mlm"  # a removed option: it has records, but cannot be run again
 
-# The longer study: methods for twenty times the steps, measured on the way, at their best rates of the table of tuning;
-# SimCSE, which gains least, at a lower one too.
-LONGER_STEPS, SAVED_EVERY = 2000, 50
+# The longer study: methods for twenty times the steps, measured at several steps, at their best rates of the table of
+# tuning; SimCSE, which gains least, at a lower rate too.
+LONGER_STEPS = 2000
+SAVED_EVERY = 50
 MEASURED_STEPS = (100, 250, 500, 1000, 2000)
 LONGER_RATES = {
     "docsplit_without_mlm": 1e-3,
@@ -167,7 +170,7 @@ LONGER_RATES = {
     "inverse_cloze": 2.5e-4,
 }
 
-# What the papers leave open, or claim without a test: one thing changed in DocSplit without MLM.
+# Questions that the papers leave open, or claims that they do not test: single changes of DocSplit without MLM.
 QUESTION_STEPS = 500
 CORPORA = "{folder}/corpora"
 DOCUMENTS = (1000, 4000, 16000)
@@ -178,13 +181,15 @@ QUESTIONS: dict[str, Options] = {
     "shuffled": {"dataset_name": f"{CORPORA}/shuffled.jsonl", "segmenter": "newline"},
 }
 
-# Whose attention is measured: by the first token, each at its best rate of the table of tuning.
+# The methods with first-token pooling for the measurement of attention, at their best rates of the table of tuning.
 FIRST_TOKEN_RATES = {"docsplit": 1e-3, "simcse": 2.5e-4}
 
-# Encoders of long documents, at the papers' batch for them: the start turned into them, trained on by either objective.
-# BigBird computes in float32: its sparse attention in transformers mixes types under autocast, and fails.
+# Encoders of long documents made from the start, trained further by either objective with the papers' batch size.
+# BigBird computes in float32, because its sparse attention in transformers mixes types under autocast and fails.
 LONG_KINDS: dict[str, Options] = {LONGFORMER: {"bf16": True}, BIGBIRD: {"bf16": False}}
-LONG_STEPS, LONG_LENGTH, LONG_RATE = 120, 1024, 5e-4
+LONG_STEPS = 120
+LONG_LENGTH = 1024
+LONG_RATE = 5e-4
 LONG_OBJECTIVES: dict[str, Options] = {"mlm": {"objective": "mlm"}, "docsplit": WITHOUT_MLM}
 LONG: Options = {
     "model_name_or_path": "{folder}/long/{kind}_start",
@@ -202,7 +207,7 @@ TASKS = {
     "FakeNews": "fakenews_small",
 }
 
-# Domain adaptation, the everyday use: a good encoder, trained on by the unlabeled training texts of one task.
+# Domain adaptation, the everyday use: a good encoder trained further on the unlabeled training texts of one task.
 ADAPTED = "sentence-transformers/all-MiniLM-L6-v2"
 ADAPTATION: Options = COMMON | {
     "model_name_or_path": ADAPTED,
@@ -217,7 +222,7 @@ ADAPTATION: Options = COMMON | {
 ADAPTATION_RECIPES: dict[str, Options] = {
     "docsplit": {"views": "docsplit"},
     "simcse_long": {"views": "simcse_long"},
-    "docsplit_best_recipe": {  # the views of what ships, for half an hour
+    "docsplit_best_recipe": {  # the shipped checkpoint's views, for half an hour
         "views": "docsplit",
         "views_kwargs": SHIPPED_OPTIONS["views_kwargs"],
         "max_steps": 200,
@@ -229,10 +234,10 @@ ADAPTATION_RECIPES: dict[str, Options] = {
 
 @dataclass(frozen=True)
 class Run:
-    """A training run and where its checkpoint goes."""
+    """A training run and the folder of its checkpoint."""
 
     name: str  # the folder below the output folder, and the name in the tables
-    options: Options = field(default_factory=dict)  # less output_dir
+    options: Options = field(default_factory=dict)  # without output_dir
     launcher: tuple[str, ...] = ("python",)
 
     def command(self, folder: str) -> list[str]:
@@ -242,23 +247,23 @@ class Run:
 
 
 def start_run() -> Run:
-    """The run that makes the common start, in two processes."""
+    """The run that trains the common start, in two processes."""
     return Run(START, START_OPTIONS | {"use_cpu": True}, TWO_PROCESSES)
 
 
 def shipped_run(folder: str) -> Run:
-    """The run that made the first version of the checkpoint that ships, in two processes."""
+    """The run that trained the first version of the checkpoint that ships, in two processes."""
     start = SHIPPED_OPTIONS["model_name_or_path"].format(folder=folder)
     return Run(SHIPPED, SHIPPED_OPTIONS | {"model_name_or_path": start, "use_cpu": True}, TWO_PROCESSES)
 
 
 def poolings_of(method: str) -> tuple[str, ...]:
-    """The poolings that are tried for a method: both, or the one that makes it what it is."""
+    """The poolings to tune for a method: the one that it names, or both."""
     return (METHODS[method]["pooling"],) if "pooling" in METHODS[method] else POOLINGS
 
 
 def tuning_run(folder: str, method: str, pooling: str, rate: float) -> Run:
-    """A method with a pooling and a learning rate, for a part of the steps."""
+    """A method with a pooling and a learning rate, for fewer steps."""
     options = _with_pooling(method, pooling)
     options |= {"max_steps": TUNING_STEPS * options.get("max_steps", STEPS) // STEPS}
     return _run(folder, f"tuning/{method}/{pooling}_{rate:g}", options, rate, 0)
@@ -270,13 +275,15 @@ def method_run(folder: str, method: str, pooling: str, learning_rate: float, see
 
 
 def _with_pooling(method: str, pooling: str) -> Options:
-    """The options of a method. SimCSE with the first token trains through its head, which is dropped afterwards."""
+    """The options of a method. SimCSE with the first token trains through a head, which is dropped afterwards."""
     options = METHODS[method] | {"pooling": pooling}
-    return options | ({"projection_head": True} if method.startswith("simcse") and pooling == "cls" else {})
+    if method.startswith("simcse") and pooling == "cls":
+        options["projection_head"] = True
+    return options
 
 
 def first_token_run(folder: str, method: str, seed: int) -> Run:
-    """A method by the first token."""
+    """A method with first-token pooling."""
     options = _with_pooling(method, "cls")
     return _run(folder, f"attention/{method}/seed{seed}", options, FIRST_TOKEN_RATES[method], seed)
 
@@ -288,13 +295,19 @@ def ablation_run(folder: str, ablation: str, learning_rate: float, seed: int) ->
 
 
 def longer_run(folder: str, method: str, seed: int) -> Run:
-    """A method for twenty times the steps; of three parts two thirds of them, as many tokens as of two halves."""
+    """A method for twenty times the steps, or for as many tokens with three parts: two thirds of these steps."""
     own = METHODS[method.removesuffix("_slower")]
     every = SAVED_EVERY * 2 // own.get("views_kwargs", {}).get("parts", 2)
     checkpoints = LONGER_STEPS // SAVED_EVERY
     steps = every * checkpoints
-    often = {"save_steps": every, "save_total_limit": checkpoints, "eval_steps": steps, "logging_steps": every}
-    options = own | {"pooling": "mean", "max_steps": steps} | often
+    options = own | {
+        "pooling": "mean",
+        "max_steps": steps,
+        "save_steps": every,
+        "save_total_limit": checkpoints,
+        "eval_steps": steps,
+        "logging_steps": every,
+    }
     return _run(folder, f"longer/{method}/seed{seed}", options, LONGER_RATES[method], seed)
 
 
@@ -306,14 +319,14 @@ def question_run(folder: str, question: str, seed: int) -> Run:
 
 
 def long_run(folder: str, kind: str, objective: str, seed: int) -> Run:
-    """A Longformer or BigBird trained on by one of the objectives."""
+    """A Longformer or BigBird trained further by one of the objectives."""
     start = LONG["model_name_or_path"].format(folder=folder, kind=kind)
     options = LONG | LONG_OBJECTIVES[objective] | LONG_KINDS[kind] | {"model_name_or_path": start}
     return _run(folder, f"long/{kind}_{objective}/seed{seed}", options, LONG_RATE, seed)
 
 
 def adaptation_run(folder: str, task: str, recipe: str) -> Run:
-    """MiniLM trained on by the training texts of a task."""
+    """MiniLM trained further on the training texts of a task."""
     options = ADAPTATION | {"dataset_name": f"{folder}/texts/{task}.jsonl"} | ADAPTATION_RECIPES[recipe]
     return Run(f"adaptation/{task}/{recipe}", options)
 
@@ -334,7 +347,7 @@ def _run(folder: str, name: str, options: Options, learning_rate: float, seed: i
 
 
 def relative_cost(options: Options) -> float:
-    """About how long a run takes, against DocSplit without MLM: by what it reads, and measured factors."""
+    """The approximate time of a run relative to DocSplit without MLM, from its tokens and measured factors."""
     chosen = COMMON | {"max_steps": STEPS, "objective": "info_nce"} | options
     views = chosen.get("views_kwargs", {}).get("parts", 2) / 2
     tokens = views * chosen["max_length"] * chosen["per_device_train_batch_size"] * chosen["max_steps"]
@@ -344,17 +357,21 @@ def relative_cost(options: Options) -> float:
 
 
 def slowest_first(runs: dict[str, Options]) -> list[str]:
-    """Names of runs in the order in which to start them, so that no worker waits long at the end."""
+    """Names of runs, the slowest first, so that no worker waits long at the end."""
     return sorted(runs, key=lambda name: relative_cost(runs[name]), reverse=True)
 
 
 def as_arguments(options: Options) -> list[str]:
-    """Options as a command line has them; a flag that is True stands alone."""
+    """Options as command-line arguments; a flag that is True has no value."""
     arguments = []
     for name, value in options.items():
         if value is True:
             arguments.append(f"--{name}")
-        elif value != {}:
-            values = value if isinstance(value, tuple) else [json.dumps(value) if isinstance(value, dict) else value]
-            arguments += [f"--{name}", *map(str, values)]
+        elif isinstance(value, tuple):
+            arguments += [f"--{name}", *map(str, value)]
+        elif isinstance(value, dict):
+            if value:
+                arguments += [f"--{name}", json.dumps(value)]
+        else:
+            arguments += [f"--{name}", str(value)]
     return arguments

@@ -1,1 +1,1 @@
-"""Part-of-speech taggers: of NLTK and of spaCy, by one form."""
+"""Part-of-speech taggers of NLTK and spaCy behind one interface."""

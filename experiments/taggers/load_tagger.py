@@ -1,4 +1,4 @@
-"""The tagger that an option names."""
+"""Load a tagger by the name given as an option."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NLTK = "nltk"
 
 @cache
 def load_tagger(name: str) -> Tagger:
-    """``"nltk"``, or a pipeline of spaCy: an installed one by name, or a folder with one. Each is loaded once."""
+    """Load ``"nltk"``, or a pipeline of spaCy: an installed one by name, or a folder with one. Each is loaded once."""
     return nltk_tagger(load_nltk()) if name == NLTK else spacy_tagger(load_spacy(name))
 
 
 def tagger_settings(name: str) -> dict[str, str]:
-    """What records are known by: the option, to load it again, and which version or weights that is."""
+    """The settings of a record: the option, and the version or weights of the tagger."""
     return {"tagger": name, "tagger_version": load_tagger(name).name}

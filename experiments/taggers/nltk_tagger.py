@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from nltk.tag import PerceptronTagger
 
 GROUP_OF_TAG = {"NN": "noun", "VB": "verb", "JJ": "adjective"}  # by the first two letters of Penn Treebank's tags
-# Penn's tags do not set auxiliaries apart, so that "have" and "do" are others as main verbs too.
+# Penn's tags do not distinguish auxiliaries, so "have" and "do" are in the group "other" as main verbs too.
 AUXILIARIES = frozenset(
     "be am is are was were been being have has had having do does did doing done 's 're 'm 've 'd".split()
 )
 
 
 def nltk_tagger(tagger: PerceptronTagger) -> Tagger:
-    """The tagger of NLTK, known by its version and weights; ``Word.base`` is the Snowball stem, lemmas need WordNet."""
+    """NLTK's tagger, named by version and weights; ``Word.base`` is the Snowball stem, since lemmas need WordNet."""
     import nltk
 
     weights = json.dumps([tagger.model.weights, tagger.tagdict], sort_keys=True).encode()
@@ -52,19 +52,29 @@ def _tag_words(texts: Sequence[str], tagger: PerceptronTagger) -> Iterator[list[
     from nltk.stem import SnowballStemmer
     from nltk.tokenize import NLTKWordTokenizer
 
-    segment, tokenizer, stemmer = get_segmenter(), NLTKWordTokenizer(), SnowballStemmer("english")
+    segment = get_segmenter()
+    tokenizer = NLTKWordTokenizer()
+    stemmer = SnowballStemmer("english")
     for text in within_bounds(texts):
-        words, sentence_start = [], 0
+        words = []
+        sentence_start = 0
         for sentence in segment(text).sentences:
             spans = list(tokenizer.span_tokenize(sentence))
             tagged = tagger.tag([sentence[start:end] for start, end in spans])
             for (start, _), (token, tag) in zip(spans, tagged, strict=True):
                 if any(map(str.isalnum, token)):
-                    words.append(Word(token, sentence_start + start, _group(token, tag), stemmer.stem(token) or token))
+                    word = Word(
+                        text=token,
+                        start=sentence_start + start,
+                        group=_group(token, tag),
+                        base=stemmer.stem(token) or token,
+                    )
+                    words.append(word)
             sentence_start += len(sentence)
         yield words
 
 
 def _group(token: str, tag: str) -> str:
     group = GROUP_OF_TAG.get(tag[:2], "other")
-    return "other" if group == "verb" and token.lower().replace("’", "'") in AUXILIARIES else group
+    is_auxiliary = group == "verb" and token.lower().replace("’", "'") in AUXILIARIES
+    return "other" if is_auxiliary else group

@@ -12,16 +12,26 @@ from .parts_of_speech import Tagger, Word, within_bounds
 if TYPE_CHECKING:
     from spacy.language import Language
 
-# Auxiliaries ("is", "will") are function words and repeat in every sentence, whatever a text is about: they are others.
+# Auxiliaries ("is", "will") are function words, which repeat in every sentence: they are in the group "other".
 GROUP_OF_TAG = {"NOUN": "noun", "PROPN": "noun", "VERB": "verb", "ADJ": "adjective"}
 # Parsing and named entities take most of the time of a pipeline, and no tag depends on them.
-UNNEEDED = ("parser", "senter", "sentencizer", "ner", "entity_ruler", "span_ruler", "entity_linker", "spancat")
-UNNEEDED += ("textcat", "textcat_multilabel")
-TEXTS_PER_BATCH = 64  # spaCy holds a batch of analysed texts in memory
+UNNEEDED = (
+    "parser",
+    "senter",
+    "sentencizer",
+    "ner",
+    "entity_ruler",
+    "span_ruler",
+    "entity_linker",
+    "spancat",
+    "textcat",
+    "textcat_multilabel",
+)
+TEXTS_PER_BATCH = 64  # spaCy holds a batch of analyzed texts in memory
 
 
 def spacy_tagger(nlp: Language) -> Tagger:
-    """The tagger that a pipeline is, known by its version; ``Word.base`` is the lemma."""
+    """A pipeline of spaCy as a tagger, named by its version; ``Word.base`` is the lemma."""
     return Tagger(f"spaCy {nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}", partial(_tag_words, nlp=nlp))
 
 
@@ -42,13 +52,14 @@ def load_spacy(name: str) -> Language:
 
 
 def _tag_words(texts: Sequence[str], nlp: Language) -> Iterator[list[Word]]:
-    """Only what tagging needs of ``nlp`` is run. Nouns are NOUN and PROPN of the Universal Dependencies."""
+    """Run the components of ``nlp`` that tagging needs. Nouns are NOUN and PROPN of the Universal Dependencies."""
     from spacy.tokenizer import Tokenizer
 
-    # Tokenizers of their own, such as that of Chinese, need no spaces.
+    # Custom tokenizers, such as the one for Chinese, need no spaces.
     valid = within_bounds(texts, blank_unbroken=isinstance(nlp.tokenizer, Tokenizer))
     unneeded = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory in UNNEEDED]
-    words_seen, is_tagged = 0, False
+    words_seen = 0
+    is_tagged = False
     for document in nlp.pipe(valid, batch_size=TEXTS_PER_BATCH, disable=unneeded):
         tokens = [token for token in document if any(map(str.isalnum, token.text))]
         words_seen += len(tokens)

@@ -1,4 +1,4 @@
-"""Reading documents with pairs of them that cite each other or not: the files of LRA, or a folder of JSON lines."""
+"""Read documents and labeled pairs of citing documents, from the files of LRA or a folder of JSON lines."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ JSON_ENDINGS = (".jsonl", ".jsonl.gz", ".json")
 SPLITS = ("train", "test")
 
 Pair = tuple[str, str, int]  # two ids of documents, and 1 where the first cites the second, else 0
-RawPair = tuple[Any, ...] | str  # two ids and a label as they stand in the file, or why the row has none
+RawPair = tuple[Any, ...] | str  # two ids and a label as in the file, or the reason why a row is invalid
 
 
 @dataclass(frozen=True, eq=False)
 class PairTask:
-    """Documents by their ids, and which of them cite each other."""
+    """Documents by id, and labeled pairs of them: whether the first cites the second."""
 
     name: str
     documents_by_id: dict[str, str]
@@ -41,14 +41,16 @@ class PairTask:
         return content_hash(self.documents_by_id.items(), self.train, self.test)
 
     def with_pairs(self, train: list[Pair], test: list[Pair]) -> PairTask:
-        """The task with these pairs; documents that are in none are left out."""
-        used = {key for first, second, _ in (*train, *test) for key in (first, second)}
+        """The task with these pairs; documents in no pair are left out."""
+        used = set()
+        for first, second, _ in (*train, *test):
+            used |= {first, second}
         documents = {key: text for key, text in self.documents_by_id.items() if key in used}
         return PairTask(self.name, documents, train, test)
 
     @property
     def texts(self) -> list[str]:
-        """The documents alone."""
+        """The documents, without their ids."""
         return list(self.documents_by_id.values())
 
     @property
@@ -61,7 +63,7 @@ class PairTask:
 
 
 def has_citation_pairs(folder: Path) -> bool:
-    """Whether a folder has LRA's files, or documents by themselves; nothing in it is opened."""
+    """Whether a folder has LRA's files or a ``docs`` file; no file is opened."""
     return (folder / LRA_FILE.format("train")).is_file() or _json_file(folder, "docs") is not None
 
 
@@ -103,21 +105,26 @@ def _usable_pairs(rows: Iterable[RawPair], split: str, documents: Mapping[str, s
         if isinstance(row, str):
             dropped[row] += 1
             continue
-        first, second, label = str(row[0]), str(row[1]), _label(row[2])
+        first = str(row[0])
+        second = str(row[1])
+        label = _label(row[2])
         if label is None:
             dropped["no label"] += 1
         elif first in documents and second in documents:
             pairs.append((first, second, label))
         else:
             dropped["without a document"] += 1
-    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
     message = f"{split}: kept {len(pairs)} of {len(pairs) + dropped.total()} pairs."
-    logger.log(logging.WARNING if dropped else logging.INFO, f"{message} Dropped: {reasons}." if dropped else message)
+    if dropped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))
+        logger.warning(f"{message} Dropped: {reasons}.")
+    else:
+        logger.info(message)
     return pairs
 
 
 def _lra_rows(folder: Path, split: str, documents: dict[str, str]) -> Iterator[RawPair]:
-    """The pairs of a file of LRA; their texts are put into ``documents``."""
+    """The pairs of a file of LRA; their texts are added to ``documents``."""
     file = folder / LRA_FILE.format(split)
     if not file.is_file():
         raise FileNotFoundError(f"{folder} has no {file.name}.")
@@ -129,7 +136,7 @@ def _lra_rows(folder: Path, split: str, documents: dict[str, str]) -> Iterator[R
                 continue
             label, first, second, *texts = fields
             for key, field in zip((first, second), texts, strict=True):
-                if key not in documents:  # the same text stands in each of the many pairs of a document
+                if key not in documents:  # LRA repeats a text in each of its document's pairs
                     text = _decode(field)
                     if text is not None and text.strip():
                         documents[key] = text
@@ -137,7 +144,7 @@ def _lra_rows(folder: Path, split: str, documents: dict[str, str]) -> Iterator[R
 
 
 def _decode(field: str) -> str | None:
-    """The text that a field of LRA holds, None if it begins like Python's bytes and cannot be read as such."""
+    """The text of a field of LRA; None if it begins like Python's bytes and cannot be parsed."""
     if field[:2] not in ("b'", 'b"'):
         return field
     try:
@@ -173,7 +180,8 @@ def _json_file(folder: Path, name: str) -> Path | None:
 
 
 def _json_documents(file: Path) -> dict[str, str]:
-    documents, empty = {}, 0
+    documents = {}
+    empty = 0
     for key, text in _json_values(file, ("id", "text")):
         if isinstance(text, str) and text.strip():
             documents[str(key)] = replace_lone_surrogates(text)

@@ -14,13 +14,13 @@ from .wikipedia_tasks import WIKIPEDIA_TASKS
 
 logger = logging.getLogger(__name__)
 
-HEADER_SHARE = 0.9  # of the posts; in the release it is all of them
-# What is left of the posts of 20 Newsgroups, and what stands behind the name of the task.
+HEADER_SHARE = 0.9  # of the posts; in the release all of them have a header
+# Variants of 20 Newsgroups, and the suffix of the task's name for each.
 NEWSGROUPS = {"stripped": "", "body": " (body)", "raw": " (raw)"}
 
 
 class TaskSource(NamedTuple):
-    """Where a data set of the papers is (DocSplit, section 4.1); ``prepare`` makes the columns from a row there."""
+    """Where a data set of the papers is (DocSplit, section 4.1); ``prepare`` makes the columns from one of its rows."""
 
     name: str
     dataset: str | None  # on the Hub
@@ -128,7 +128,7 @@ def known_name(name: str) -> str | None:
 
 
 def unknown_task(name: str) -> str:
-    """What to say of a name that means no task: the nearest, and all that are known."""
+    """The error message for an unknown name: the most similar task, and all known ones."""
     known = _known_names()
     near = difflib.get_close_matches(_key(name), known, n=1)
     hint = f" Did you mean {known[near[0]]!r}?" if near else ""
@@ -140,11 +140,15 @@ def _key(name: str) -> str:
 
 
 def _known_names() -> dict[str, str]:
-    names = {alias: name for name, source in LONG_DOCUMENT_TASKS.items() for alias in (name, *source.aliases)}
-    names |= {name: name for name in (*TASKS, *WIKIPEDIA_TASKS, DOCUMENTATION)}
-    return {_key(alias): name for alias, name in names.items()}
+    names = {}
+    for name, source in LONG_DOCUMENT_TASKS.items():
+        for alias in (name, *source.aliases):
+            names[_key(alias)] = name
+    for name in (*TASKS, *WIKIPEDIA_TASKS, DOCUMENTATION):
+        names[_key(name)] = name
+    return names
 
 
 def task_metric(name: str) -> str:
-    """The metric of the paper's tables for a task of its, accuracy for others."""
+    """The metric in the paper's tables for the paper's tasks, accuracy for others."""
     return TASKS[name].metric if name in TASKS else "accuracy"

@@ -1,4 +1,4 @@
-"""load_paper_task: the papers' tasks by their names, beside those of one's own."""
+"""load_paper_task: load the papers' tasks by name, or your own from a path."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def load_paper_task(
 ) -> EvaluationTask:
     """Load a task of the papers by its name (without one in ``folder``, from the Hub), or one of your own by its path.
 
-    A path is one that ``load_evaluation_task`` takes, which ``own`` options are for, or a folder with pairs of
-    documents, as ``read_citation_pairs`` reads them. Of GLUE and CLUE, whose test labels are hidden, the development
-    set is tested on. The papers do not say how they split the data sets that come without a test set (FakeNews, arXiv,
-    NYT, BBC).
+    A path is either a file or folder for ``load_evaluation_task``, which gets the ``own`` options, or a folder with
+    pairs of documents for ``read_citation_pairs``. Since the test labels of GLUE and CLUE are hidden, their development
+    sets are the test sets here. The papers leave open how they split the data sets that come without a test set
+    (FakeNews, arXiv, NYT, BBC).
 
-    ``newsgroups`` is what is left of the posts of 20 Newsgroups, ``"stripped"``, ``"body"`` or ``"raw"``; the name of
-    the task says it, unless they are stripped. ``WIKIPEDIA_TASKS`` are made of the articles in ``folder``.
+    ``newsgroups`` is the variant of 20 Newsgroups, ``"stripped"``, ``"body"`` or ``"raw"``; the last two are part of
+    the task's name. ``WIKIPEDIA_TASKS`` are made of the articles in ``folder``.
     """
     known = known_name(str(name))
     if known is None and folder is not None:
@@ -73,7 +73,14 @@ def load_paper_task(
     is_newsgroups = known_name(known or title_of(Path(name))) == "20News"
     prepare = partial(newsgroup_texts, kept=newsgroups) if is_newsgroups else None
     if known is None or (known == DOCUMENTATION and folder is None):
-        task: EvaluationTask = load_evaluation_task(*(name, *limits.values(), seed), prepare=prepare, **own)
+        task: EvaluationTask = load_evaluation_task(
+            name,
+            max_train_examples=max_train_examples,
+            max_test_examples=max_test_examples,
+            seed=seed,
+            prepare=prepare,
+            **own,
+        )
     else:
         splits = load_task(folder, seed, validation_size=0, **files) if folder else _from_hub(known, seed)
         language = TASKS[known].language if known in TASKS else "en"
@@ -91,12 +98,13 @@ def _from_hub(name: str, seed: int) -> DatasetDict:
     loaded = datasets.load_dataset(source.dataset)
     if source.prepare is not None:
         loaded = loaded.map(source.prepare, remove_columns=loaded["train"].column_names, desc=f"Preparing {name}")
-    columns = {"text_column": source.text_column, "label_column": source.label_column}
-    return load_labeled_examples(loaded, **columns, validation_size=0, seed=seed)
+    return load_labeled_examples(
+        loaded, text_column=source.text_column, label_column=source.label_column, validation_size=0, seed=seed
+    )
 
 
 def _pair_task(name: str, folder: Path, limits: dict[str, int | None], seed: int) -> PairTask:
     task = read_citation_pairs(folder, name)
-    splits = {"train": task.train, "test": task.test}
-    drawn = {split: [rows[row] for row in draw(len(rows), limits[split], seed)] for split, rows in splits.items()}
-    return task.with_pairs(**drawn)
+    train = [task.train[row] for row in draw(len(task.train), limits["train"], seed)]
+    test = [task.test[row] for row in draw(len(task.test), limits["test"], seed)]
+    return task.with_pairs(train, test)

@@ -1,4 +1,4 @@
-"""Planning the papers' protocols by their names."""
+"""Plans of the papers' protocols by name."""
 
 from docsplit_hf.evaluation import experiment
 from experiments.papers import PROTOCOLS
@@ -8,4 +8,5 @@ BY_TAGGER = {"nouns_and_verbs": NOUNS_AND_VERBS}
 
 
 def plan(names, system, task, settings):
-    return experiment.plan({name: (PROTOCOLS | BY_TAGGER)[name] for name in names}, system, task, settings)
+    known = PROTOCOLS | BY_TAGGER
+    return experiment.plan({name: known[name] for name in names}, system, task, settings)

@@ -1,9 +1,9 @@
-"""What the study of distillation says of its records, and that its teacher reads a text once."""
+"""Tables of the distillation study, and its teacher, which embeds each text once."""
 
 import numpy as np
 import pytest
 
-from experiments.study.distillation import RATE, Measured, Remembered, difference, distillation_table
+from experiments.study.distillation import RATE, CachedTeacher, Measured, difference, distillation_table
 from experiments.study.study_runs import TASKS
 
 
@@ -28,7 +28,7 @@ RECORDS = [
 ]
 
 
-def test_seeds_are_means_and_draws_are_kept():
+def test_few_shot_scores_are_means_over_seeds_by_draw():
     halves = Measured(RECORDS, "halves", RATE)
     assert halves.few_shot() == pytest.approx([30, 40])
     assert halves.cosine() == pytest.approx(0.6)
@@ -43,19 +43,19 @@ def test_a_student_is_compared_with_the_same_seeds_only():
     assert cells[9:11] == ["0.400", "100.0"] and cells[11].startswith("+50.0 ± ")
 
 
-def test_what_is_not_compared_has_a_dash():
+def test_equal_scores_have_a_dash_as_their_difference():
     assert difference(np.ones(3), np.ones(3)) == "–"
 
 
-def test_the_teacher_reads_a_text_once():
-    read = []
+def test_the_teacher_embeds_each_text_once():
+    embedded = []
 
     class Encoder:
         def encode(self, texts, show_progress):
-            read.extend(texts)
+            embedded.extend(texts)
             return np.array([[len(text)] for text in texts], np.float32)
 
-    remembered = Remembered(Encoder())
-    assert remembered.encode(["a", "bb", "a"], False).tolist() == [[1], [2], [1]]
-    assert remembered.encode(["ccc", "bb"], False).tolist() == [[3], [2]]
-    assert read == ["a", "bb", "ccc"]
+    teacher = CachedTeacher(Encoder())
+    assert teacher.encode(["a", "bb", "a"], show_progress=False).tolist() == [[1], [2], [1]]
+    assert teacher.encode(["ccc", "bb"], show_progress=False).tolist() == [[3], [2]]
+    assert embedded == ["a", "bb", "ccc"]

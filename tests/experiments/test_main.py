@@ -12,16 +12,16 @@ import pytest
 from ..commands import ROOT
 
 IMPORTED = r"^\s*(?:from|import) experiments\b"
-SMALL = ["--probe=logistic", "--repeats=3", "--seeds=2", "--shots=3", "--max_length=64"]
+FEW_RUNS = ["--probe=logistic", "--repeats=3", "--seeds=2", "--shots=3"]
 
 
-def run_papers(folder, *options):
-    """Run the command; gives what it printed."""
+def run_papers(folder, options):
+    """Run the command, and return its output."""
     with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()) as printed:
         patched.setattr(sys, "argv", ["experiments", *options, f"--output_dir={folder}"])
         try:
             runpy.run_module("experiments", run_name="__main__")
-        except SystemExit as stopped:  # with one line in place of what was raised
+        except SystemExit as stopped:  # the command prints one line in place of the exception
             raise stopped.__cause__ from None
     return printed.getvalue()
 
@@ -37,33 +37,35 @@ def labeled(texts, tmp_path_factory):
 
 
 def test_ways_to_read_long_documents_are_compared_by_length(labeled, tiny_checkpoint, tmp_path):
-    options = ["--protocol", "length", "--long_documents", "first", "passages", "--max_length=32", "--tasks", *labeled]
-    printed = run_papers(tmp_path / "out", "--models", str(tiny_checkpoint), "tfidf", *options, *SMALL[:-1])
-    measured = 1 + 2 * (3 + 2)  # what is read; of the probe and of neighbors few examples and all
+    output = tmp_path / "out"
+    encoder = str(tiny_checkpoint)
+    options = ["--protocol", "length", "--long_documents", "first", "passages", "--tasks", *labeled]
+    printed = run_papers(output, ["--models", encoder, "tfidf", *options, *FEW_RUNS, "--max_length=32"])
+    measured = 1 + 2 * (3 + 2)  # how much is read; the probe and neighbors, each with few and with all examples
     assert f"{3 * 2 * measured} records" in printed and "| tiny (passages) |" in printed
-    report = (tmp_path / "out" / "results.md").read_text()
+    report = (output / "results.md").read_text()
     assert "### second: all examples, neighbors" in report and "## What is read" in report
-    assert (tmp_path / "out" / "length_probe.png").exists() and (tmp_path / "out" / "length_neighbors.svg").exists()
+    assert (output / "length_probe.png").exists() and (output / "length_neighbors.svg").exists()
 
 
-def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(texts, tmp_path):
+def test_the_preset_has_the_papers_options_and_the_command_line_overrides_them(texts, tmp_path):
+    output = tmp_path / "out"
     for split in ("train", "test"):
         rows = [{"text": f"From: ann\n\n{text}", "label": f"sci.{number % 2}"} for number, text in enumerate(texts)]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
 
     def run(*options):
-        options = ["--preset=papers", "--tasks", "20news", "--task_folders", f"20news={tmp_path}", *options]
-        options += ["--models", "tfidf", "--protocol", "full", "few_shot", "--no_figures"]
-        run_papers(tmp_path / "out", *options, *SMALL)
-        return json.loads((tmp_path / "out" / "results.json").read_text()), (
-            tmp_path / "out" / "results.md"
-        ).read_text()
+        task = ["--tasks", "20news", "--task_folders", f"20news={tmp_path}"]
+        protocols = ["--protocol", "full", "few_shot", "--no_figures"]
+        small = [*FEW_RUNS, "--max_length=64"]
+        run_papers(output, ["--preset=papers", *task, *options, "--models", "tfidf", *protocols, *small])
+        return json.loads((output / "results.json").read_text()), (output / "results.md").read_text()
 
     results, report = run()
     line = next(line for line in report.splitlines() if line.startswith("Preset `papers`"))
     assert "--few_shot_probe mlp --repeats 10 --seeds 10" in line and "10 examples per class for FakeNews" in line
     changes = "--protocol full few_shot --probe logistic --shots 3 --repeats 3 --seeds 2 --max_length 64"
-    assert line.endswith(f"Overridden here: `{changes}`.")  # what all runs of these tests give
+    assert line.endswith(f"Overridden here: `{changes}`.")
     probes = {record["protocol"]: record["settings"]["probe"] for record in results["records"]}
     assert probes == {"full": "logistic", "few_shot": "mlp"}
     assert {record["task"] for record in results["records"]} == {"20News (body)"}
@@ -81,12 +83,12 @@ def test_the_preset_is_what_the_papers_did_unless_an_option_says_otherwise(texts
         (["--protocol", "citatoin"], ValueError, "no protocol 'citatoin'. Did you mean 'citation'"),
     ],
 )
-def test_what_cannot_work_is_named_before_anything_is_measured(tmp_path, options, error, said):
+def test_invalid_options_are_refused_before_anything_is_measured(tmp_path, options, error, said):
     with pytest.raises(error, match=said):
-        run_papers(tmp_path, "--models", "tfidf", *options)
+        run_papers(tmp_path, ["--models", "tfidf", *options])
     assert not (tmp_path / "results.json").exists()
 
 
-def test_every_file_of_the_package_does_without_the_experiments():
+def test_no_file_of_the_package_imports_the_experiments():
     files = [*(ROOT / "docsplit_hf").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
     assert len(files) > 150 and not [file for file in files if re.search(IMPORTED, file.read_text(), re.MULTILINE)]

@@ -37,7 +37,7 @@ def tasks(texts):
 
 @pytest.fixture(scope="session")
 def pipeline_folder(tmp_path_factory):
-    """A pipeline that knows a few nouns, saved as spaCy saves them."""
+    """A saved pipeline of spaCy that tags a few nouns."""
     spacy = pytest.importorskip("spacy")
     nlp = spacy.blank("en", meta={"name": "nouns", "version": "1.2.3"})
     nouns = [[{"LOWER": {"IN": ["river", "harbour", "number"]}}]]
@@ -60,7 +60,7 @@ def test_seeds_settings_and_no_measurement_twice(tasks):
     assert line.startswith("curve leaves 50 examples per class out on rivers")
 
 
-def test_what_does_not_fit_is_left_out_with_a_line(tasks):
+def test_unsuitable_protocols_are_left_out_with_a_reason(tasks):
     planned, left_out = plan(["full", "attention"], TfidfSystem(), tasks["pairs"], SETTINGS)
     assert planned == [] and left_out == [
         "full does not run on cited: it takes texts with labels, and cited has pairs of documents.",
@@ -74,18 +74,17 @@ def test_a_tagger_counts_nouns_and_verbs_once_per_task(tasks, pipeline_folder):
     tagger = load_tagger(pipeline_folder)
     settings = dataclasses.replace(SETTINGS, tagger=pipeline_folder)
     [planned], _ = plan(["nouns_and_verbs"], tagger, tasks["classification"], settings)
-    assert planned[:3] == ("nouns_and_verbs", {"tagger": pipeline_folder, "tagger_version": "spaCy en_nouns 1.2.3"}, 0)
+    assert planned.protocol == "nouns_and_verbs" and planned.seed == 0
+    assert planned.settings == {"tagger": pipeline_folder, "tagger_version": "spaCy en_nouns 1.2.3"}
     assert planned.run(Evaluation(tagger, tasks["corpus"]))["all"] > 1
 
 
 @pytest.mark.parametrize("name", sorted(METRICS))
 @pytest.mark.parametrize("kind", ["tfidf", "encoder"])
 def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, kind, tasks, tiny_checkpoint):
-    system = load_system(str(tiny_checkpoint), max_length=64) if kind == "encoder" else None
-    system = system or TfidfSystem()
-    task = next(
-        task for task in tasks.values() if PROTOCOLS[name].tasks is None or isinstance(task, PROTOCOLS[name].tasks)
-    )
+    system = load_system(str(tiny_checkpoint), max_length=64) if kind == "encoder" else TfidfSystem()
+    kinds = PROTOCOLS[name].tasks or object
+    task = next(task for task in tasks.values() if isinstance(task, kinds))
     planned, left_out = plan([name], system, task, SETTINGS)
     assert left_out == [] or name == "curve"
     found = [planned[0].run(Evaluation(system, task, str(tiny_checkpoint))) for _ in range(2)]
@@ -94,7 +93,7 @@ def test_each_protocol_gives_its_metrics_and_the_same_for_the_same_seed(name, ki
     assert all(-1 <= value <= 1 for value in found[0].values())
 
 
-def test_attention_uses_the_tagger_and_is_known_by_it(tasks, tiny_checkpoint, pipeline_folder):
+def test_attention_uses_the_tagger_and_has_it_in_its_settings(tasks, tiny_checkpoint, pipeline_folder):
     system = load_system(str(tiny_checkpoint), max_length=64)
     settings = PaperSettings(tagger=pipeline_folder, max_length=64)
     [planned], _ = plan(["attention"], system, tasks["corpus"], settings)
@@ -110,13 +109,13 @@ def test_redundancy_is_measured_by_the_tagger_alone_and_with_each_system(tasks, 
     assert [(one["protocol"], one["system"]) for one in records] == [
         ("redundancy", "tfidf"), ("nouns_and_verbs", "spaCy en_nouns 1.2.3"),
     ]  # fmt: skip
-    assert left_out == [] and run_papers({"tfidf": TfidfSystem()}, [tasks["corpus"]], ["full"], settings, store) == (
-        [],
-        ["full does not run on alone: it takes texts with labels, and alone has texts alone."],
-    )
+    assert left_out == []
+    records, left_out = run_papers({"tfidf": TfidfSystem()}, [tasks["corpus"]], ["full"], settings, store)
+    assert records == []
+    assert left_out == ["full does not run on alone: it takes texts with labels, and alone has texts alone."]
 
 
-def test_without_a_tagger_the_rest_goes_on_and_a_line_says_how_to_install_it(tmp_path, tasks, caplog):
+def test_without_a_tagger_the_other_protocols_run_and_a_line_tells_how_to_install_it(tmp_path, tasks, caplog):
     settings = PaperSettings(seeds=1, tagger="en_core_web_of_nowhere")
     records, left_out = run_papers(
         {"tfidf": TfidfSystem()},

@@ -1,4 +1,4 @@
-"""The study's scripts: every command is one that the project's scripts take, and the tables say what was measured."""
+"""The study's scripts: their commands are valid, interrupted runs continue, and corpora and starts are as described."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     ]
     for one in every:
         command = one.command("out")
-        parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])[1]
+        _, parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])
         assert parsed[-1].output_dir == f"out/{one.name}"
         for name, value in one.options.items():
             found = next(getattr(part, name) for part in parsed if hasattr(part, name))
@@ -41,16 +41,22 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
         (0, {1e-3, 2.5e-4, 6.25e-5, runs.LOWEST_RATE}),  # the lower the better: it ends there
     ],
 )
-def test_learning_rates_go_on_until_the_best_is_not_at_an_end(tmp_path, monkeypatch, best, tried):
+def test_learning_rates_are_added_until_the_best_is_an_inner_one(tmp_path, monkeypatch, best, tried):
     seen = set()
     study = run.Study(str(tmp_path), "data", [0], 1)
-    monkeypatch.setattr(study, "tuning_score", lambda method, pooling, rate: (seen.add(rate), -abs(rate - best))[1])
+
+    def score(method, pooling, rate):
+        seen.add(rate)
+        return -abs(rate - best)
+
+    monkeypatch.setattr(study, "tuning_score", score)
     study.tune("docsplit", "mean")
     assert sorted(seen) == pytest.approx(sorted(tried))
 
 
-def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path, monkeypatch):
-    study, commands = run.Study(str(tmp_path), "data", [0], 1), []
+def test_an_interrupted_run_resumes_from_its_last_checkpoint(tmp_path, monkeypatch):
+    study = run.Study(str(tmp_path), "data", [0], 1)
+    commands = []
     monkeypatch.setattr(study, "call", lambda command, name: commands.append(command))
     one = runs.longer_run(str(tmp_path), "simcse", 0)
     study.train(one)
@@ -58,8 +64,9 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path, monkey
     state.parent.mkdir()
     state.write_text("{}")
     study.train(one)
-    assert [command[-2:] for command in commands][1] == ["--resume_from_checkpoint", "last"]
-    assert commands[0][-1] == "--overwrite_output_dir"
+    first, second = commands
+    assert first[-1] == "--overwrite_output_dir"
+    assert second[-2:] == ["--resume_from_checkpoint", "last"]
 
 
 def test_the_processor_time_of_every_command_is_written_down(tmp_path):
@@ -73,7 +80,8 @@ def test_the_processor_time_of_every_command_is_written_down(tmp_path):
 
 
 def test_checkpoints_are_measured_by_their_steps_and_the_others_deleted(tmp_path, monkeypatch):
-    study, measured = run.Study(str(tmp_path), "data", [0], 1), {}
+    study = run.Study(str(tmp_path), "data", [0], 1)
+    measured = {}
     monkeypatch.setattr(study, "measure_shots", lambda name, models: measured.update(models))
     one = runs.longer_run(str(tmp_path), "docsplit_sampled_parts", 0)  # of three parts: two thirds of the steps
     for step in (33, 66, 99, 165):
@@ -94,11 +102,12 @@ def test_the_corpora_have_the_first_documents_and_the_same_sentences_in_another_
     monkeypatch.setattr(run, "DOCUMENTS", (2,))
     monkeypatch.setattr(run, "HELD_OUT_DOCUMENTS", 1)
     run.Study(str(tmp_path), "data", [0], 1).write_corpora()
-    first, shuffled = (
-        [json.loads(line)["text"] for line in (tmp_path / "corpora" / f"{name}.jsonl").open()]
-        for name in ("first_2", "shuffled")
-    )
-    assert first == texts[:3]
+
+    def texts_of(name):
+        return [json.loads(line)["text"] for line in (tmp_path / "corpora" / name).read_text().splitlines()]
+
+    shuffled = texts_of("shuffled.jsonl")
+    assert texts_of("first_2.jsonl") == texts[:3]
     assert shuffled != [text.replace(". ", ".\n") for text in texts]
     assert [sorted(text.split("\n")) for text in shuffled] == [
         sorted(text.replace(". ", ".\n").split("\n")) for text in texts
@@ -106,22 +115,25 @@ def test_the_corpora_have_the_first_documents_and_the_same_sentences_in_another_
 
 
 @pytest.mark.parametrize("kind", runs.LONG_KINDS)
-def test_the_long_start_says_what_the_start_says_and_reads_on(kind, tmp_path, make_tiny_config, tokenizer, texts):
+def test_the_long_start_equals_the_start_on_short_texts_and_reads_long_ones(
+    kind, tmp_path, make_tiny_config, tokenizer, texts
+):
     torch.manual_seed(0)
     BertForMaskedLM(make_tiny_config()).save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
     write_long_start(tmp_path / "start", tmp_path / "long", kind, positions=512, trained_positions=16)
-    old, new = (AutoModelForMaskedLM.from_pretrained(tmp_path / name).eval() for name in ("start", "long"))
-    tables = [model.base_model.embeddings.position_embeddings.weight for model in (old, new)]
-    torch.testing.assert_close(tables[1][-512:], tables[0][:16].repeat(32, 1))
+    old = AutoModelForMaskedLM.from_pretrained(tmp_path / "start").eval()
+    new = AutoModelForMaskedLM.from_pretrained(tmp_path / "long").eval()
+    old_positions = old.base_model.embeddings.position_embeddings.weight
+    new_positions = new.base_model.embeddings.position_embeddings.weight
+    torch.testing.assert_close(new_positions[-512:], old_positions[:16].repeat(32, 1))
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "long")
     assert tokenizer.model_max_length == 512
     short = tokenizer(texts[0], truncation=True, max_length=16, return_tensors="pt")
     with torch.no_grad():
         torch.testing.assert_close(new(**short).logits, old(**short).logits, rtol=1e-4, atol=1e-4)
-    new = AutoModelForMaskedLM.from_pretrained(
-        tmp_path / "long"
-    ).eval()  # the short text turned BigBird to full attention
+    # Loaded again, since BigBird has switched to full attention for the short text.
+    new = AutoModelForMaskedLM.from_pretrained(tmp_path / "long").eval()
     tokens = tokenizer(" ".join(texts), truncation=True, return_tensors="pt")
     with torch.no_grad():
         assert tokens["input_ids"].shape[1] == 512 and torch.isfinite(new(**tokens).logits).all()

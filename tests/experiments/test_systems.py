@@ -5,18 +5,14 @@ from transformers import BertModel
 from docsplit_hf import DocumentEncoder, load_system
 from docsplit_hf.evaluation import systems
 from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
-from experiments.systems import (
-    ALL_WORD_COUNTS,
-    BM25System,
-    cached_passages,
-    with_passages,
-)
+from experiments.systems import ALL_WORD_COUNTS, BM25System, cached_passages, with_passages
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
 
 def test_bm25_by_its_formula():
-    k1, b = 1.2, 0.75
+    k1 = 1.2
+    b = 0.75
     tokens = [[word for word in text.split() if len(word) > 1] for text in TRAIN]
     query = "red wine wine on stones"
     mean = np.mean([len(words) for words in tokens])
@@ -34,7 +30,7 @@ def test_bm25_by_its_formula():
     assert (train @ test.T).toarray()[:, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_bm25_has_a_name_and_a_fingerprint_of_its_own_and_knows_scripts_without_spaces():
+def test_bm25_has_its_own_name_and_fingerprint_and_splits_scripts_without_spaces():
     found = load_system("bm25#name=BM25", word_counts=ALL_WORD_COUNTS)
     assert found.name == "BM25" and found.fingerprint != TfidfSystem().fingerprint
     features = found.features(["今天天气很好", "今天下雨", "東京タワー visits"])[0]
@@ -43,8 +39,10 @@ def test_bm25_has_a_name_and_a_fingerprint_of_its_own_and_knows_scripts_without_
 
 def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts):
     long = [" ".join(texts[:6]), texts[7][:20]]
-    [system] = map(with_passages, load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"]))
-    [features], [passages] = system.features(long), system.passages(long)
+    [reading] = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"])
+    system = with_passages(reading)
+    [features] = system.features(long)
+    [passages] = system.passages(long)
     encoder = system.encoder.encoder
     average = encoder.encode(long, long_documents="average", show_progress=False)  # weighted by tokens, not characters
     assert (features * average).sum(1) == pytest.approx(1, abs=1e-3) and passages.counts[0] > 5
@@ -52,7 +50,7 @@ def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts)
     assert features[1] == pytest.approx(alone, abs=1e-5) and abs(features[0] @ alone) < 0.999
 
 
-def test_passages_are_kept_and_nan_names_the_text_that_it_is_in(tiny_config, tokenizer, texts, tmp_path, monkeypatch):
+def test_passages_are_cached_and_nan_names_its_text(tiny_config, tokenizer, texts, tmp_path, monkeypatch):
     encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=16)
     reader = EncoderWithOptions(encoder, long_documents="passages")
     first = cached_passages(reader, texts[:12], tmp_path)

@@ -3,11 +3,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from transformers import (
-    BertModel,
-    LongformerConfig,
-    LongformerModel,
-)
+from transformers import BertModel, LongformerConfig, LongformerModel
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.models.portable.run_encoder import is_packed
@@ -23,7 +19,7 @@ def attention(encoder, texts, tagger, max_length=512):
 
 
 def without_queries(model):
-    """The same model with queries of 0: every token attends to all tokens alike."""
+    """The same model with queries of 0, which give uniform attention."""
     for name, parameter in model.named_parameters():
         if ".query" in name:
             torch.nn.init.zeros_(parameter)
@@ -44,8 +40,14 @@ def uniform(make_tiny_config, tokenizer):
 @pytest.fixture(scope="module")
 def longformer_config(tokenizer):
     return LongformerConfig(
-        **{"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2},
-        **{"intermediate_size": 16, "attention_window": 4, "max_position_embeddings": 66, "pad_token_id": 0},
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        attention_window=4,
+        max_position_embeddings=66,
+        pad_token_id=0,
         initializer_range=0.5,
     )
 
@@ -64,7 +66,8 @@ def test_uniform_attention_gives_one_over_the_length(name, request, tagger, toke
     several = [ALL_GROUPS, texts[0][:90], "small engines, small gardens", "", texts[4][:50]]
     weights = {group: [] for group in GROUPS}
     for text, words in zip(several, tagger.tag(several), strict=True):
-        assert len(ids := tokenizer(text)["input_ids"]) <= encoder.max_length
+        ids = tokenizer(text)["input_ids"]
+        assert len(ids) <= encoder.max_length
         for word in words:
             weights[word.group].append(1 / len(ids))
     expected = {group: np.mean(weights[group]) for group in GROUPS}
@@ -72,7 +75,7 @@ def test_uniform_attention_gives_one_over_the_length(name, request, tagger, toke
         assert attention(encoder, order, tagger) == pytest.approx(expected, rel=1e-5)
 
 
-def test_weights_are_those_of_the_stock_model(encoder, tiny_config, tagger, tokenizer):
+def test_weights_equal_the_stock_models(encoder, tiny_config, tagger, tokenizer):
     stock = BertModel._from_config(tiny_config, attn_implementation="eager").eval()
     stock.load_state_dict(encoder.model.state_dict())
     text = "Small rivers shapes the unusual engine; it opens!"
@@ -90,7 +93,7 @@ def test_weights_are_those_of_the_stock_model(encoder, tiny_config, tagger, toke
     assert len({round(value, 6) for value in found.values()}) == 4
 
 
-def test_the_interval_is_over_documents_as_long_ones_weigh_more(encoder, tagger):
+def test_the_interval_is_a_jackknife_over_documents(encoder, tagger):
     texts = [ALL_GROUPS, "small rivers", "The river feeds the valley of the garden", "river river"]
     without_each = [attention(encoder, texts[:i] + texts[i + 1 :], tagger)["noun"] for i in range(4)]
     found = attention_by_part_of_speech(encoder, texts, tagger, 512)
@@ -103,26 +106,33 @@ def test_longformer_gives_the_attention_of_its_global_token(longformer_config, t
     torch.manual_seed(0)
     encoder = DocumentEncoder(LongformerModel(copy.deepcopy(longformer_config)), tokenizer)
     layer = encoder.model.encoder.layer[-1].attention.self
-    queries = {}
-    layer.query_global.register_forward_hook(lambda module, inputs, output: queries.update(q=output.clone()))
-    layer.key_global.register_forward_hook(lambda module, inputs, output: queries.update(k=output.clone()))
+    outputs = {}
+
+    def keep_queries(module, inputs, output):
+        outputs["queries"] = output.clone()
+
+    def keep_keys(module, inputs, output):
+        outputs["keys"] = output.clone()
+
+    layer.query_global.register_forward_hook(keep_queries)
+    layer.key_global.register_forward_hook(keep_keys)
     text = "The small river feeds the valley and the garden of the library"
     found = attention(encoder, [text], tagger)
     inputs = tokenizer(text, return_offsets_mapping=True)
     length = len(inputs["input_ids"])
     assert length > 4 * longformer_config.attention_window
-    query, keys = queries["q"].reshape(2, 8), queries["k"].reshape(-1, 2, 8)[:length]
+    query = outputs["queries"].reshape(2, 8)
+    keys = outputs["keys"].reshape(-1, 2, 8)[:length]
     weights = torch.softmax(torch.einsum("hd,lhd->hl", query, keys) / 8**0.5, dim=1).mean(0)
     spans = np.array(inputs["offset_mapping"])
     words = next(tagger.tag([text]))
     expected = word_weights(words, spans, weights.numpy())
     for group in GROUPS:
-        assert found[group] == pytest.approx(
-            np.mean([w for w, x in zip(expected, words, strict=True) if x[2] == group])
-        )
+        of_group = [weight for weight, word in zip(expected, words, strict=True) if word.group == group]
+        assert found[group] == pytest.approx(np.mean(of_group))
 
 
-def test_the_encoder_is_as_before(encoder, texts, tagger):
+def test_the_encoder_is_restored(encoder, texts, tagger):
     before = encoder.encode(texts[:4], show_progress=False)
     assert is_packed(encoder.model)
     attention(encoder, texts[:4], tagger)

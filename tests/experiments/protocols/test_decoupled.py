@@ -35,13 +35,22 @@ def found(seed=0, queries=40, classes=3):
     labels = rng.integers(classes, size=queries)
     neighbors = np.where(rng.random((queries, 128)) < 0.5, labels[:, None], rng.integers(classes, size=(queries, 128)))
     classifier = rng.dirichlet(np.ones(classes), queries)
-    calibration = Calibration(3, 0.5, 0.25, -1.0, 2.0, 10)
-    return FineTuned(classifier, np.sort(rng.random((queries, 128)), 1), neighbors, labels, calibration, 1000, 0.1)
+    return FineTuned(
+        classifier=classifier,
+        distances=np.sort(rng.random((queries, 128)), 1),
+        neighbor_labels=neighbors,
+        labels=labels,
+        calibration=Calibration(3, 0.5, 0.25, -1.0, 2.0, 10),
+        examples=1000,
+        silhouette=0.1,
+    )
 
 
-def test_equations_2_and_3_with_what_is_fixed_by_their_definition():
+def test_fixed_settings_give_equations_2_and_3():
     one = found()
-    k, temperature, weight = 5, 0.2, 0.3
+    k = 5
+    temperature = 0.2
+    weight = 0.3
     shares = np.exp(-one.distances[:, :k] / temperature)
     shares /= shares.sum(1, keepdims=True)
     knn = np.stack([(shares * (one.neighbor_labels[:, :k] == label)).sum(1) for label in range(3)], 1)
@@ -59,13 +68,14 @@ def test_equations_2_and_3_with_what_is_fixed_by_their_definition():
 @pytest.mark.parametrize("metric", ["accuracy", "matthews_correlation"])
 def test_the_oracle_is_the_best_of_all_weights_on_the_test_set(metric):
     for seed in range(2):
-        one, chosen = found(seed), {"k": PAPER_K, "temperature": PAPER_TEMPERATURE}
+        one = found(seed)
+        chosen = {"k": PAPER_K, "temperature": PAPER_TEMPERATURE}
         oracle = mixture_metrics(one, {"neighbors": "oracle", "best": metric} | chosen)
         by_weight = [mixture_metrics(one, {"neighbors": "fixed", "weight": w} | chosen)[metric] for w in WEIGHTS]
         assert oracle[metric] == max(by_weight) and oracle["weight"] == WEIGHTS[int(np.argmax(by_weight))]
 
 
-def test_calibrated_takes_nothing_from_the_test_set():
+def test_calibrated_uses_the_calibration_alone():
     one = found()
     metrics = mixture_metrics(one, {"neighbors": "calibrated"})
     assert metrics["weight"] == one.calibration.weight
@@ -73,7 +83,7 @@ def test_calibrated_takes_nothing_from_the_test_set():
     assert metrics["knn_accuracy"] == mixture_metrics(one, as_given)["knn_accuracy"]
 
 
-def test_fixed_knows_lambda_of_the_papers_tasks_and_asks_for_that_of_others():
+def test_fixed_has_lambda_for_the_papers_tasks_and_needs_it_for_others():
     settings = PaperSettings()
     assert neighbors_settings("fixed", "TNEWS", settings)["weight"] == 0.8
     assert neighbors_settings("fixed", "CoLA", PaperSettings(knn_weight=0.5))["weight"] == 0.5
@@ -92,9 +102,12 @@ def test_the_epoch_is_chosen_by_the_metric_of_the_task(task, tiny_checkpoint):
 def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkpoint, monkeypatch):
     trained = []
     train = fine_tuned.KNNClassifierTrainer.train
-    monkeypatch.setattr(
-        fine_tuned.KNNClassifierTrainer, "train", lambda self: (trained.append(self.model.config), train(self))
-    )
+
+    def counted_train(trainer):
+        trained.append(trainer.model.config)
+        return train(trainer)
+
+    monkeypatch.setattr(fine_tuned.KNNClassifierTrainer, "train", counted_train)
     settings = PaperSettings(
         seeds=1, neighbors_protocol=["calibrated", "fixed", "oracle"], knn_weight=0.5, fine_tuning=QUICK
     )
@@ -105,7 +118,6 @@ def test_three_systems_are_trained_once_for_all_ways_to_choose(task, tiny_checkp
     assert [config.decouple for config in trained] == [False, False, True]
     assert all(one["classifier_accuracy"] == metrics[0]["classifier_accuracy"] for one in metrics[:3])
     again = Evaluation(evaluation.system, task, str(tiny_checkpoint))
-    assert planned[-1].run(again) == metrics[-1]  # the seed decides
-    plan(["neighbors_sweep"], evaluation.system, task, settings)
-    [*_, point] = plan(["neighbors_sweep"], evaluation.system, task, settings)[0]
-    assert point.run(again)["weight"] == 0.5 and len(trained) == 4  # the sweep is of the same classifier
+    assert planned[-1].run(again) == metrics[-1]  # equal seeds give equal metrics
+    sweep, _ = plan(["neighbors_sweep"], evaluation.system, task, settings)
+    assert sweep[-1].run(again)["weight"] == 0.5 and len(trained) == 4  # the sweep uses the same classifier

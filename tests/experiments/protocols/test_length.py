@@ -35,48 +35,56 @@ def test_each_bucket_has_the_accuracy_of_its_documents_and_an_interval():
     assert "accuracy > 4,000_interval" not in metrics  # of one document
 
 
-def test_what_is_read_is_averaged_in_each_bucket():
+def test_shares_and_tokens_read_are_averaged_in_each_bucket():
     metrics = reading_by_length(np.array([1, 0.5, 1, 0.2, 0.1, 0.4]), np.arange(6), WORDS)
     assert (metrics["documents < 250"], metrics["share_read < 250"], metrics["tokens_read < 250"]) == (2, 0.75, 0.5)
     assert (metrics["documents"], metrics["tokens_read"]) == (6, 2.5)
 
 
 def passages(features, others=0, seed=0):
-    """Documents of a telling passage and others that are random, at random places."""
+    """Documents with one informative passage among random ones, at a random place."""
     rng = np.random.default_rng(seed)
     rows = np.empty(len(features), dtype=object)
-    for number, telling in enumerate(features):
-        noise = rng.normal(size=(others, len(telling)))
+    for number, informative in enumerate(features):
+        noise = rng.normal(size=(others, len(informative)))
         noise /= np.linalg.norm(noise, axis=1, keepdims=True)
-        rows[number] = np.insert(noise, rng.integers(others + 1), telling, axis=0).astype(np.float32)
+        rows[number] = np.insert(noise, rng.integers(others + 1), informative, axis=0).astype(np.float32)
     return rows
 
 
 def by_probe(features, seed):
-    return (passage_predictions if has_passages(features.train) else logistic_predictions)(features, seed)
+    predict = passage_predictions if has_passages(features.train) else logistic_predictions
+    return predict(features, seed)
 
 
 @pytest.mark.parametrize("predict", [knn_predictions, by_probe])
-def test_one_passage_of_each_document_is_the_document(predict):
-    sets = clusters(60, spread=1.5), clusters(200, spread=1.5, seed=1)
-    alone = predict(labeled(*sets), 0)
-    assert (predict(labeled(*sets, passages), 0) == alone).all() and 0.5 < (alone == sets[1][1]).mean() < 1
+def test_a_document_of_one_passage_is_classified_like_its_embedding(predict):
+    train = clusters(60, spread=1.5)
+    test = clusters(200, spread=1.5, seed=1)
+    _, test_labels = test
+    alone = predict(labeled(train, test), 0)
+    assert (predict(labeled(train, test, passages), 0) == alone).all() and 0.5 < (alone == test_labels).mean() < 1
 
 
 @pytest.mark.parametrize("predict", [knn_predictions, by_probe])
-def test_passages_tell_what_their_mean_does_not(predict):
-    (train, labels), (test, test_labels) = clusters(80, dimension=32), clusters(200, dimension=32, seed=1)
+def test_passages_are_more_accurate_than_their_mean(predict):
+    train, labels = clusters(80, dimension=32)
+    test, test_labels = clusters(200, dimension=32, seed=1)
     features = LabeledFeatures(passages(train, 15), labels, passages(test, 15, seed=1), test_labels, range(80))
-    means = features._replace(train=np.stack([*map(np.mean, features.train, [0] * 80)]),
-                              test=np.stack([*map(np.mean, features.test, [0] * 200)]))  # fmt: skip
-    by_passages, by_means = (np.mean(predict(given, 0) == test_labels) for given in (features, means))
+    means = features._replace(
+        train=np.stack([vectors.mean(0) for vectors in features.train]),
+        test=np.stack([vectors.mean(0) for vectors in features.test]),
+    )
+    by_passages = np.mean(predict(features, 0) == test_labels)
+    by_means = np.mean(predict(means, 0) == test_labels)
     assert by_passages > by_means + 0.1
 
 
 @pytest.mark.parametrize("strategy", ["first", "head_tail", "average", "passages", "late"])
-def test_each_strategy_is_measured_and_says_what_it_reads(task, tiny_checkpoint, strategy):
+def test_accuracy_and_reading_are_measured_for_each_strategy(task, tiny_checkpoint, strategy):
     loaded = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32)
-    [system] = map(with_passages, loaded.reading([strategy]))
+    [reading] = loaded.reading([strategy])
+    system = with_passages(reading)
     assert system.name == f"{tiny_checkpoint}#pooling=mean ({strategy})" and system.encoder.encoder is loaded.encoder
     planned, left_out = plan(["length"], system, task, SETTINGS)
     assert left_out == [] and len(planned) == 1 + 2 * (2 + 1)
@@ -91,7 +99,7 @@ def test_each_strategy_is_measured_and_says_what_it_reads(task, tiny_checkpoint,
     assert read["tokens_read"] <= 32 if strategy in ("first", "head_tail") else read["tokens_read"] > 32
 
 
-def test_word_counts_read_all_and_endpoints_are_refused(task):
+def test_word_counts_read_whole_texts_and_endpoints_are_refused(task):
     planned, _ = plan(["length"], TfidfSystem(), task, SETTINGS)
     read = planned[0].run(Evaluation(TfidfSystem(), task))
     assert (read["share_read"], read["tokens_read"], read["documents"]) == (1, 0, 10)

@@ -8,12 +8,7 @@ from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.models.inference.long_documents import Passages
 from experiments.papers_options import NO_SEED, PaperSettings
-from experiments.protocols.passage_citation import (
-    PASSAGE_CITATION,
-    best_pairs,
-    similarities,
-    soft_maximum,
-)
+from experiments.protocols.passage_citation import PASSAGE_CITATION, best_pairs, similarities, soft_maximum
 from experiments.systems import with_passages
 from experiments.tasks.citation_pairs import PairTask
 
@@ -52,7 +47,7 @@ def test_the_similarities_of_documents_of_one_passage_are_cosines():
 
 @pytest.fixture
 def task(texts):
-    """Long documents, each of six texts; of those that cite one another half of the texts are the same."""
+    """Long documents of six texts each; citing and cited document share half of their texts."""
     parts = [texts[6 * i : 6 * i + 6] for i in range(8)]
     documents = {str(i): " ".join(part) for i, part in enumerate(parts)}
     documents |= {f"{i}c": " ".join([*parts[(i + 1) % 8][:3], *part[3:]]) for i, part in enumerate(parts)}
@@ -60,9 +55,9 @@ def task(texts):
     return PairTask("pairs", documents, pairs[::2], pairs[1::2])
 
 
-def test_it_is_measured_on_passages_of_whole_documents(tiny_checkpoint, task, tmp_path):
+def test_all_passages_of_the_documents_are_measured(tiny_checkpoint, task, tmp_path):
     system = with_passages(load_system(str(tiny_checkpoint), tmp_path, max_length=64, long_documents="passages"))
-    ((measurement,), left_out) = PASSAGE_CITATION.plan(task, PaperSettings(max_length=64))
+    [measurement], left_out = PASSAGE_CITATION.plan(task, PaperSettings(max_length=64))
     assert (measurement.protocol, measurement.seed, left_out) == ("passage_citation", NO_SEED, [])
     evaluation = Evaluation(system, task)
     metrics = measurement.run(evaluation)

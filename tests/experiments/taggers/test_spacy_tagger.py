@@ -13,14 +13,15 @@ from experiments.taggers.spacy_tagger import spacy_tagger
 @given(texts=st.lists(st.text() | st.text("river \ud800\udc00.\n👍", max_size=30), max_size=4))
 def test_words_lie_in_their_text(tagger, texts):
     for text, words in zip([*texts, "a river"], tagger.tag([*texts, "a river"]), strict=True):
-        valid, end = replace_lone_surrogates(text), 0
+        valid = replace_lone_surrogates(text)
+        end = 0
         for word in words:
             assert word.start >= end and valid[word.start : word.end] == word.text and word.group in GROUPS
             assert any(map(str.isalnum, word.text))
             end = word.end
 
 
-def test_time_does_not_grow_with_the_square_of_a_string(tagger, caplog):
+def test_long_strings_do_not_take_quadratic_time(tagger, caplog):
     import spacy  # takes seconds in each worker
 
     start = time.monotonic()
@@ -44,7 +45,7 @@ def test_long_texts_are_cut_and_counted(caplog, monkeypatch):
     assert "1 of 2 texts are longer than 11 characters: their last 6 characters in all are left out" in caplog.text
 
 
-def test_what_is_no_words_is_blanked_and_counted_and_words_keep_their_place(caplog):
+def test_overlong_strings_are_blanked_and_counted_and_words_keep_their_positions(caplog):
     assert within_bounds(["=" * 50 + "river", "a" * 301 + " river"]) == [" " * 50 + "river", " " * 302 + "river"]
     assert "so are 1 strings of more than 300 characters without a space" in caplog.text
     caplog.clear()

@@ -36,7 +36,7 @@ def test_the_files_of_the_long_range_arena_are_read(tmp_path):
 
 
 @given(st.text())
-def test_every_text_comes_back_from_pythons_bytes_and_no_field_is_a_crash(text):
+def test_every_text_is_decoded_from_pythons_bytes_and_no_field_crashes(text):
     text = text.encode("utf-8", "replace").decode()
     assert _decode(str(text.encode())) == text
     assert isinstance(_decode("b'" + text), str | None)
@@ -57,16 +57,15 @@ def test_lines_that_cannot_be_used_are_dropped_and_counted(tmp_path, caplog):
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
 def test_documents_and_pairs_are_read(tmp_path, ending):
     documents = [{"id": key, "title": "", "abstract": "x", "text": text} for key, text in TEXTS.items()]
-    write_json(
-        tmp_path, documents, [{"id_a": a, "id_b": "P2", "label": y} for a, y in (("P1", "1"), ("P2", 0))], ending
-    )
+    rows = [{"id_a": "P1", "id_b": "P2", "label": "1"}, {"id_a": "P2", "id_b": "P2", "label": 0}]
+    write_json(tmp_path, documents, rows, ending)
     assert has_citation_pairs(tmp_path)
     pairs = read_citation_pairs(tmp_path, "AAN")
     assert pairs.documents_by_id == {"P1": TEXTS["P1"], "P2": TEXTS["P2"]}  # P3 is in no pair
     assert pairs.train == [("P1", "P2", 1), ("P2", "P2", 0)]
 
 
-def test_a_fingerprint_is_of_the_documents_and_the_pairs():
+def test_a_fingerprint_changes_with_the_documents_and_the_pairs():
     pairs = [("a", "b", 1), ("b", "a", 0)]
     tasks = [PairTask("p", dict.fromkeys("ab", text), pairs[:n], pairs) for text in ("One.", "Two.") for n in (1, 2)]
     assert len({task.fingerprint for task in tasks}) == 4

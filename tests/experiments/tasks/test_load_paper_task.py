@@ -1,5 +1,6 @@
 import logging
 import shutil
+from typing import Any, NamedTuple
 
 import pytest
 from datasets import Dataset, DatasetDict
@@ -39,33 +40,82 @@ def test_newsgroups_from_a_folder_are_stripped_and_empty_ones_dropped(tmp_path, 
     assert load_paper_task(tmp_path).train_texts[0].startswith("From: ann")
 
 
-HUB_ROWS = {  # a row, its columns of texts and labels, another label, whether there is a test set, and the result
-    "FakeNews": ({"id": 1, "type": "satire", "content": "Fake."}, "content", "type", "other", False, "Fake. 0"),
-    "20News": ({"text": "Post.", "label": 1, "label_text": "x"}, "text", "label_text", "other", True, "Post. 0"),
-    "arXiv": (
-        {"title": "A title", "abstract": "We count.", "categories": ["math.CO cs.DM"]},
-        *("abstract", "categories", ["hep-ph"], False, "A title\nWe count. 0"),
+class HubDataset(NamedTuple):
+    """A data set on the Hub: one of its rows, its columns, another label, and the task that it becomes."""
+
+    row: dict[str, Any]
+    text_column: str
+    label_column: str
+    other_label: Any
+    has_test: bool
+    label_names: list[str]
+    first_text: str
+
+
+HUB_DATASETS = {
+    "FakeNews": HubDataset(
+        row={"id": 1, "type": "satire", "content": "Fake."},
+        text_column="content",
+        label_column="type",
+        other_label="other",
+        has_test=False,
+        label_names=["other", "satire"],
+        first_text="Fake. 0",
     ),
-    "BBCNews": ({"text": "News.", "label": 1, "label_text": "sport"}, "text", "label_text", "other", True, "News. 0"),
+    "20News": HubDataset(
+        row={"text": "Post.", "label": 1, "label_text": "x"},
+        text_column="text",
+        label_column="label_text",
+        other_label="other",
+        has_test=True,
+        label_names=["other", "x"],
+        first_text="Post. 0",
+    ),
+    "arXiv": HubDataset(
+        row={"title": "A title", "abstract": "We count.", "categories": ["math.CO cs.DM"]},
+        text_column="abstract",
+        label_column="categories",
+        other_label=["hep-ph"],
+        has_test=False,
+        label_names=["hep-ph", "math"],
+        first_text="A title\nWe count. 0",
+    ),
+    "BBCNews": HubDataset(
+        row={"text": "News.", "label": 1, "label_text": "sport"},
+        text_column="text",
+        label_column="label_text",
+        other_label="other",
+        has_test=True,
+        label_names=["other", "sport"],
+        first_text="News. 0",
+    ),
 }
-HUB_LABELS = {"FakeNews": ["other", "satire"], "20News": ["other", "x"], "arXiv": ["hep-ph", "math"]}
 
 
-@pytest.mark.parametrize("name", HUB_ROWS)
+@pytest.mark.parametrize("name", HUB_DATASETS)
 def test_tasks_on_the_hub_have_their_columns(monkeypatch, name):
-    row, text, label, other, has_test, first = HUB_ROWS[name]
-    rows = [row | {text: f"{row[text]} {i}", label: other if i % 2 else row[label]} for i in range(40)]
-    rows = Dataset.from_list(rows)
+    source = HUB_DATASETS[name]
+    text = source.row[source.text_column]
+    labels = [source.row[source.label_column], source.other_label]
+    rows = Dataset.from_list(
+        [
+            source.row | {source.text_column: f"{text} {number}", source.label_column: labels[number % 2]}
+            for number in range(40)
+        ]
+    )
 
     def load(dataset):
         assert dataset == LONG_DOCUMENT_TASKS[name].dataset
-        return DatasetDict({"train": rows, "test": rows} if has_test else {"train": rows})
+        return DatasetDict({"train": rows, "test": rows} if source.has_test else {"train": rows})
 
     monkeypatch.setattr("datasets.load_dataset", load)
     task = load_paper_task(name.lower())
-    assert len(task.test_texts) == (40 if has_test else 8)
-    assert task.label_names == HUB_LABELS.get(name, ["other", "sport"])
-    assert task.train_texts[0] == first or not has_test
+    assert len(task.test_texts) == (40 if source.has_test else 8)
+    assert task.label_names == source.label_names
+    if source.has_test:
+        assert task.train_texts[0] == source.first_text
+    else:  # the test set is drawn at random
+        assert source.first_text in [*task.train_texts, *task.test_texts]
 
 
 def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_path):
@@ -90,6 +140,6 @@ def test_unknown_tasks_are_refused_with_the_nearest_and_all_that_are_known(tmp_p
         ("AAN", None, ValueError, "AAN is not on the Hub.*lra_release.gz"),
     ],
 )
-def test_what_is_not_there_is_named_and_licensed_tasks_say_how_to_get_them(name, folder, error, said):
+def test_missing_files_are_named_and_errors_of_licensed_tasks_tell_how_to_get_them(name, folder, error, said):
     with pytest.raises(error, match=said):
         load_paper_task(name, folder=folder)

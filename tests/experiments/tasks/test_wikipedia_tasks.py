@@ -10,7 +10,7 @@ from experiments.tasks.wikipedia_tasks import INVERTED, PAIRED, TITLED, wikipedi
 
 
 def article(number, titles, words=300):
-    """An article of so many words, with a beginning of its own, and a section under each title."""
+    """An article of about ``words`` words, with an individual beginning, and a section under each title."""
     start = f"Beginning {number} of an article that says what all of it is about."
     filler = " ".join(f"word{number}" for _ in range((words - len(start.split())) // len(titles) - 2))
     return "\n".join([start, *(f"{title}\n{filler}." for title in titles)])
@@ -29,11 +29,10 @@ def rows_of(name, seed=0):
     return {split: [(row["text"], names[row["label"]]) for row in splits[split]] for split in splits}
 
 
-def test_section_titles_of_one_label_are_the_label_and_are_taken_out():
+def test_section_titles_of_one_label_are_the_label_and_are_removed():
     rows = rows_of(TITLED)
-    assert {split: Counter(label for _, label in part) for split, part in rows.items()} == dict.fromkeys(
-        ("train", "test"), {"film and television": 10, "places": 5}
-    )
+    for split in ("train", "test"):
+        assert Counter(label for _, label in rows[split]) == {"film and television": 10, "places": 5}
     found = dict([*rows["train"], *rows["test"]])
     assert len(found) == 30  # of each label and length at most 20, none twice
     films = {text.replace("Plot.\n", "") for text in FILMS}
@@ -43,14 +42,16 @@ def test_section_titles_of_one_label_are_the_label_and_are_taken_out():
 
 
 def test_inverted_has_the_beginning_and_then_the_sections_of_the_label_at_the_end():
-    titled, inverted = rows_of(TITLED), rows_of(INVERTED)
+    titled = rows_of(TITLED)
+    inverted = rows_of(INVERTED)
     for (plain, label), (turned, same_label) in zip(titled["test"], inverted["test"], strict=True):
-        beginning, telling, title, other = plain.split("\n")
-        assert turned.split("\n") == [title, other, beginning, telling] and label == same_label
+        beginning, labeled_section, title, other_section = plain.split("\n")
+        assert turned.split("\n") == [title, other_section, beginning, labeled_section] and label == same_label
 
 
-def test_paired_begins_with_another_article_that_has_no_label_and_comes_once():
-    titled, paired = rows_of(TITLED), rows_of(PAIRED)
+def test_paired_begins_with_an_unlabeled_article_that_is_used_once():
+    titled = rows_of(TITLED)
+    paired = rows_of(PAIRED)
     first = []
     for split in ("train", "test"):
         for (plain, label), (both, same_label) in zip(titled[split], paired[split], strict=True):
@@ -59,7 +60,7 @@ def test_paired_begins_with_another_article_that_has_no_label_and_comes_once():
     assert len(set(first)) == len(first) == 30 and set(first) <= set(NONE)
 
 
-def test_of_each_length_as_many_are_drawn(monkeypatch):
+def test_equally_many_articles_are_drawn_of_each_length(monkeypatch):
     monkeypatch.setattr(wikipedia_tasks, "PER_LABEL_AND_LENGTH", 4)
     lengths = [300, 700, 1_500, 3_000, 5_000]
     articles = [article(number, ["Plot."], lengths[number % 5]) for number in range(100)]
@@ -69,7 +70,7 @@ def test_of_each_length_as_many_are_drawn(monkeypatch):
     assert np.bincount(np.searchsorted(wikipedia_tasks.LENGTHS, words)).tolist() == [4] * 5
 
 
-def test_they_are_made_of_a_file_of_articles(tmp_path):
+def test_tasks_are_made_of_a_file_of_articles(tmp_path):
     with pytest.raises(ValueError, match="WikipediaPaired is made of Wikipedia's articles: give a file or folder"):
         load_paper_task("wikipedia_paired")
     file = tmp_path / "articles.jsonl"

@@ -1,9 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.markdown_report import (
-    escape,
-)
+from docsplit_hf.evaluation.markdown_report import escape
 
 
 @given(st.text())

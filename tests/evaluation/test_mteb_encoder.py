@@ -40,7 +40,8 @@ def tasks(texts):
         metadata = TinyClassification.metadata.model_copy(
             update={"name": "TinySTS", "type": "STS", "main_score": "cosine_spearman"}
         )
-        min_score, max_score = 0, 2
+        min_score = 0
+        max_score = 2
 
         def load_data(self, **kwargs):
             rows = {"sentence1": texts[:3], "sentence2": [texts[0], texts[1][:9], texts[0]], "score": [2.0, 1.0, 0.0]}
@@ -68,7 +69,8 @@ def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint):
 def test_similarities_are_cosines(tiny_checkpoint, texts):
     pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
     model = MTEBEncoder(str(tiny_checkpoint), name="me/tiny")
-    a, b = model.encode([{"text": texts[:2]}, {"text": texts[2:3]}], show_progress_bar=False), np.eye(3, 32)
+    a = model.encode([{"text": texts[:2]}, {"text": texts[2:3]}], show_progress_bar=False)
+    b = np.eye(3, 32)
     assert a == pytest.approx(model.encoder.encode(texts[:3], show_progress=False), abs=1e-6)
     assert model.similarity(a, b).numpy() == pytest.approx(a @ b.T, abs=1e-5)
     assert model.similarity_pairwise(a, b).numpy() == pytest.approx((a * b).sum(1), abs=1e-5)
@@ -79,7 +81,8 @@ def test_similarities_are_cosines(tiny_checkpoint, texts):
 def test_long_texts_can_be_read_whole(tiny_checkpoint, texts):
     pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
     long = [" ".join(texts)]
-    model, first = MTEBEncoder(str(tiny_checkpoint), long_documents="average"), MTEBEncoder(str(tiny_checkpoint))
+    model = MTEBEncoder(str(tiny_checkpoint), long_documents="average")
+    first = MTEBEncoder(str(tiny_checkpoint))
     whole = first.encoder.encode(long, long_documents="average", show_progress=False)
     assert model.encode([{"text": long}], show_progress_bar=False) == pytest.approx(whole, abs=1e-6)
     meta = model.mteb_model_meta

@@ -24,7 +24,7 @@ LABELS = np.array([0, 1])
 
 
 class LengthEncoder:
-    """Keeps what it embeds."""
+    """Embeds a text by its length, as an angle, and keeps the texts."""
 
     fingerprint = "the length of a text, as an angle"
 
@@ -36,7 +36,7 @@ class LengthEncoder:
         return np.array([[np.cos(len(text)), np.sin(len(text))] for text in texts], dtype=np.float32)
 
 
-def test_features_are_made_once_whoever_asks():
+def test_features_are_computed_once():
     encoder = LengthEncoder()
     system = EncoderSystem("length", encoder)
     task = ClassificationTask("t", ["a", "bb"], LABELS, ["ccc", "d"], LABELS, ["x", "y"])
@@ -47,9 +47,17 @@ def test_features_are_made_once_whoever_asks():
 
 
 @pytest.mark.parametrize("name", ["encoder", "tfidf"])
-def test_two_texts_become_one_vector(name):
-    texts = (["red fruit", "grey stone"], LABELS, ["red stone"], LABELS[:1], ["x", "y"])
-    task = ClassificationTask("t", *texts, train_pairs=["red fruit", "red"], test_pairs=["grey fruit"])
+def test_a_pair_of_texts_has_one_feature_vector(name):
+    task = ClassificationTask(
+        "t",
+        train_texts=["red fruit", "grey stone"],
+        train_labels=LABELS,
+        test_texts=["red stone"],
+        test_labels=LABELS[:1],
+        label_names=["x", "y"],
+        train_pairs=["red fruit", "red"],
+        test_pairs=["grey fruit"],
+    )
     system = EncoderSystem("length", LengthEncoder()) if name == "encoder" else TfidfSystem()
     features = labeled_features(Evaluation(system, task))
     train = features.train.toarray() if name == "tfidf" else features.train
@@ -101,29 +109,39 @@ def clusters(count, classes=4, dimension=16, spread=0.1, seed=0):
 
 
 def labeled(train, test, convert=np.asarray):
-    return LabeledFeatures(convert(train[0]), train[1], convert(test[0]), test[1], range(len(train[1])))
+    """``LabeledFeatures`` of two pairs of features and labels, all training inputs different."""
+    train_features, train_labels = train
+    test_features, test_labels = test
+    return LabeledFeatures(
+        train=convert(train_features),
+        train_labels=train_labels,
+        test=convert(test_features),
+        test_labels=test_labels,
+        train_inputs=range(len(train_labels)),
+    )
 
 
 @pytest.fixture
 def few_are_held_out(monkeypatch):
-    """Of training sets that are quick to train on some examples are held out, too."""
+    """Hold out examples of small training sets too."""
     monkeypatch.setattr(protocols, "FEWEST_TO_HOLD_OUT", 100)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, scipy.sparse.csr_matrix])
 @pytest.mark.parametrize("count", [24, 500])
-def test_what_can_be_separated_is_and_random_labels_give_chance(convert, count, caplog):
-    train, test = clusters(count), clusters(400, seed=1)
-    features = labeled(train, test, convert)
+def test_separable_classes_are_separated_and_random_features_give_chance(convert, count, caplog):
+    train, labels = clusters(count)
+    test, test_labels = clusters(400, seed=1)
+    features = labeled((train, labels), (test, test_labels), convert)
     with caplog.at_level("INFO", "docsplit_hf"):
         assert set(features.metrics(logistic_predictions(features, 0)).values()) == {1.0}
     assert ("with an accuracy of 1.000 on 48 held-out examples" in caplog.text) == (count == 500)
     noise, noise_test = np.random.default_rng(2).normal(size=(2, 600, 16)).astype(np.float32)
-    random = labeled((noise[:count], train[1]), (noise_test[:400], test[1]), convert)
-    assert 0.15 < np.mean(logistic_predictions(random, 0) == test[1]) < 0.35
+    random = labeled((noise[:count], labels), (noise_test[:400], test_labels), convert)
+    assert 0.15 < np.mean(logistic_predictions(random, 0) == test_labels) < 0.35
 
 
-def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(few_are_held_out):
+def test_predictions_depend_on_the_seed_alone_and_keep_the_callers_random_state(few_are_held_out):
     features = labeled(clusters(100, spread=2.0), clusters(300, spread=2.0, seed=1), scipy.sparse.csr_matrix)
     predicted = []
     for state in (1, 2):
@@ -134,7 +152,7 @@ def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(few_are_
     assert (predicted[0] == predicted[1]).all()
 
 
-def test_a_class_with_one_example_and_one_that_is_only_tested_are_no_obstacle(few_are_held_out):
+def test_a_class_may_have_one_example_or_test_examples_only(few_are_held_out):
     train, labels = clusters(200)
     test, test_labels = clusters(40, seed=1)
     labels = np.where(np.arange(200) == 5, 4, labels)
@@ -142,16 +160,17 @@ def test_a_class_with_one_example_and_one_that_is_only_tested_are_no_obstacle(fe
     assert np.mean(predicted == np.where(np.arange(40) == 0, 7, test_labels)) == pytest.approx(39 / 40)
 
 
-def test_dense_and_sparse_features_find_the_same(texts):
-    first, second = half_texts(texts, 0)
+def test_dense_and_sparse_features_have_equal_retrieval_metrics(texts):
+    first_texts, second_texts = half_texts(texts, 0)
     vectorizer = TfidfVectorizer().fit(texts)
-    sparse = [vectorizer.transform(half) for half in (first, second)]
-    score = retrieval_metrics(*sparse)
-    assert score == pytest.approx(retrieval_metrics(*(half.toarray() for half in sparse)), abs=1e-6)
-    assert score["recall@1"] > 0.9  # each sentence names the number of its document
+    first = vectorizer.transform(first_texts)
+    second = vectorizer.transform(second_texts)
+    score = retrieval_metrics(first, second)
+    assert score == pytest.approx(retrieval_metrics(first.toarray(), second.toarray()), abs=1e-6)
+    assert score["recall@1"] > 0.9  # each sentence has the number of its document
 
 
-def test_the_same_halves_are_found_and_equal_ones_are_not():
+def test_identical_halves_are_found_and_ties_count_as_wrong():
     features = np.random.default_rng(0).normal(size=(1500, 8))
     assert retrieval_metrics(features, 2 * features)["mrr"] == 1.0
     assert retrieval_metrics(np.ones((30, 2)), np.ones((30, 2)))["recall@10"] == 0.0

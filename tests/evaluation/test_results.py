@@ -13,7 +13,7 @@ RECORD = {
 }  # fmt: skip
 
 
-def test_a_record_is_found_whatever_the_names_and_under_no_other_key(tmp_path):
+def test_a_record_is_found_by_its_key_and_not_by_names(tmp_path):
     ResultStore(tmp_path, {"command": "first"}).add(RECORD)
     store = ResultStore(tmp_path)
     same = RECORD | {"system": "another name", "task": "C", "settings": {"max_length": 512, "probe": "mlp"}}
@@ -25,7 +25,7 @@ def test_a_record_is_found_whatever_the_names_and_under_no_other_key(tmp_path):
     assert store.find(RECORD | {"seed": 1}) is None
 
 
-def test_a_run_that_measures_nothing_leaves_the_file_as_it_is(tmp_path):
+def test_a_run_without_new_measurements_does_not_change_the_file(tmp_path):
     store = ResultStore(tmp_path, {"command": "first"})
     store.describe_task("b", {"test": 3})
     store.add(RECORD)
@@ -39,7 +39,7 @@ def test_a_run_that_measures_nothing_leaves_the_file_as_it_is(tmp_path):
     assert [record["run"] for record in content["records"]] == [0, 1] and content["tasks"] == {"b": {"test": 3}}
 
 
-def test_stores_put_together_hold_the_records_of_both_with_the_commands_that_measured_them(tmp_path):
+def test_merged_stores_have_all_records_with_the_commands_that_measured_them(tmp_path):
     commands = {"one": "first", "other": "second", "again": "first"}
     stores = {name: ResultStore(tmp_path / name, {"command": command}) for name, command in commands.items()}
     for seed, (name, store) in enumerate(stores.items()):
@@ -72,7 +72,7 @@ def test_a_broken_record_is_refused(tmp_path):
     assert not (tmp_path / "results.json").exists()
 
 
-def test_mean_deviation_and_interval_are_scipys_and_one_repeat_has_no_spread():
+def test_mean_deviation_and_interval_equal_scipys_and_one_repeat_has_no_spread():
     values = [0.71, 0.74, 0.69, 0.8]
     summary = summarize(values)
     low, high = stats.t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
@@ -82,7 +82,7 @@ def test_mean_deviation_and_interval_are_scipys_and_one_repeat_has_no_spread():
     assert alone.mean == 0.5 and math.isnan(alone.std) and math.isnan(alone.interval)
 
 
-def test_seeds_go_together_and_settings_do_not_and_a_metric_may_be_missing():
+def test_rows_summarize_seeds_of_equal_settings_and_a_metric_may_be_missing():
     record = {"system": "A", "task": "B", "protocol": "few_shot", "metrics": {"accuracy": 0.5}}
     records = [record | {"settings": {"shots": shots}, "seed": seed} for shots in (5, 1) for seed in (0, 1, 2)]
     records[-1] = records[-1] | {"metrics": {"accuracy": 0.8, "macro_f1": 1}}

@@ -23,7 +23,7 @@ from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_expe
         ({"seed": -1}, "seed must not be negative"),
     ],
 )
-def test_what_is_out_of_range_is_named(options, said):
+def test_settings_out_of_range_are_refused(options, said):
     with pytest.raises(ValueError, match=said):
         EvaluationSettings(**options)
 
@@ -59,20 +59,20 @@ def test_two_models_of_one_name_are_refused():
 def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypatch):
     systems = {"tfidf": TfidfSystem()}
     first, _ = run_protocols(systems, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
-    assert [record["protocol"] for record in first] == ["full"] * 3 + ["few_shot"] * 6
-    assert [record["system"] for record in first] == ["tfidf"] * 2 + [LARGEST_CLASS] + ["tfidf"] * 3 + [
-        LARGEST_CLASS
-    ] * 3
+    expected = [("full", "tfidf")] * 2 + [("full", LARGEST_CLASS)]
+    expected += [("few_shot", "tfidf")] * 3 + [("few_shot", LARGEST_CLASS)] * 3
+    assert [(record["protocol"], record["system"]) for record in first] == expected
     content = (tmp_path / "results.json").read_bytes()
     monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
     again, _ = run_protocols(
         {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
     )
-    assert again == [r | ({"system": "TF-IDF"} if r["system"] == "tfidf" else {}) for r in first]
+    new_names = {"tfidf": "TF-IDF", LARGEST_CLASS: LARGEST_CLASS}
+    assert again == [record | {"system": new_names[record["system"]]} for record in first]
     assert (tmp_path / "results.json").read_bytes() == content
 
 
-def test_what_was_measured_before_an_error_is_kept_and_the_error_says_where(tmp_path, task):
+def test_measurements_before_an_error_are_kept_and_the_error_names_system_and_task(tmp_path, task):
     class Broken:
         fingerprint = "broken"
 
@@ -114,7 +114,7 @@ def labeled(name, train, test, **pairs):
     return ClassificationTask(name, train, np.array([0, 1]), test, np.array([0]), ["no", "yes"], **pairs)
 
 
-def test_a_task_is_described_by_its_kind_its_sizes_and_the_words_of_training_and_test_together():
+def test_a_task_is_described_by_its_kind_its_sizes_and_its_word_counts():
     sizes = {"kind": "texts with labels", "train": 2, "test": 1, "classes": 2, "documents": 3}
     task = labeled("mine", ["one", "one two"], ["one two three four five six"])
     assert describe_task(task) == sizes | {"words": {"mean": 3.0, "median": 2.0, "max": 6}}

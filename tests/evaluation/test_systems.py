@@ -42,7 +42,7 @@ def test_an_encoder_is_a_system_with_a_cache(tiny_checkpoint, texts, tmp_path, m
     assert load_system(str(tiny_checkpoint), max_length=32).name == str(tiny_checkpoint)
 
 
-def test_names_that_are_none():
+def test_unknown_systems_and_options_are_refused():
     with pytest.raises(ValueError, match="no system 'TF-IDF'. Did you mean 'tfidf'"):
         load_system("TF-IDF")
     with pytest.raises(ValueError, match="tfidf has no options but name"):
@@ -54,8 +54,10 @@ def test_names_that_are_none():
 
 def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoint, texts):
     name = str(tiny_checkpoint)
-    plain, short = load_encoder(name), load_encoder(name, max_length=20)
-    bf16, average = load_encoder(name, bf16=True), load_encoder(name, max_length=20, long_documents="average")
+    plain = load_encoder(name)
+    short = load_encoder(name, max_length=20)
+    bf16 = load_encoder(name, bf16=True)
+    average = load_encoder(name, max_length=20, long_documents="average")
     assert load_encoder(name).fingerprint == plain.fingerprint
     assert len({encoder.fingerprint for encoder in (plain, short, bf16, average)}) == 4
     assert isinstance(bf16, EncoderWithOptions) and "bf16=True" in repr(bf16)
@@ -82,7 +84,9 @@ class CountingEncoder:
     """Counts what it embeds."""
 
     def __init__(self, fingerprint="one"):
-        self.fingerprint, self.embedded, self.dimension = fingerprint, 0, 3
+        self.fingerprint = fingerprint
+        self.embedded = 0
+        self.dimension = 3
 
     def encode(self, texts, show_progress=True):
         self.embedded += len(texts)
@@ -113,7 +117,7 @@ def test_the_second_run_embeds_nothing(tmp_path, caplog):
     assert again.embedded == 50
 
 
-def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
+def test_truncation_is_logged_once_with_the_totals_of_all_chunks(tiny_config, tokenizer, texts, caplog):
     encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=32)
     encoder.encode(texts, show_progress=False)
     [expected] = [record.message for record in caplog.records if "longer than 32 tokens" in record.message]
@@ -122,14 +126,14 @@ def test_what_is_cut_off_is_said_once_with_the_totals_of_all_chunks(tiny_config,
     assert [record.message for record in caplog.records if "longer than" in record.message] == [expected]
 
 
-def test_nothing_is_served_for_another_encoder_or_text(tmp_path):
+def test_another_encoder_or_text_misses_the_cache(tmp_path):
     cached_embeddings(CountingEncoder(), TEXTS, tmp_path)
     changed_texts = [*TEXTS[:3], "another", *TEXTS[4:]]
     for fingerprint, texts, embedded in (("two", TEXTS, 25), ("one", changed_texts, 10), ("one", TEXTS[1:], 24)):
         encoder = CountingEncoder(fingerprint)
         cached_embeddings(encoder, texts, tmp_path)
         assert encoder.embedded == embedded
-    for texts in (["ab", "c"], ["a", "bc"]):  # what differs only in where one text ends
+    for texts in (["ab", "c"], ["a", "bc"]):  # the same characters, split elsewhere
         encoder = CountingEncoder()
         cached_embeddings(encoder, texts, tmp_path)
         assert encoder.embedded == 2
@@ -166,7 +170,7 @@ def test_nan_names_the_model_and_the_text(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1  # the chunk before is kept, the broken one is not
 
 
-def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
+def test_an_encoder_that_changes_under_the_same_fingerprint_is_refused(tmp_path):
     encoder = CountingEncoder()
     cached_embeddings(encoder, TEXTS[:10], tmp_path)
     encoder.dimension = 4
@@ -177,15 +181,28 @@ def test_an_encoder_that_changes_behind_its_fingerprint_is_found_out(tmp_path):
         cached_embeddings(encoder, TEXTS, None)
 
 
+class InterruptionError(Exception):
+    pass
+
+
 @pytest.mark.parametrize("place", ["embedding", "writing"])
-def test_a_run_that_is_broken_off_goes_on_where_it_was(tmp_path, monkeypatch, place):
-    """At any step: tests/end_to_end kills the process of a run with SIGKILL."""
-    encoder, calls = CountingEncoder(), iter(range(2))
-    where, what = (encoder, "encode") if place == "embedding" else (os, "replace")
-    step = getattr(where, what)
+def test_an_interrupted_run_continues_from_its_finished_chunks(tmp_path, monkeypatch, place):
+    """In tests/end_to_end a real process is killed with SIGKILL."""
+    encoder = CountingEncoder()
+    target = encoder if place == "embedding" else os
+    name = "encode" if place == "embedding" else "replace"
+    original = getattr(target, name)
+    calls = []
+
+    def fail_at_the_third_call(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise InterruptionError
+        return original(*arguments, **options)
+
     with monkeypatch.context() as patched:
-        patched.setattr(where, what, lambda *given, **options: (next(calls), step(*given, **options))[1])
-        with pytest.raises(StopIteration):
+        patched.setattr(target, name, fail_at_the_third_call)
+        with pytest.raises(InterruptionError):
             cached_embeddings(encoder, TEXTS, tmp_path)
     assert len(list(tmp_path.glob("*.safetensors"))) == 2
     (tmp_path / "of-a-killed-process.tmp").write_bytes(b"half of a file")

@@ -13,8 +13,13 @@ from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask, load_ev
 
 LABELS = np.array([0, 1])
 PARTS = {
-    **{"train_texts": ["a", "b"], "train_labels": LABELS, "test_texts": ["c", "d"], "test_labels": LABELS},
-    **{"label_names": ["x", "y"], "train_pairs": ["e", "f"], "test_pairs": ["g", "h"]},
+    "train_texts": ["a", "b"],
+    "train_labels": LABELS,
+    "test_texts": ["c", "d"],
+    "test_labels": LABELS,
+    "label_names": ["x", "y"],
+    "train_pairs": ["e", "f"],
+    "test_pairs": ["g", "h"],
 }
 
 
@@ -32,7 +37,7 @@ def test_a_task_checks_itself(changed, said):
         ClassificationTask("mine", **(PARTS | changed))
 
 
-def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
+def test_a_fingerprint_changes_with_any_part_of_the_content():
     changed = [{name: value[::-1]} for name, value in PARTS.items()]
     changed += [{}, {"train_pairs": None, "test_pairs": None}]
     prints = {ClassificationTask("one", **(PARTS | change)).fingerprint for change in changed}
@@ -41,7 +46,8 @@ def test_a_fingerprint_is_of_the_content_and_changes_with_any_of_it():
 
 
 def write_rows(file, rows):
-    with (gzip.open if file.suffix == ".gz" else open)(file, "wt", encoding="utf-8") as lines:
+    open_text = gzip.open if file.suffix == ".gz" else open
+    with open_text(file, "wt", encoding="utf-8") as lines:
         lines.writelines(json.dumps(row) + "\n" for row in rows)
     return file
 
@@ -51,7 +57,7 @@ def reviews(count, start=0):
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "csv"])
-def test_a_folder_is_trained_and_tested_on_as_it_is_split(tmp_path, ending):
+def test_a_folder_keeps_its_own_split(tmp_path, ending):
     for split, rows in {"train": reviews(9), "validation": reviews(4, 50), "test": reviews(6, 90)}.items():
         if ending == "csv":
             Dataset.from_list(rows).to_csv(tmp_path / f"{split}.csv")
@@ -65,7 +71,7 @@ def test_a_folder_is_trained_and_tested_on_as_it_is_split(tmp_path, ending):
     assert task.train_labels.dtype == np.int64
 
 
-def test_without_a_test_set_the_validation_set_is_tested_on(tmp_path):
+def test_without_a_test_set_the_validation_set_takes_its_place(tmp_path):
     write_rows(tmp_path / "train.jsonl", reviews(9))
     write_rows(tmp_path / "dev.jsonl", reviews(4, 50))
     write_rows(tmp_path / "test.jsonl", [{"text": "Hidden.", "label": None}])
@@ -84,8 +90,12 @@ def test_fewer_examples_are_drawn_by_the_seed_and_each_class_keeps_some(tmp_path
     rows = [{"text": f"Text {i}.", "label": "rare" if i < 5 else "common"} for i in range(400)]
     write_rows(tmp_path / "train.jsonl", rows)
     write_rows(tmp_path / "test.jsonl", rows[:40])
-    for limits, sizes, rare in (((100, 9), (100, 9), 5), ((8, 999), (8, 40), 4), ((None, None), (400, 40), 5)):
-        task = load_evaluation_task(tmp_path, *limits)
+    for most_train, most_test, sizes, rare in (
+        (100, 9, (100, 9), 5),
+        (8, 999, (8, 40), 4),
+        (None, None, (400, 40), 5),
+    ):
+        task = load_evaluation_task(tmp_path, max_train_examples=most_train, max_test_examples=most_test)
         assert (len(task.train_texts), len(task.test_texts)) == sizes
         assert (task.train_labels == task.label_names.index("rare")).sum() == rare
     drawn = [load_evaluation_task(tmp_path, 20, 10, seed).train_texts for seed in (0, 0, 1)]
@@ -108,7 +118,7 @@ def test_texts_without_labels_are_a_corpus(tmp_path, caplog):
         load_evaluation_task(write_rows(tmp_path / "body.jsonl", [{"body": "One."}]))
 
 
-def test_two_folders_of_classes_are_labels_and_one_is_texts_alone(tmp_path, caplog):
+def test_two_folders_of_classes_give_labels_and_one_gives_texts_alone(tmp_path, caplog):
     for split in ("train", "test"):
         for i in range(6):
             (tmp_path / split / f"class {i % 2}").mkdir(parents=True, exist_ok=True)
@@ -141,7 +151,7 @@ def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path, label, said):
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["x", "y", "", None, 3])), min_size=1, max_size=12))
-def test_any_rows_are_a_task_or_an_error_that_says_why(tmp_path, rows):
+def test_any_rows_give_a_task_or_an_error_with_the_reason(tmp_path, rows):
     file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": label} for text, label in rows])
     usable = sorted(text for text, label in rows if text.strip() and label not in ("", None))
     try:

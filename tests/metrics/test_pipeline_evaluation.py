@@ -19,10 +19,11 @@ import evaluate, numpy as np, transformers
 import docsplit_hf
 from docsplit_hf.metrics.registry import CLASSIFICATION, RETRIEVAL
 
-probabilities, labels = np.random.default_rng(0).dirichlet(np.ones(4), 50), np.random.default_rng(1).integers(0, 4, 50)
-inputs, scores = {"predictions": probabilities, "references": labels}, {}
+probabilities = np.random.default_rng(0).dirichlet(np.ones(4), 50)
+labels = np.random.default_rng(1).integers(0, 4, 50)
+scores = {}
 for name in CLASSIFICATION | RETRIEVAL:
-    scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(**inputs)
+    scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(predictions=probabilities, references=labels)
 splits = docsplit_hf.load_labeled_examples(sys.argv[2], validation_size=0)
 pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
 result = docsplit_hf.evaluate_pipeline(pipe, splits["train"], strategy="bootstrap", n_resamples=20, random_state=0)
@@ -56,8 +57,13 @@ def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_pat
     lines = [json.dumps({"text": text, "label": NAMES[label]}) for text, label in rows]
     (tmp_path / "examples.jsonl").write_text("\n".join(lines))
     (tmp_path / "script.py").write_text(SCRIPT)
-    arguments = (tmp_path / "script.py", tmp_path / "classifier", tmp_path / "examples.jsonl")
-    printed = run_script(*arguments, HF_HUB_OFFLINE="1", HF_HOME=str(tmp_path / "home"))
+    printed = run_script(
+        tmp_path / "script.py",
+        tmp_path / "classifier",
+        tmp_path / "examples.jsonl",
+        HF_HUB_OFFLINE="1",
+        HF_HOME=str(tmp_path / "home"),
+    )
     found = json.loads(printed.splitlines()[-1])
     assert len(found["loaded"]) == 9  # recall_at_k gives two cutoffs and chance
     result = found["pipeline"]
@@ -70,7 +76,7 @@ def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_pat
 
 
 class TakesLabels(evaluate.Metric):
-    """As most metrics of others do."""
+    """A metric of labels, like most of evaluate's own."""
 
     def _info(self):
         features = Features({"predictions": Value("int64"), "references": Value("int64")})
@@ -81,10 +87,11 @@ class TakesLabels(evaluate.Metric):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_fitted_experts_are_evaluated_by_what_they_answer(tiny_config, tokenizer, examples, several):
+def test_fitted_experts_are_evaluated_by_their_answers(tiny_config, tokenizer, examples, several):
     torch.manual_seed(0)
     pipe = KNNClassifierPipeline(model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
-    texts, numbers = examples["text"][:], examples["label"][:]
+    texts = examples["text"][:]
+    numbers = examples["label"][:]
     pipe.add_examples(texts[:32], [[NAMES[label]] if several else NAMES[label] for label in numbers[:32]])
     pipe.add_documents(texts[32:40])
     pipe.fit(show_progress=False)
@@ -99,7 +106,7 @@ def test_fitted_experts_are_evaluated_by_what_they_answer(tiny_config, tokenizer
     assert set(evaluate_pipeline(pipe, examples)) == set(evaluate_pipeline(pipe, examples, k=3))  # by equation 3
 
 
-def test_metrics_of_others_get_labels(pipe, examples):
+def test_metrics_of_labels_get_labels(pipe, examples):
     expected = np.mean(right_answers(pipe, examples))
     assert evaluate_pipeline(pipe, examples, TakesLabels())["share"] == expected
     both = evaluate.combine([TakesLabels(), metric_path("accuracy")])
@@ -160,14 +167,18 @@ def test_numbers_truth_values_and_lists_are_labels_by_name():
     assert evaluate_pipeline(pipe, {"text": ["a", "b"], "label": [1, 0]}, "accuracy")["accuracy"] == 0.5
     several = {"text": ["a", "b", "c"], "label": [["1"], ["0", "1"], []]}
     assert evaluate_pipeline(pipe, several, "accuracy")["accuracy"] == pytest.approx(1 / 3)
-    true = lambda texts, **_: [[{"label": "true", "score": 0.6}, {"label": "false", "score": 0.4}]] * len(texts)  # noqa: E731
-    assert evaluate_pipeline(true, {"text": ["a", "b"], "label": [True, False]}, "accuracy")["accuracy"] == 0.5
+
+    def pipe_of_truth_values(texts, **options):
+        return [[{"label": "true", "score": 0.6}, {"label": "false", "score": 0.4}] for _ in texts]
+
+    truth_values = {"text": ["a", "b"], "label": [True, False]}
+    assert evaluate_pipeline(pipe_of_truth_values, truth_values, "accuracy")["accuracy"] == 0.5
 
 
 def test_several_labels_per_text(examples):
-    def pipe(texts, **options):  # a label that only the pipeline knows is wrong wherever it is said
-        said = [NAMES, [*NAMES, "unseen"]]
-        return [[{"label": name, "score": 0.8} for name in names] for names in said]
+    def pipe(texts, **options):  # "unseen" is no label of the data, so predicting it is always wrong
+        predicted = [NAMES, [*NAMES, "unseen"]]
+        return [[{"label": name, "score": 0.8} for name in names] for names in predicted]
 
     data = Dataset.from_dict({"text": ["a", "b"], "label": [[0, 1, 2], [0, 1, 2]]})
     data = data.cast_column("label", List(ClassLabel(names=NAMES)))

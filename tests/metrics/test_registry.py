@@ -23,7 +23,7 @@ def labels():
     return np.random.default_rng(1).integers(0, 4, 400)  # one label never occurs
 
 
-def test_what_scikit_learn_has_is_the_same(probabilities, labels):
+def test_metrics_equal_scikit_learns(probabilities, labels):
     predicted = probabilities.argmax(1)
     expected = {
         "accuracy": sklearn.metrics.accuracy_score(labels, predicted),
@@ -36,7 +36,7 @@ def test_what_scikit_learn_has_is_the_same(probabilities, labels):
 
 
 @pytest.mark.filterwarnings("error")
-def test_labels_that_are_all_the_same_correlate_with_nothing():
+def test_constant_labels_have_a_correlation_of_0():
     assert compute([1, 1], [1, 1], "matthews_correlation") == compute([0, 1], [1, 1], "matthews_correlation")
     assert compute([1, 1], [1, 1], "matthews_correlation") == {"matthews_correlation": 0}
 
@@ -47,14 +47,15 @@ def test_several_labels_per_text(probabilities):
     found = compute(probabilities, labels)
     assert found["accuracy"] == sklearn.metrics.accuracy_score(labels, predicted)
     assert found["macro_f1"] == sklearn.metrics.f1_score(labels, predicted, average="macro", zero_division=0)
-    pairs = labels.ravel(), predicted.ravel()
-    assert found["matthews_correlation"] == sklearn.metrics.matthews_corrcoef(*pairs)
-    binary = sklearn.metrics.log_loss(pairs[0], probabilities.ravel())
+    correlation = sklearn.metrics.matthews_corrcoef(labels.ravel(), predicted.ravel())
+    assert found["matthews_correlation"] == correlation
+    binary = sklearn.metrics.log_loss(labels.ravel(), probabilities.ravel())
     assert found["log_loss"] == pytest.approx(binary)
 
 
-def test_the_calibration_error_is_that_of_the_bins(probabilities, labels):
-    confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
+def test_the_calibration_error_is_the_mean_over_bins(probabilities, labels):
+    confidence = probabilities.max(1)
+    is_right = probabilities.argmax(1) == labels
     accuracies, confidences = calibration_curve(is_right, confidence, n_bins=15)
     sizes, _ = np.histogram(confidence, np.linspace(0, 1, 16))
     expected = (sizes[sizes > 0] * abs(accuracies - confidences)).sum() / 400
@@ -65,7 +66,7 @@ def test_the_calibration_error_is_that_of_the_bins(probabilities, labels):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_batches_are_the_same_as_all_at_once(probabilities, labels, several):
+def test_batches_give_the_same_as_all_examples_at_once(probabilities, labels, several):
     labels = np.eye(5, dtype=int)[labels] if several else labels
     metrics = evaluate.combine([metric_path(name) for name in CLASSIFICATION])
     for rows in np.array_split(np.arange(400), 3):
@@ -73,7 +74,7 @@ def test_batches_are_the_same_as_all_at_once(probabilities, labels, several):
     assert metrics.compute() == compute(probabilities.astype(np.float32), labels)
 
 
-def test_without_a_cache_that_can_be_written_to(tmp_path, probabilities, labels):
+def test_metrics_work_without_a_writable_cache(tmp_path, probabilities, labels):
     (tmp_path / "file").touch()
     metric = evaluate.load(metric_path("accuracy"), cache_dir=str(tmp_path / "file" / "cache"))
     expected = metric.compute(predictions=probabilities, references=labels)
@@ -90,7 +91,7 @@ def test_without_a_cache_that_can_be_written_to(tmp_path, probabilities, labels)
     ("mrr", np.zeros((3, 4)), np.zeros(2, int), "scores of shape"),
     ("mrr", np.zeros((0, 4)), [], "no examples"),
 ])  # fmt: skip
-def test_what_cannot_be_computed_is_named(metric, predictions, references, message):
+def test_invalid_inputs_are_refused(metric, predictions, references, message):
     with pytest.raises(ValueError, match=message):
         compute(predictions, references, metric)
 
@@ -100,8 +101,9 @@ def metrics():
     return evaluate.combine([evaluate.load(metric_path("recall_at_k"), k=(1, 3)), metric_path("mrr")])
 
 
-def test_of_scores_they_are_as_scikit_learn_has_them(metrics):
-    scores, right = np.random.default_rng(0).random((300, 20)), np.random.default_rng(1).integers(0, 20, 300)
+def test_retrieval_metrics_equal_scikit_learns(metrics):
+    scores = np.random.default_rng(0).random((300, 20))
+    right = np.random.default_rng(1).integers(0, 20, 300)
     found = metrics.compute(predictions=scores, references=right)
     for k in (1, 3):
         expected = sklearn.metrics.top_k_accuracy_score(right, scores, k=k, labels=range(20))

@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,30 @@ def examples(texts):
 
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, examples, tmp_path):
-    def make(lora=False, model_options=(), train=None, held_out=True, **arguments):
+    def make(
+        lora=False,
+        pooling="mean",
+        model_options=(),
+        train=None,
+        held_out=True,
+        learning_rate=1e-3,
+        per_device_train_batch_size=9,
+        **arguments,
+    ):
         torch.manual_seed(0)
-        options = {"id2label": dict(enumerate(NAMES)), "pooling": "mean", "k": 8, **dict(model_options)}
-        model = KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
-        arguments = {"per_device_train_batch_size": 9, "report_to": "none", "learning_rate": 1e-3, **arguments}
-        args = KNNClassifierTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
+        config = KNNClassifierConfig(
+            encoder_config=tiny_config, id2label=dict(enumerate(NAMES)), pooling=pooling, k=8, **dict(model_options)
+        )
+        model = KNNClassifier(config)
+        args = KNNClassifierTrainingArguments(
+            str(tmp_path / "run"),
+            use_cpu=True,
+            disable_tqdm=True,
+            report_to="none",
+            learning_rate=learning_rate,
+            per_device_train_batch_size=per_device_train_batch_size,
+            **arguments,
+        )
         evaluation = examples["test"] if held_out else None
         return KNNClassifierTrainer(
             lora_around(model, 2) if lora else model, args, train or examples["train"], evaluation, tokenizer
@@ -49,19 +68,19 @@ def test_the_loss_is_equation_4(make_trainer):
     batch = next(iter(trainer.get_train_dataloader()))
     trainer.model.eval()
     output = trainer.model(batch["input_ids"], batch["attention_mask"])
-    labels, r = batch["labels"], output.retrieval_embeddings
-    distances, same = squared_distances(r, r), same_labels(labels, labels)
-    positives, negatives = choose_triplets(distances, same, torch.arange(9), "hardest")
-    triplet = [
-        max(((r[i] - r[p]) ** 2).sum() - ((r[i] - r[n]) ** 2).sum() + 0.7, torch.tensor(0.0))
-        for i, (p, n) in enumerate(zip(positives, negatives, strict=True))
-    ]
-    expected = 0.7 * torch.nn.functional.cross_entropy(output.logits, labels) + 0.3 * torch.stack(triplet).mean()
+    labels = batch["labels"]
+    anchors = output.retrieval_embeddings
+    distances = squared_distances(anchors, anchors)
+    positives, negatives = choose_triplets(distances, same_labels(labels, labels), torch.arange(9), "hardest")
+    to_positives = ((anchors - anchors[positives]) ** 2).sum(1)
+    to_negatives = ((anchors - anchors[negatives]) ** 2).sum(1)
+    triplet_loss = torch.clamp(to_positives - to_negatives + 0.7, min=0).mean()
+    expected = 0.7 * torch.nn.functional.cross_entropy(output.logits, labels) + 0.3 * triplet_loss
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("lora", [False, True])
-def test_without_padding_the_losses_are_the_same(make_trainer, lora):
+def test_losses_with_and_without_packing_are_equal(make_trainer, lora):
     losses = {}
     for packing in ("auto", "off"):
         trainer = make_trainer(lora, packing=packing, max_steps=2, logging_steps=1)
@@ -71,14 +90,14 @@ def test_without_padding_the_losses_are_the_same(make_trainer, lora):
     assert losses["auto"] == pytest.approx(losses["off"], abs=1e-4)
 
 
-def test_training_learns_both_and_logs_the_parts(make_trainer):
+def test_training_lowers_both_losses_and_logs_them(make_trainer):
     trainer = make_trainer(
         num_train_epochs=15, learning_rate=3e-3, logging_steps=4, eval_strategy="steps", eval_steps=50
     )
     before = trainer.evaluate()
     trainer.train()
     after = trainer.evaluate()
-    assert trainer.means.pop() == {}  # what an evaluation measures is kept apart
+    assert trainer.means.pop() == {}  # the means of an evaluation are separate
     assert after["eval_log_loss"] < before["eval_log_loss"]
     logs = [logs for logs in trainer.state.log_history if "loss" in logs]
     for name in ("classification_loss", "triplet_loss"):
@@ -93,8 +112,12 @@ def test_training_learns_both_and_logs_the_parts(make_trainer):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, workers):
-    options = {"model_options": {"max_length": 20}, "num_train_epochs": 1, "logging_steps": 4}
-    trainer = make_trainer(**options, dataloader_num_workers=workers)  # 4 steps are all the examples
+    trainer = make_trainer(
+        model_options={"max_length": 20},
+        num_train_epochs=1,
+        logging_steps=4,  # all examples
+        dataloader_num_workers=workers,
+    )
     trainer.train()
 
     def share(part):
@@ -102,19 +125,21 @@ def test_the_tokens_cut_are_in_the_logs(make_trainer, examples, tokenizer, worke
         return pytest.approx((lengths - 18).clip(0).sum() / lengths.sum(), rel=1e-5)
 
     assert trainer.state.log_history[0]["fraction_tokens_cut"] == share("train")
-    assert trainer.evaluate()["eval_loss"] and trainer.state.log_history[-1]["eval_fraction_tokens_cut"] == share(
-        "test"
-    )
+    assert trainer.evaluate()["eval_loss"]
+    assert trainer.state.log_history[-1]["eval_fraction_tokens_cut"] == share("test")
 
 
-def test_resumed_is_uninterrupted(make_trainer):
-    options = {"max_steps": 3, "save_steps": 2, "logging_steps": 1, "save_strategy": "steps"}
-    whole = make_trainer(**options)
+def logged_losses(trainer):
+    return [logs["loss"] for logs in trainer.state.log_history if "loss" in logs]
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(make_trainer):
+    make = partial(make_trainer, max_steps=3, save_steps=2, logging_steps=1, save_strategy="steps")
+    whole = make()
     whole.train()
-    resumed = make_trainer(**options)
+    resumed = make()
     resumed.train(resume_from_checkpoint=f"{resumed.args.output_dir}/checkpoint-2")
-    histories = [[logs["loss"] for logs in t.state.log_history if "loss" in logs] for t in (whole, resumed)]
-    assert histories[0] == histories[1]
+    assert logged_losses(whole) == logged_losses(resumed)
     for name, value in whole.model.state_dict().items():
         assert value.equal(resumed.model.state_dict()[name]), name
 
@@ -139,8 +164,8 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
     assert arguments["triplet_weight"] == 0.5
 
 
-def test_experts_beside_the_mixture(make_trainer, examples):
-    """The figures of the classifier, neighbors and mixture stay; those of the experts are the folder's own."""
+def test_experts_are_evaluated_beside_the_mixture(make_trainer, examples):
+    """Metrics of classifier, neighbors and mixture do not change; those of the experts equal the saved folder's."""
     trainer = make_trainer(num_train_epochs=1)
     trainer.train()
     trainer.build_datastore(show_progress=False)
@@ -161,15 +186,15 @@ def test_experts_beside_the_mixture(make_trainer, examples):
     assert "| experts |" in card and "| mixed |" in card and "measured on held-out texts" in card
 
 
-def test_a_way_to_read_that_the_model_cannot_is_refused_before_it_is_trained(make_trainer):
+def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):
     with pytest.raises(ValueError, match="passage_length=65 is more than the 64 tokens that the model reads"):
         make_trainer(model_options={"long_documents": "passages", "passage_length": 65})
     with pytest.raises(ValueError, match="Late chunking is for mean pooling"):
-        make_trainer(model_options={"long_documents": "late", "pooling": "cls"})
+        make_trainer(pooling="cls", model_options={"long_documents": "late"})
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_where_no_held_out_example_is_new_it_leaves_one_out_and_warns(make_trainer, caplog, held_out):
+def test_calibration_without_new_held_out_examples_is_leave_one_out_with_a_warning(make_trainer, caplog, held_out):
     """After hours of training, a weaker calibration is better than none."""
     trainer = make_trainer(held_out=held_out, max_steps=1)
     with pytest.raises(ValueError, match="build_datastore"):
@@ -180,7 +205,7 @@ def test_where_no_held_out_example_is_new_it_leaves_one_out_and_warns(make_train
     assert "likely too small" in caplog.text
 
 
-def test_an_interrupted_run_can_still_be_saved_whole(make_trainer):
+def test_an_interrupted_run_can_be_saved_completely(make_trainer):
     class Interrupt(TrainerCallback):
         def on_step_begin(self, args, state, control, **kwargs):
             if state.best_model_checkpoint is not None:
@@ -239,10 +264,14 @@ def test_accumulation_is_the_mean_of_its_batches(make_trainer):
         def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
             captured.append(model.classifier.weight.grad.clone())
 
-    options = {"model_options": {"decouple": False}, "triplet_weight": 0.0, "max_steps": 1}
-    for batch, accumulated in ((12, 1), (4, 3)):
+    for batch_size, accumulated in ((12, 1), (4, 3)):
         trainer = make_trainer(
-            **options, per_device_train_batch_size=batch, gradient_accumulation_steps=accumulated, max_grad_norm=0.0
+            model_options={"decouple": False},
+            triplet_weight=0.0,
+            max_steps=1,
+            per_device_train_batch_size=batch_size,
+            gradient_accumulation_steps=accumulated,
+            max_grad_norm=0.0,
         )
         trainer.add_callback(Capture())
         trainer.train()

@@ -11,48 +11,56 @@ from docsplit_hf import DataCollatorForLabeledExamples
 LONG = "The river feeds the garden, " * 6000  # 168,000 characters
 
 
-def plainly_cut(tokenizer, examples, max_length):
+def truncated_by_tokenizer(tokenizer, examples, max_length):
     columns = [[example[name] for example in examples] for name in ("text", "text_pair") if name in examples[0]]
-    options = {"padding": True, "padding_side": "right", "return_tensors": "pt"}
-    return tokenizer(*columns, truncation=True, max_length=max_length, **options)
+    return tokenizer(
+        *columns, truncation=True, max_length=max_length, padding=True, padding_side="right", return_tensors="pt"
+    )
 
 
-def assert_as_plainly_cut(tokenizer, examples, max_length):
+def assert_truncated_like_tokenizer(tokenizer, examples, max_length):
     batch = DataCollatorForLabeledExamples(tokenizer, max_length)([{**one, "label": 0} for one in examples])
-    expected = plainly_cut(tokenizer, examples, max_length)
+    expected = truncated_by_tokenizer(tokenizer, examples, max_length)
     for name in ("input_ids", "attention_mask", "token_type_ids"):
         assert torch.equal(batch[name], expected[name])
     counts = [counts_of(tokenizer, example, max_length) for example in examples]
-    # Those of a text of more than 65,536 characters are estimated.
+    # Counts of a text of more than 65,536 characters are estimates.
     assert batch["token_counts"].tolist() == [pytest.approx(expected, rel=1e-3) for expected in counts]
 
 
 def counts_of(tokenizer, example, max_length):
     """Tokens cut off and all tokens of an example, by tokenizing all of it."""
     length = sum(len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in example.values())
-    return [max(0, length + tokenizer.num_special_tokens_to_add(pair=len(example) == 2) - max_length), length]
+    special = tokenizer.num_special_tokens_to_add(pair=len(example) == 2)
+    return [max(0, length + special - max_length), length]
 
 
 words = st.lists(st.sampled_from(["the", "river", "feeds", "gardens,", "x" * 30, "市", "\n", "."]), min_size=1)
 lengths = st.integers(1, 3000)
 
 
+def repeated(words, length):
+    """A text of ``length`` characters or less, made of the words again and again."""
+    return ((" ".join(words) + " ") * 1000)[:length]
+
+
 @given(words, words, lengths, lengths, st.integers(4, 20))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pairs_are_as_the_tokenizer_cuts_them(tokenizer, first, second, of_first, of_second, max_length):
-    first, second = ((" ".join(some) + " ") * 1000 for some in (first, second))
-    examples = [{"text": first[:of_first], "text_pair": second[:of_second]}, {"text": "a", "text_pair": "b"}]
-    assert_as_plainly_cut(tokenizer, examples, max_length)
+def test_pairs_are_truncated_like_by_the_tokenizer(
+    tokenizer, first_words, second_words, first_length, second_length, max_length
+):
+    long_pair = {"text": repeated(first_words, first_length), "text_pair": repeated(second_words, second_length)}
+    assert_truncated_like_tokenizer(tokenizer, [long_pair, {"text": "a", "text_pair": "b"}], max_length)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_long_texts_are_as_the_tokenizer_cuts_them(tokenizer, side):
+def test_long_texts_are_truncated_like_by_the_tokenizer(tokenizer, side):
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.truncation_side = side
-    assert_as_plainly_cut(tokenizer, [{"text": LONG + "end"}, {"text": "a river"}], 64)
+    assert_truncated_like_tokenizer(tokenizer, [{"text": LONG + "end"}, {"text": "a river"}], 64)
 
 
-def test_of_long_texts_no_more_is_tokenized_than_is_read(tokenizer):
+def test_long_texts_are_tokenized_only_as_far_as_they_are_read(tokenizer):
     collator = DataCollatorForLabeledExamples(tokenizer, 512)
     start = time.perf_counter()
     for _ in range(5):

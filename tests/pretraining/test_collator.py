@@ -14,12 +14,12 @@ from docsplit_hf.pretraining.streaming import EPOCH_KEY
 
 
 @pytest.mark.parametrize("views, options", [(2, None), (3, {"parts": 3})])
-def test_shapes_and_rows(documents, tokenizer, views, options):
+def test_a_batch_has_its_shapes_and_the_views_as_rows(documents, tokenizer, views, options):
     collator = DataCollatorForDocSplit(tokenizer, views_kwargs=options)
     batch = collator([documents[i] for i in range(5)])
     length = batch["input_ids"].shape[1]
-    per_view = {name: (5 * views, length) for name in ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels")}
-    expected = per_view | {"document_ids": (5,), "view_lengths": (5 * views,)}
+    expected = {name: (5 * views, length) for name in ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels")}
+    expected |= {"document_ids": (5,), "view_lengths": (5 * views,)}
     assert {name: tuple(tensor.shape) for name, tensor in batch.items()} == expected
     assert all(tensor.dtype == torch.int64 for tensor in batch.values())
     assert length == batch["attention_mask"].sum(1).max() == batch["view_lengths"].max() + 2
@@ -32,7 +32,7 @@ def test_shapes_and_rows(documents, tokenizer, views, options):
     assert set(without) == set(batch) - {"mlm_input_ids", "mlm_labels"}
 
 
-def test_as_many_views_of_every_document(documents, tokenizer):
+def test_unequal_numbers_of_views_are_refused(documents, tokenizer):
     def uneven(tokens, sentence_lengths, rng):
         return [tokens] * min(len(tokens), 5)
 
@@ -52,9 +52,10 @@ def test_special_tokens_and_padding_are_never_masked(tokenizer, documents):
 
 
 def rows_of(batch, i):
-    size = len(batch["document_ids"])
-    keep = batch["attention_mask"][[i, size + i]] == 1
-    return [batch[name][[i, size + i]][keep].tolist() for name in ("input_ids", "mlm_input_ids", "mlm_labels")]
+    """The tokens and masks of document i's two views, without padding."""
+    rows = [i, len(batch["document_ids"]) + i]
+    keep = batch["attention_mask"][rows] == 1
+    return [batch[name][rows][keep].tolist() for name in ("input_ids", "mlm_input_ids", "mlm_labels")]
 
 
 def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_each_epoch(collator, documents):
@@ -72,7 +73,7 @@ def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_ea
     assert short["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
 
 
-def test_workers_that_live_on_see_the_next_epoch(collator, documents):
+def test_persistent_workers_get_the_next_epoch(collator, documents):
     def epoch(loader, number):
         collator.set_epoch(number)
         return [batch["mlm_input_ids"].tolist() for batch in loader]
@@ -84,19 +85,21 @@ def test_workers_that_live_on_see_the_next_epoch(collator, documents):
     assert expected[0] != expected[1]
 
 
-def test_padding_is_on_the_right_whatever_the_tokenizer_says(tokenizer, documents):
+def test_padding_is_on_the_right_with_any_tokenizer(tokenizer, documents):
     tokenizer = pickle.loads(pickle.dumps(tokenizer))
     tokenizer.padding_side = "left"
     batch = DataCollatorForDocSplit(tokenizer)(list(documents))
     assert (batch["attention_mask"].diff(dim=1) <= 0).all()
 
 
-MASK, VOCABULARY = 4, 1000
+MASK = 4
+VOCABULARY = 1000
 
 
 def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
-    tokens, maskable = np.random.default_rng(1).integers(10, VOCABULARY, size=200_000), np.arange(200_000) % 10 != 0
-    tokens.flags.writeable = False  # the argument is left alone
+    tokens = np.random.default_rng(1).integers(10, VOCABULARY, size=200_000)
+    maskable = np.arange(200_000) % 10 != 0
+    tokens.flags.writeable = False  # raises if mask_tokens changes its argument
     masked, labels = mask_tokens(tokens, maskable, MASK, VOCABULARY, 0.15, np.random.default_rng(0))
     chosen = labels != IGNORED_LABEL
     assert (masked[~chosen] == tokens[~chosen]).all() and (labels[chosen] == tokens[chosen]).all()
@@ -110,26 +113,26 @@ def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
 
 @pytest.fixture
 def longformer(tokenizer):
-    """Its 1,024 positions stand in a table of 1,026, as in the released one: the first two are padding's."""
+    """A model of 1,024 positions with a table of 1,026, like the released one: the first two are for padding."""
     return LongformerConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16,
         attention_window=8, max_position_embeddings=1026, pad_token_id=1,
     )  # fmt: skip
 
 
-def test_a_model_that_could_read_more_says_what_is_read_and_how_to_read_more(
-    longformer, tokenizer, documents, tmp_path, caplog
-):
+def test_a_default_below_the_models_maximum_length_is_logged(longformer, tokenizer, documents, tmp_path, caplog):
     model = AutoModelForDocSplit.from_config(longformer)
     arguments = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True)
     with caplog.at_level(logging.WARNING, "docsplit_hf"):
         trainer = ContrastiveTrainer(model, arguments, documents, processing_class=tokenizer)
     assert trainer.training_collator.max_length == 512
-    (said,) = [record.getMessage() for record in caplog.records if record.name.endswith("pretraining.collator")]
-    assert said.startswith("LongformerForMaskedLM could read 1024 tokens, and 512 of each view are read: set --max_len")
+    [message] = [record.getMessage() for record in caplog.records if record.name.endswith("pretraining.collator")]
+    assert message.startswith(
+        "LongformerForMaskedLM could read 1024 tokens, and 512 of each view are read: set --max_len"
+    )
 
 
-def test_a_model_that_is_read_to_its_end_says_nothing(tiny_config, longformer, caplog):
+def test_the_models_maximum_length_as_default_logs_nothing(tiny_config, longformer, caplog):
     longformer.docsplit = {"pooling": "cls", "max_length": 1024}
     with caplog.at_level(logging.WARNING):
         assert default_max_length(AutoModelForDocSplit.from_config(tiny_config)) == 64

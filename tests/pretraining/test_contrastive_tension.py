@@ -1,5 +1,6 @@
 import copy
 import math
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def random_pair(size=10, dimension=6):
 
 
 def reference(anchors, candidates, negatives):
-    """Pair by pair, as the paper says it: a text against itself and K others."""
+    """The paper's definition pair by pair: a text against itself and K others."""
     losses = []
     for i, anchor in enumerate(anchors):
         for step in range(negatives + 1):
@@ -47,8 +48,8 @@ def test_duplicates_are_no_negatives():
     torch.testing.assert_close(result.loss[0], expected)
 
 
-def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_steps):
-    """With RMSprop and the schedule of the released code, its boundaries at 1 and 3 steps instead of 500 and 1000."""
+def test_steps_equal_a_plain_loop_with_two_encoders(make_baseline, loss_of_steps):
+    """With RMSprop and the schedule of the released code, with boundaries at 1 and 3 steps instead of 500 and 1000."""
     trainer = make_baseline(
         "contrastive_tension", "simcse", optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0,
         learning_rate=1e-4, learning_rate_steps={"1": 8e-5, "3": 6e-5}, max_steps=4, num_train_epochs=4, dropout=0.3,
@@ -59,12 +60,13 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
     expected = {}
     for step, batch in enumerate(batches, start=1):
         embeddings = []
-        for encoder, ids, mask in zip(
-            encoders, batch["input_ids"].chunk(2), batch["attention_mask"].chunk(2), strict=True
-        ):
+        all_ids = batch["input_ids"].chunk(2)
+        all_masks = batch["attention_mask"].chunk(2)
+        for encoder, ids, mask in zip(encoders, all_ids, all_masks, strict=True):
             states = encoder.stock_forward(input_ids=ids, attention_mask=mask).last_hidden_state
             embeddings.append((states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True))
-        scores, labels = [], []
+        scores = []
+        labels = []
         for i in range(8):
             for other in range(8):
                 scores.append(embeddings[0][i] @ embeddings[1][other])
@@ -78,7 +80,7 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
     assert loss_of_steps(trainer) == pytest.approx(expected, rel=1e-5)
     for name, weight in trainer.model.encoders.named_parameters():
         if name.endswith("key.bias"):
-            continue  # attention does not depend on it: its gradient is rounding, which RMSprop brings to full size
+            continue  # attention is invariant to it: its gradient is rounding error, which RMSprop scales up
         torch.testing.assert_close(weight, encoders.get_parameter(name), atol=1e-5, rtol=1e-4, msg=name)
     rates = [logs["learning_rate"] for logs in trainer.state.log_history if "loss" in logs]
     assert rates == pytest.approx([1e-4, 8e-5, 8e-5, 6e-5])
@@ -87,7 +89,7 @@ def test_steps_are_those_of_a_loop_with_two_encoders(make_baseline, loss_of_step
 def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_path):
     trainer = make_baseline("contrastive_tension", "simcse", num_train_epochs=2, eval_strategy="epoch")
     trainer.train()
-    with torch.no_grad():  # make the first one worse
+    with torch.no_grad():  # degrade the first one
         trainer.model.encoders[0].embeddings.word_embeddings.weight.fill_(1.0)
     metrics = trainer.evaluate()
     halves = trainer.evaluation_collator([trainer.eval_dataset[i] for i in range(13)])
@@ -98,7 +100,7 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert metrics["eval_mrr"] == pytest.approx(expected["mrr"])
     assert metrics["eval_first_encoder_recall@1"] < metrics["eval_recall@1"]
     trainer.model.chosen.fill_(0)
-    predicted = trainer.predict(trainer.train_dataset)  # documents that decide nothing
+    predicted = trainer.predict(trainer.train_dataset)  # a prediction does not choose between the encoders
     assert trainer.model.chosen == 0 and "test_second_encoder_recall@1" not in predicted.metrics
     trainer.model.chosen.fill_(1)
     trainer.save_model(str(tmp_path / "saved"))
@@ -112,7 +114,7 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert "first_encoder_recall@1" in card and "the better of the two on held-out documents" in card
 
 
-def test_without_an_evaluation_the_card_claims_no_choice(make_baseline):
+def test_without_an_evaluation_the_card_names_the_first_encoder(make_baseline):
     trainer = make_baseline("contrastive_tension", "simcse", optim="rmsprop", learning_rate_steps={1: 1e-6})
     trainer.save_model()
     card = Path(trainer.args.output_dir, "README.md").read_text()
@@ -121,9 +123,9 @@ def test_without_an_evaluation_the_card_claims_no_choice(make_baseline):
 
 
 def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):
-    options = {"max_steps": 2, "optim": "sgd", "max_grad_norm": 0}
-    whole = make_baseline("contrastive_tension", "simcse_long", **options)
-    chunked = make_baseline("contrastive_tension", "simcse_long", forward_chunk_size=3, **options)
+    make = partial(make_baseline, "contrastive_tension", "simcse_long", max_steps=2, optim="sgd", max_grad_norm=0)
+    whole = make()
+    chunked = make(forward_chunk_size=3)
     assert loss_of_steps(chunked) == pytest.approx(loss_of_steps(whole), rel=1e-5)
     for name, weight in whole.model.named_parameters():
         torch.testing.assert_close(chunked.model.get_parameter(name), weight, atol=1e-6, rtol=1e-5, msg=name)

@@ -1,3 +1,5 @@
+import itertools
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,25 @@ from docsplit_hf.training.arguments import freeze_unused
 
 @pytest.fixture
 def make_trainer(tiny_config, tokenizer, documents, tmp_path):
-    def make(mlm_head=True, max_length=64, eval_dataset=None, views_kwargs=None, **arguments):
-        arguments = {
-            "per_device_train_batch_size": 8,
-            "report_to": "none",
-            "save_strategy": "no",
-            "seed": 0,
+    def make(
+        mlm_head=True,
+        max_length=64,
+        eval_dataset=None,
+        views_kwargs=None,
+        per_device_train_batch_size=8,
+        save_strategy="no",
+        **arguments,
+    ):
+        args = ContrastiveTrainingArguments(
+            str(tmp_path / "run"),
+            use_cpu=True,
+            disable_tqdm=True,
+            report_to="none",
+            seed=0,
+            per_device_train_batch_size=per_device_train_batch_size,
+            save_strategy=save_strategy,
             **arguments,
-        }
-        args = ContrastiveTrainingArguments(str(tmp_path / "run"), use_cpu=True, disable_tqdm=True, **arguments)
+        )
         torch.manual_seed(0)
         model = AutoModelForDocSplit.from_config(tiny_config, mlm_head=mlm_head)
         probability = 0.15 if args.mlm_weight else 0
@@ -35,8 +47,13 @@ def make_trainer(tiny_config, tokenizer, documents, tmp_path):
     return make
 
 
+def model_inputs(batch):
+    """The tensors of a batch that the model takes."""
+    return {name: tensor for name, tensor in batch.items() if name not in ("document_ids", "view_lengths")}
+
+
 def gradients_after_one_step(trainer):
-    """What the optimizer is given, parameter by parameter."""
+    """The gradients that the optimizer gets, by parameter."""
     captured = {}
 
     class Capture(TrainerCallback):
@@ -61,14 +78,16 @@ def test_one_step_is_info_nce_plus_a_tenth_of_the_stock_mlm_loss(make_trainer):
 
 
 @pytest.mark.parametrize("sizes", [(), (8, 20)])
-def test_three_views_are_the_mean_over_their_pairs_and_over_the_first_dimensions(make_trainer, sizes):
+def test_the_loss_of_three_views_is_the_mean_over_pairs_and_over_first_dimensions(make_trainer, sizes):
     trainer = make_trainer(views_kwargs={"parts": 3}, matryoshka_dims=list(sizes) or None, logging_steps=1, max_steps=1)
     batch = next(iter(trainer.get_train_dataloader()))
-    output = trainer.model.train()(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    output = trainer.model.train()(**model_inputs(batch))
     assert output.embeddings.shape == (24, 32)
-    a, b, c = output.embeddings.chunk(3)
-    pairs = [(x[:, :size], y[:, :size]) for size in (*sizes, 32) for x, y in ((a, b), (a, c), (b, c))]
-    expected = sum(info_nce(*pair).loss.mean() for pair in pairs) / len(pairs) + 0.1 * output.mlm_loss
+    losses = []
+    for first, second in itertools.combinations(output.embeddings.chunk(3), 2):
+        for size in (*sizes, 32):
+            losses.append(info_nce(first[:, :size], second[:, :size]).loss.mean())
+    expected = torch.stack(losses).mean() + 0.1 * output.mlm_loss
     torch.testing.assert_close(trainer.compute_loss(trainer.model, batch), expected)
     trainer.train()
     logs = trainer.state.log_history[0]
@@ -80,11 +99,11 @@ def test_three_views_are_the_mean_over_their_pairs_and_over_the_first_dimensions
     assert ("mean over all dimensions and the first 8, 20" in card) == bool(sizes)
 
 
-def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(make_trainer):
+def test_the_loss_uses_projected_embeddings_and_the_evaluation_plain_ones(make_trainer):
     trainer = make_trainer(projection_head=True, max_steps=1, logging_steps=1)
     batch = next(iter(trainer.get_train_dataloader()))
     model = trainer.model.eval()
-    output = model(**{name: batch[name] for name in batch if name[:3] in ("inp", "att", "mlm")})
+    output = model(**model_inputs(batch))
     anchors, positives = torch.tanh(model.projection_head.dense(output.embeddings)).chunk(2)
     expected = info_nce(anchors, positives).loss.mean() + 0.1 * output.mlm_loss
     torch.testing.assert_close(trainer.compute_loss(model.train(), batch), expected)
@@ -93,7 +112,7 @@ def test_the_loss_is_of_projected_embeddings_and_the_evaluation_of_plain_ones(ma
     assert all(gradients[f"projection_head.dense.{name}"].abs().max() > 1e-4 for name in ("weight", "bias"))
 
 
-def test_logs_say_what_users_ask(make_trainer):
+def test_logs_have_losses_accuracies_similarities_and_truncation(make_trainer):
     trainer = make_trainer(max_steps=1, logging_steps=1, max_length=16, eval_strategy="steps", eval_steps=1)
     trainer.train()
     logs = next(logs for logs in trainer.state.log_history if "loss" in logs)
@@ -133,13 +152,17 @@ def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer):
             max_grad_norm=0,
             train_sampling_strategy="sequential",
         )
-        # The contrastive part depends on the negatives, which accumulation does not add: leave it out.
-        trainer.contrast = lambda embeddings, inputs: info_nce(
-            embeddings.detach().chunk(2)[0], embeddings.detach().chunk(2)[0]
-        )
+
+        def without_gradient(embeddings, inputs):
+            """No contrastive gradient, since it depends on the number of negatives, which accumulation changes."""
+            anchors, _ = embeddings.detach().chunk(2)
+            return info_nce(anchors, anchors)
+
+        trainer.contrast = without_gradient
         return gradients_after_one_step(trainer)
 
-    whole, accumulated = mlm_gradients(8, 1), mlm_gradients(2, 4)
+    whole = mlm_gradients(8, 1)
+    accumulated = mlm_gradients(2, 4)
     assert max(gradient.abs().max() for gradient in whole.values()) > 1e-3
     for name, gradient in whole.items():
         torch.testing.assert_close(accumulated[name], gradient, atol=1e-6, rtol=1e-5, msg=name)
@@ -157,12 +180,15 @@ def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer):
     ids=str,
 )
 def test_chunks_give_the_gradients_of_the_whole_batch(make_trainer, size, options):
-    options = {"max_steps": 1, "max_grad_norm": 0, "logging_steps": 1, **options}
-    whole, chunked = make_trainer(**options), make_trainer(forward_chunk_size=size, **options)
-    expected, found = gradients_after_one_step(whole), gradients_after_one_step(chunked)
+    make = partial(make_trainer, max_steps=1, max_grad_norm=0, logging_steps=1, **options)
+    whole = make()
+    chunked = make(forward_chunk_size=size)
+    expected = gradients_after_one_step(whole)
+    found = gradients_after_one_step(chunked)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
-    logs, expected_logs = chunked.state.log_history[0], whole.state.log_history[0]
+    logs = chunked.state.log_history[0]
+    expected_logs = whole.state.log_history[0]
     for name in {name for name in expected_logs if "loss" in name} | {"negatives", "fraction_tokens_cut"}:
         assert logs[name] == pytest.approx(expected_logs[name], abs=1e-5), name
 
@@ -176,8 +202,14 @@ def test_chunks_of_an_accumulated_batch_with_lora(make_trainer, tiny_checkpoint)
         model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint))
         torch.manual_seed(0)
         model = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
-        datasets = trainer.train_dataset, trainer.eval_dataset, trainer.data_collator
-        return ContrastiveTrainer(model, trainer.args, *datasets, processing_class=trainer.processing_class)
+        return ContrastiveTrainer(
+            model,
+            trainer.args,
+            trainer.train_dataset,
+            trainer.eval_dataset,
+            trainer.data_collator,
+            processing_class=trainer.processing_class,
+        )
 
     expected = gradients_after_one_step(adapted())
     chunked = adapted(forward_chunk_size=3)
@@ -200,22 +232,32 @@ def test_without_mlm_the_head_is_frozen_and_every_other_parameter_is_trained(mak
     assert all(gradient is not None for name, gradient in gradients.items() if name not in frozen)
 
 
-def test_a_pooler_is_frozen_with_mlm_too_so_that_ddp_does_not_wait_for_it():
-    sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    model = AutoModelForDocSplit.from_config(BigBirdConfig(**sizes, attention_type="original_full"))
+def test_an_unused_pooler_is_frozen_with_mlm_too_for_ddp():
+    config = BigBirdConfig(
+        vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, attention_type="original_full"
+    )
+    model = AutoModelForDocSplit.from_config(config)
     freeze_unused(model)
     frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
     assert frozen == {"bert.pooler.weight", "bert.pooler.bias"}
 
 
-def test_the_best_checkpoint_is_that_of_the_best_recall(make_trainer):
-    """Of equal ones the first, which so small a learning rate makes them."""
-    every_step = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
-    trainer = make_trainer(max_steps=2, learning_rate=1e-6, load_best_model_at_end=True, **every_step)
+def test_the_best_checkpoint_has_the_best_recall(make_trainer):
+    """The first of equal ones: the learning rate is so small that both have the same recall."""
+    trainer = make_trainer(
+        max_steps=2,
+        learning_rate=1e-6,
+        eval_strategy="steps",
+        eval_steps=1,
+        save_strategy="steps",
+        save_steps=1,
+        load_best_model_at_end=True,
+    )
     trainer.train()
     recalls = [logs["eval_recall@1"] for logs in trainer.state.log_history if "eval_recall@1" in logs]
     assert trainer.state.best_metric == max(recalls) == recalls[0]
-    first, last = (load_file(f"{trainer.args.output_dir}/checkpoint-{step}/model.safetensors") for step in (1, 2))
+    first = load_file(f"{trainer.args.output_dir}/checkpoint-1/model.safetensors")
+    last = load_file(f"{trainer.args.output_dir}/checkpoint-2/model.safetensors")
     loaded = trainer.model.state_dict()
     assert all(loaded[name].equal(weight) for name, weight in first.items())
     assert not any(loaded[name].equal(weight) for name, weight in last.items() if name.endswith("dense.weight"))

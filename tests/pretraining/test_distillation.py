@@ -1,4 +1,4 @@
-"""Distillation: what the student learns is the teacher's embedding of the same view."""
+"""Distillation: the student learns the teacher's embedding of the same view."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ from docsplit_hf.pretraining.distillation import map_to_student
 
 @pytest.fixture
 def make(make_baseline, tiny_checkpoint):
-    """Make a trainer whose student is the teacher itself, at the start."""
+    """Make a trainer with a student that equals its teacher at the start."""
 
     def make(**options):
         trainer = make_baseline("distillation", **options)
@@ -25,8 +25,8 @@ def make(make_baseline, tiny_checkpoint):
     return make
 
 
-def test_a_student_that_is_its_teacher_has_nothing_to_learn(make, loss_of_steps):
-    trainer = make(max_steps=2, learning_rate=0.0)  # Adam makes whole steps of the noise of rounding
+def test_a_student_equal_to_its_teacher_has_a_loss_of_0(make, loss_of_steps):
+    trainer = make(max_steps=2, learning_rate=0.0)  # Adam would scale rounding errors up to full steps
     assert loss_of_steps(trainer) == pytest.approx({1: 0.0, 2: 0.0}, abs=1e-5)
     assert trainer.state.log_history[0]["teacher_similarity"] == pytest.approx(1.0, abs=1e-5)
 
@@ -44,15 +44,16 @@ def test_the_loss_is_one_minus_the_mean_cosine_of_all_views(make_baseline, loss_
 
 
 def test_contrast_and_mlm_are_added_by_their_weights(make, loss_of_steps):
-    """Of a student that is its teacher only what is added is left."""
-    runs = {weight: make(contrast_weight=weight, max_steps=1, learning_rate=0.0) for weight in (0.5, 1.0)}
-    half, whole = (loss_of_steps(run)[1] for run in runs.values())
+    """A student equal to its teacher has no other loss."""
+    half = loss_of_steps(make(contrast_weight=0.5, max_steps=1, learning_rate=0.0))[1]
+    trainer = make(contrast_weight=1.0, max_steps=1, learning_rate=0.0)
+    whole = loss_of_steps(trainer)[1]
     assert whole == pytest.approx(2 * half, abs=1e-5) and whole > 0.1
-    logs = runs[1.0].state.log_history[0]
+    logs = trainer.state.log_history[0]
     assert logs["contrastive_loss"] == pytest.approx(whole, abs=1e-5) and "in_batch_accuracy" in logs
 
 
-def test_it_learns_from_whole_documents_too(make_baseline, loss_of_steps):
+def test_a_student_learns_from_whole_documents_too(make_baseline, loss_of_steps):
     trainer = make_baseline("distillation", views_kwargs={"parts": 1}, max_steps=12, learning_rate=5e-3)
     losses = loss_of_steps(trainer)
     assert losses[12] < 0.7 * losses[1]
@@ -61,31 +62,32 @@ def test_it_learns_from_whole_documents_too(make_baseline, loss_of_steps):
 
 
 @pytest.mark.parametrize("taught, learned", [(24, 8), (8, 8), (6, 8)])
-def test_a_teacher_that_says_the_same_in_other_dimensions_is_mapped_to_the_student(taught, learned):
-    draw = torch.Generator().manual_seed(0)
-    said = torch.randn(50, min(taught, learned), generator=draw)
-    turns = (torch.linalg.qr(torch.randn(size, said.shape[1], generator=draw)).Q.T for size in (taught, learned))
-    teacher, student = (said @ turn for turn in turns)
+def test_a_rotated_teacher_is_mapped_to_the_student(taught, learned):
+    generator = torch.Generator().manual_seed(0)
+    common = torch.randn(50, min(taught, learned), generator=generator)
+    teacher = common @ torch.linalg.qr(torch.randn(taught, common.shape[1], generator=generator)).Q.T
+    student = common @ torch.linalg.qr(torch.randn(learned, common.shape[1], generator=generator)).Q.T
     assert torch.allclose(teacher @ map_to_student(teacher, student), student, atol=1e-5)
 
 
-def test_a_map_keeps_what_the_teacher_says_most_of():
+def test_a_map_keeps_the_teachers_largest_principal_components():
     teacher = torch.randn(50, 24, generator=torch.Generator().manual_seed(0)) * torch.linspace(1, 0.1, 24)
     found = map_to_student(teacher, torch.randn(50, 8, generator=torch.Generator().manual_seed(1)))
-    assert torch.allclose(found.T @ found, torch.eye(8), atol=1e-5)  # dot products stay but for what is cut off
+    assert torch.allclose(found.T @ found, torch.eye(8), atol=1e-5)  # dot products in these dimensions are unchanged
     largest = torch.linalg.svdvals(teacher)[:8].square().sum()
     assert (teacher @ found).square().sum().item() == pytest.approx(largest.item(), rel=1e-5)
     with pytest.raises(ValueError, match="To keep 8 of the teacher's dimensions takes as many views, got 7"):
         map_to_student(teacher[:7], torch.zeros(7, 8))
 
 
-def test_a_student_learns_from_a_teacher_of_other_dimensions(make_baseline, loss_of_steps, caplog):
+def test_a_student_learns_from_a_teacher_with_more_dimensions(make_baseline, loss_of_steps, caplog):
     caplog.set_level("INFO")
     trainer = make_baseline("distillation", teacher="docsplit-small-en", max_steps=12)
     losses = loss_of_steps(trainer)
-    assert losses[1] < 0.5  # they are turned to one another at the start
-    first, third = (sum(losses[step] for step in steps) for steps in (range(1, 5), range(9, 13)))  # epochs
-    assert third < 0.98 * first
+    assert losses[1] < 0.5  # the map aligns them at the start
+    first_epoch = sum(losses[step] for step in range(1, 5))
+    third_epoch = sum(losses[step] for step in range(9, 13))
+    assert third_epoch < 0.98 * first_epoch
     assert "The teacher's 384 dimensions are mapped to the student's 32 by 70 views" in caplog.text
     assert "mapped to 32 of 384 dimensions" in trainer.describe_loss()
 
@@ -96,7 +98,7 @@ def test_one_view_has_no_positive(make_baseline, objective, options):
         make_baseline(objective, views_kwargs={"parts": 1}, **options)
 
 
-def test_what_does_not_fit_a_teacher(make_baseline, tiny_checkpoint, tmp_path):
+def test_unsuitable_teachers_are_refused(make_baseline, tiny_checkpoint, tmp_path):
     with pytest.raises(ValueError, match="name one as the teacher"):
         make_baseline("distillation", teacher=None)
     with pytest.raises(FileNotFoundError, match="teecher"):

@@ -29,11 +29,13 @@ def projection(encoder, texts):
     return DocSplitProjection.fit(encoder, texts, shrinkage=0.3, seed=5, show_progress=False)
 
 
-def test_it_is_its_definition_on_the_halves_of_the_documents(encoder, projection, texts):
+def test_a_projection_equals_its_definition_on_document_halves(encoder, projection, texts):
     first, second = (encoder.encode(half, show_progress=False).astype(float) for half in half_texts(texts, 5))
-    x, y = np.concatenate([first, second]), np.concatenate([second, first])
+    x = np.concatenate([first, second])
+    y = np.concatenate([second, first])
     mean = x.mean(0)
-    total, cross = (x - mean).T @ (x - mean) / len(x), (x - mean).T @ (y - mean) / len(x)
+    total = (x - mean).T @ (x - mean) / len(x)
+    cross = (x - mean).T @ (y - mean) / len(x)
     ridge = 0.3 * np.trace(total) / 32
     ratio = np.trace(cross) / np.trace(total)
     matrix = np.linalg.inv(total + ridge * np.eye(32)) @ (cross + ridge * ratio * np.eye(32))
@@ -43,7 +45,7 @@ def test_it_is_its_definition_on_the_halves_of_the_documents(encoder, projection
     assert projection(embeddings).dtype == np.float32
 
 
-def test_without_a_shrinkage_it_is_chosen_on_halves_by_the_seed(encoder, texts, caplog):
+def test_the_default_shrinkage_is_chosen_on_document_halves(encoder, texts, caplog):
     first, second = (unit(encoder.encode(half, show_progress=False)) for half in half_texts(texts, 0))
     with caplog.at_level("INFO", "docsplit_hf"):
         fitted = DocSplitProjection.fit(encoder, texts, show_progress=False)
@@ -54,7 +56,7 @@ def test_without_a_shrinkage_it_is_chosen_on_halves_by_the_seed(encoder, texts, 
     assert f"tells {1 - error:.0%} of the variance of the other. 48 documents." in caplog.text
 
 
-def test_saved_it_gives_the_same_everywhere(encoder, projection, texts, tmp_path):
+def test_a_saved_projection_gives_the_same_embeddings_in_all_libraries(encoder, projection, texts, tmp_path):
     projection.save_pretrained(tmp_path, encoder)
     expected = projection(encoder.encode(texts, show_progress=False))
     assert abs(expected - encoder.encode(texts, show_progress=False)).max() > 0.1
@@ -66,7 +68,7 @@ def test_saved_it_gives_the_same_everywhere(encoder, projection, texts, tmp_path
     assert "docsplit" not in json.loads((tmp_path / "config.json").read_text())
 
 
-def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection, tmp_path):
+def test_models_without_dense_layers_refuse_the_checkpoint(encoder, projection, tmp_path):
     projection.save_pretrained(tmp_path, encoder)
     for load in (AutoModelForDocSplit.from_pretrained, KNNClassifier.from_encoder):
         with pytest.raises(ValueError, match="(?i)dense"):
@@ -89,50 +91,56 @@ def test_what_would_leave_the_map_out_refuses_the_checkpoint(encoder, projection
         (lambda x: DocSplitProjection.from_halves(x[:4], x[:4]), "4 documents are too few to choose a shrinkage on"),
     ],
 )
-def test_what_does_not_fit_is_refused(call, message):
+def test_invalid_arrays_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(np.random.default_rng(0).normal(size=(6, 3)))
 
 
 def halves(documents, seed=0, dimensions=12, shared=3, noise=0.5):
-    """Documents with something of their own in the first dimensions, and noise of each half in all of them."""
+    """Halves with a common signal in the first dimensions, and independent noise in all dimensions."""
     rng = np.random.default_rng(seed)
-    own = np.zeros((documents, dimensions))
-    own[:, :shared] = rng.normal(size=(documents, shared))
-    return (own + noise * rng.normal(size=own.shape) + 0.3 for _ in range(2))
+    signal = np.zeros((documents, dimensions))
+    signal[:, :shared] = rng.normal(size=(documents, shared))
+    first = signal + noise * rng.normal(size=signal.shape) + 0.3
+    second = signal + noise * rng.normal(size=signal.shape) + 0.3
+    return first, second
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 0.1, 3.0])
-def test_it_is_the_ridge_regression_of_one_half_on_the_other_shrunk_to_a_multiple_of_the_identity(shrinkage):
+def test_the_map_is_a_ridge_regression_between_halves_shrunk_to_a_multiple_of_the_identity(shrinkage):
     first, second = halves(40)
     mean, matrix = half_document_projection(first, second, shrinkage)
     assert mean == pytest.approx(np.concatenate([first, second]).mean(0))
-    x, y = np.concatenate([first, second]) - mean, np.concatenate([second, first]) - mean
+    x = np.concatenate([first, second]) - mean
+    y = np.concatenate([second, first]) - mean
     scale = (x**2).sum() / len(x) / x.shape[1]
     ratio = (x * y).sum() / (x * x).sum()
     ridge = Ridge(alpha=shrinkage * scale * len(x), fit_intercept=False).fit(x, y - ratio * x)
     assert matrix == pytest.approx(ridge.coef_.T + ratio * np.eye(12), abs=1e-9)
 
 
-def test_of_many_documents_it_keeps_what_the_halves_share_and_nothing_else():
-    _, matrix = half_document_projection(*halves(200_000), 0.0)
+def test_with_many_documents_the_map_keeps_the_common_signal_alone():
+    first, second = halves(200_000)
+    _, matrix = half_document_projection(first, second, shrinkage=0.0)
     expected = np.diag([1 / (1 + 0.5**2)] * 3 + [0.0] * 9)  # variance of the document over that of a half
     assert matrix == pytest.approx(expected, abs=0.01)
 
 
-def test_the_shrinkage_is_the_one_that_is_best_on_held_out_documents():
+def test_the_shrinkage_is_chosen_by_cross_validation():
     first, second = halves(60)
     mean = np.concatenate([first, second]).mean(0)
-    first, second = first - mean, second - mean
+    first = first - mean
+    second = second - mean
     fold = np.random.default_rng(7).permutation(60) % 5
     errors = []
     for shrinkage in SHRINKAGES:
         error = 0.0
         for number in range(5):
-            kept, held_out = fold != number, fold == number
-            # The mean of all documents is taken for known.
-            one, other = (np.concatenate([half[kept], -half[kept]]) for half in (first, second))
-            _, matrix = half_document_projection(one, other, shrinkage)
+            held_out = fold == number
+            # The mean of all documents is used in each fold: mirrored halves have a mean of 0.
+            kept_first = np.concatenate([first[~held_out], -first[~held_out]])
+            kept_second = np.concatenate([second[~held_out], -second[~held_out]])
+            _, matrix = half_document_projection(kept_first, kept_second, shrinkage)
             error += ((first[held_out] @ matrix - second[held_out]) ** 2).sum()
             error += ((second[held_out] @ matrix - first[held_out]) ** 2).sum()
         errors.append(error / ((first**2).sum() + (second**2).sum()))

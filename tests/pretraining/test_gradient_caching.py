@@ -4,16 +4,11 @@ import torch
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
 from docsplit_hf.models.portable.run_encoder import use_packing
-from docsplit_hf.pretraining.gradient_caching import (
-    RandomState,
-    chunk_documents,
-    join_views,
-    step_in_chunks,
-)
+from docsplit_hf.pretraining.gradient_caching import RandomState, chunk_documents, join_views, step_in_chunks
 
 
 def _loss(embeddings: torch.Tensor) -> torch.Tensor:
-    """Every row has to do with every other."""
+    """A loss in which every row interacts with every other."""
     return torch.logsumexp(embeddings @ embeddings.T, 1).mean()
 
 
@@ -40,9 +35,10 @@ def test_a_step_in_chunks_has_the_gradients_of_one_graph_with_the_same_dropout(m
         torch.testing.assert_close(model.get_parameter(name).grad, gradient, atol=1e-5, rtol=1e-5, msg=name)
 
 
-def test_what_is_drawn_after_a_replay_is_what_would_have_been_drawn_without():
+def test_a_replay_does_not_change_later_random_numbers():
     state = RandomState(torch.device("cpu"))
-    first, after = torch.rand(5), torch.get_rng_state()
+    first = torch.rand(5)
+    after = torch.get_rng_state()
     with state.replayed():
         assert torch.equal(torch.rand(5), first)
         torch.rand(99)

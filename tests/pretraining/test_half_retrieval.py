@@ -16,7 +16,7 @@ def test_perfect_and_reversed():
     assert worst["recall@1"] == worst["recall@10"] == 0 and worst["mrr"] == pytest.approx(1 / 12)
 
 
-def test_duplicates_of_the_document_do_not_count_as_wrong():
+def test_duplicates_of_a_document_are_no_wrong_answers():
     halves = torch.eye(3)[[0, 0, 1]]
     assert half_retrieval_metrics(halves, halves)["recall@1"] == pytest.approx(1 / 3)
     assert half_retrieval_metrics(halves, halves, torch.tensor([5, 5, 6]))["recall@1"] == 1
@@ -30,7 +30,7 @@ def test_chunks_give_the_same_as_one_matrix():
     assert half_retrieval_metrics(anchors, positives)["mrr"] == pytest.approx((1 / ranks).mean().item(), rel=1e-4)
 
 
-def test_the_sentences_of_both_halves_are_those_of_the_text_in_their_order():
+def test_both_halves_have_the_texts_sentences_in_order():
     texts = ["".join(f"Sentence {i} of {n}. " for i in range(n)) for n in range(2, 12)]
     first, second = half_texts(texts, seed=3)
     assert (first, second) == half_texts(texts, seed=3) != half_texts(texts, seed=4)
@@ -42,7 +42,7 @@ def test_the_sentences_of_both_halves_are_those_of_the_text_in_their_order():
 
 
 @given(st.lists(st.text(alphabet="ab. \n!", max_size=20), max_size=6))
-def test_no_character_is_lost_of_any_text(texts):
+def test_halves_keep_all_characters_of_any_text(texts):
     try:
         first, second = half_texts(texts, 0)
     except ValueError:

@@ -18,7 +18,7 @@ def test_orthogonal_documents_give_the_closed_form():
     assert (result.negative_similarity == 0).all()
 
 
-def test_it_is_cross_entropy_of_cosine_similarities_or_dot_products():
+def test_the_loss_is_cross_entropy_of_cosine_similarities_or_dot_products():
     anchors, positives = random_pair()
     for similarity, scores in {
         "cosine": torch.cosine_similarity(anchors[:, None], positives[None], dim=2),
@@ -38,7 +38,7 @@ def test_duplicates_are_no_negatives():
     torch.testing.assert_close(result.loss[0], info_nce(anchors[keep], positives[keep]).loss[0])
 
 
-def test_without_negatives_there_is_nothing_to_learn():
+def test_without_negatives_loss_and_gradient_are_0():
     anchors = torch.randn(1, 4, requires_grad=True)
     result = info_nce(anchors, torch.randn(1, 4))
     result.loss.sum().backward()

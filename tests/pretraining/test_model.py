@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
@@ -14,7 +16,7 @@ COMMON = {
 PLAIN = (
     "bert camembert data2vec-text deberta deberta-v2 ernie fnet ibert layoutlm megatron-bert mpnet roberta xlm-roberta"
 )
-# Names as in transformers, with what a tiny model of the architecture needs beside or instead of the common values.
+# Names as in transformers, with options that a tiny model of the architecture needs beside or instead of COMMON.
 ARCHITECTURES = dict.fromkeys(PLAIN.split(), {}) | {
     "albert": {"embedding_size": 16},
     "big_bird": {"block_size": 4, "num_random_blocks": 1},
@@ -40,10 +42,12 @@ ARCHITECTURES = dict.fromkeys(PLAIN.split(), {}) | {
 
 
 def tiny(architecture):
-    values = {**COMMON, **ARCHITECTURES[architecture]}
+    """The configuration of a tiny model."""
+    values = COMMON | ARCHITECTURES[architecture]
     known = AutoConfig.for_model(architecture)
     return AutoConfig.for_model(
-        architecture, **{k: v for k, v in values.items() if v is not None and hasattr(known, k)}
+        architecture,
+        **{name: value for name, value in values.items() if value is not None and hasattr(known, name)},
     )
 
 
@@ -73,18 +77,20 @@ def test_mlm_loss_on_masked_positions_is_the_stock_loss_and_checkpoints_are_stoc
     stock, info = AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"]
     assert type(stock).__name__ == type(model).__name__ == stock.config.architectures[0]
-    extra = {}
+    forward = stock.eval()
     if architecture == "longformer":
-        extra["global_attention_mask"] = torch.zeros_like(inputs["input_ids"]).index_fill(1, torch.tensor([0]), 1)
-    arguments = {"input_ids": inputs["mlm_input_ids"], "attention_mask": inputs["attention_mask"], **extra}
+        first_token = torch.zeros_like(inputs["input_ids"]).index_fill(1, torch.tensor([0]), 1)
+        forward = partial(forward, global_attention_mask=first_token)
     with torch.no_grad():
-        expected = stock.eval()(**arguments, labels=inputs["mlm_labels"]).loss
+        expected = forward(
+            input_ids=inputs["mlm_input_ids"], attention_mask=inputs["attention_mask"], labels=inputs["mlm_labels"]
+        ).loss
         again = AutoModelForDocSplit.from_pretrained(tmp_path).eval()(**inputs)
     assert output.mlm_loss.item() == pytest.approx(expected.item(), abs=1e-5)
     assert again.embeddings.equal(output.embeddings) and again.mlm_loss.equal(output.mlm_loss)
 
 
-def test_the_gradients_are_those_of_the_stock_losses(tiny_model):
+def test_gradients_equal_those_of_the_stock_losses(tiny_model):
     inputs = batch()
     output = tiny_model(**inputs)
     (output.embeddings.square().sum() + output.mlm_loss).backward()
@@ -158,25 +164,26 @@ def test_a_checkpoint_is_loaded_with_other_settings_and_the_same_weights(tiny_ch
         ({"num_hidden_layers": 1, "hidden_dropout_prob": 0.1}, "layer.1.* there and would be none"),
     ],
 )
-def test_settings_that_the_weights_would_not_fit(tiny_checkpoint, overrides, weight):
+def test_settings_that_do_not_fit_the_weights_are_refused(tiny_checkpoint, overrides, weight):
     with pytest.raises(ValueError, match=weight):
         AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), config_overrides=overrides)
 
 
-def test_weights_are_float32_whatever_they_are_saved_in(tiny_model, tmp_path):
+def test_saved_half_precision_weights_are_loaded_in_float32_unless_asked_for(tiny_model, tmp_path):
     tiny_model.half().save_pretrained(tmp_path)
     assert AutoModelForDocSplit.from_pretrained(tmp_path).dtype == torch.float32
-    for asked_for in ({"dtype": "auto"}, {"dtype": torch.float16}, {"torch_dtype": torch.float16}):
-        assert AutoModelForDocSplit.from_pretrained(tmp_path, **asked_for).dtype == torch.float16
+    assert AutoModelForDocSplit.from_pretrained(tmp_path, dtype="auto").dtype == torch.float16
+    assert AutoModelForDocSplit.from_pretrained(tmp_path, dtype=torch.float16).dtype == torch.float16
+    assert AutoModelForDocSplit.from_pretrained(tmp_path, torch_dtype=torch.float16).dtype == torch.float16
 
 
 @pytest.mark.parametrize("architecture, advice", [("bart", "encoder-decoder"), ("gpt2", "mlm_head=False")])
-def test_what_is_not_an_encoder_with_a_masked_lm_class_says_so(architecture, advice):
+def test_architectures_without_an_encoder_with_a_masked_lm_class_are_refused(architecture, advice):
     with pytest.raises(ValueError, match=advice):
         AutoModelForDocSplit.from_config(AutoConfig.for_model(architecture))
 
 
-def test_an_unknown_pooling_says_so_and_the_callers_config_is_left_alone(tiny_config):
+def test_an_unknown_pooling_is_refused_and_the_callers_config_is_not_changed(tiny_config):
     AutoModelForDocSplit.from_config(tiny_config, pooling="max")
     assert not hasattr(tiny_config, "docsplit")
     with pytest.raises(ValueError, match="pooling must be one of"):
@@ -184,29 +191,31 @@ def test_an_unknown_pooling_says_so_and_the_callers_config_is_left_alone(tiny_co
 
 
 @pytest.mark.parametrize("mlm_head", [True, False])
-def test_embeddings_go_through_it_in_training_only(tiny_config, mlm_head):
+def test_the_projection_head_is_applied_in_training_only(tiny_config, mlm_head):
     model = AutoModelForDocSplit.from_config(tiny_config, pooling="mean", mlm_head=mlm_head)
     ids = torch.randint(5, 100, (4, 10))
-    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-    plain = model.train()(**inputs).embeddings
+    mask = torch.ones_like(ids)
+    plain = model.train()(ids, mask).embeddings
     head = use_projection_head(model, wanted=True)
     projected = torch.tanh(plain @ head.dense.weight.T + head.dense.bias)
-    torch.testing.assert_close(model(**inputs).embeddings, projected)
-    torch.testing.assert_close(model.eval()(**inputs).embeddings, plain)
+    torch.testing.assert_close(model(ids, mask).embeddings, projected)
+    torch.testing.assert_close(model.eval()(ids, mask).embeddings, plain)
     assert use_projection_head(model, wanted=True) is head and use_projection_head(model, wanted=False) is None
-    torch.testing.assert_close(model.train()(**inputs).embeddings, plain)
+    torch.testing.assert_close(model.train()(ids, mask).embeddings, plain)
 
 
-def test_it_begins_the_same_for_the_same_seed_and_takes_nothing_from_the_global_generator(tiny_model):
+def test_a_projection_head_starts_from_its_seed_and_not_from_the_global_generator(tiny_model):
     first = ProjectionHead(8, 0.5, seed=1)
     torch.manual_seed(3)
-    second, third = ProjectionHead(8, 0.5, seed=1), ProjectionHead(8, 0.5, seed=2)
-    assert first.dense.weight.equal(second.dense.weight) and not first.dense.weight.equal(third.dense.weight)
+    second = ProjectionHead(8, 0.5, seed=1)
+    other = ProjectionHead(8, 0.5, seed=2)
+    assert first.dense.weight.equal(second.dense.weight) and not first.dense.weight.equal(other.dense.weight)
     assert ProjectionHead(200, 0.5).dense.weight.std().item() == pytest.approx(0.5, rel=0.02)
 
 
-def test_autocast_leaves_it_in_float32():
-    head, embeddings = ProjectionHead(8, 0.5), torch.randn(3, 8)
+def test_a_projection_head_computes_in_float32_under_autocast():
+    head = ProjectionHead(8, 0.5)
+    embeddings = torch.randn(3, 8)
     with torch.autocast("cpu", torch.bfloat16):
         assert head(embeddings).equal(head.float()(embeddings)) and head(embeddings).dtype == torch.float32
     torch.testing.assert_close(head(embeddings.bfloat16()), head(embeddings.bfloat16().float()))

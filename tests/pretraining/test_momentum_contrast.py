@@ -12,26 +12,30 @@ from docsplit_hf.pretraining.momentum_contrast import KeyQueue, momentum_update
 @given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 12), max_size=8))
 def test_the_queue_holds_the_last_keys(size, batches):
     queue = KeyQueue(size, 1)
-    seen, given_out = queue.keys.flatten().tolist(), 10.0  # above all of norm 1
-    for batch in (min(batch, size) for batch in batches):
-        keys = torch.arange(batch) + given_out
-        given_out += batch
+    enqueued = queue.keys.flatten().tolist()  # at the start, random keys of norm 1
+    next_key = 10.0
+    for batch in batches:
+        count = min(batch, size)
+        keys = torch.arange(count) + next_key
+        next_key += count
         queue.enqueue(keys[:, None])
-        seen += keys.tolist()
-    last_batches = sorted(seen[-size:])
-    assert sorted(queue.keys.flatten().tolist()) == pytest.approx(last_batches)
+        enqueued += keys.tolist()
+    assert sorted(queue.keys.flatten().tolist()) == pytest.approx(sorted(enqueued[-size:]))
 
 
-@pytest.mark.parametrize("similarity, temperature", [("dot", 20.0), ("cosine", 0.5)])  # so that it does not saturate
-def test_steps_are_those_of_contrievers_loop(make_baseline, loss_of_steps, similarity, temperature):
-    """Against the loop of the released code, written down here: its momentum update stands before each forward."""
+# At these temperatures the softmax does not saturate.
+@pytest.mark.parametrize("similarity, temperature", [("dot", 20.0), ("cosine", 0.5)])
+def test_steps_equal_contrievers_loop(make_baseline, loss_of_steps, similarity, temperature):
+    """The loop of the released code is repeated here: its momentum update comes before each forward pass."""
     trainer = make_baseline(
         "momentum_contrast", "cropping", optim="sgd", lr_scheduler_type="constant", max_grad_norm=0, max_steps=4,
         learning_rate=0.01, queue_size=24, momentum=0.9, temperature=temperature, similarity=similarity, seed=3,
     )  # fmt: skip
     batches = list(trainer.get_train_dataloader())
     encoder = copy.deepcopy(trainer.model).train()
-    key_encoder, queue, pointer = copy.deepcopy(encoder), KeyQueue(24, 32, seed=3).keys.T.clone(), 0
+    key_encoder = copy.deepcopy(encoder)
+    queue = KeyQueue(24, 32, seed=3).keys.T.clone()
+    pointer = 0
 
     def embed(model, ids, mask):
         states = model.stock_forward(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -40,7 +44,8 @@ def test_steps_are_those_of_contrievers_loop(make_baseline, loss_of_steps, simil
 
     expected = {}
     for step, batch in enumerate(batches, start=1):
-        (q_ids, k_ids), (q_mask, k_mask) = batch["input_ids"].chunk(2), batch["attention_mask"].chunk(2)
+        q_ids, k_ids = batch["input_ids"].chunk(2)
+        q_mask, k_mask = batch["attention_mask"].chunk(2)
         q = embed(encoder, q_ids, q_mask)
         with torch.no_grad():
             for param_q, param_k in zip(encoder.parameters(), key_encoder.parameters(), strict=True):
@@ -62,9 +67,8 @@ def test_steps_are_those_of_contrievers_loop(make_baseline, loss_of_steps, simil
 
     assert all(loss > 0.1 for loss in expected.values())
     assert loss_of_steps(trainer) == pytest.approx(expected, abs=1e-5)
-    assert (
-        trainer.state.log_history[0]["negatives"] == 24 and 0 <= trainer.state.log_history[0]["in_batch_accuracy"] <= 1
-    )
+    logs = trainer.state.log_history[0]
+    assert logs["negatives"] == 24 and 0 <= logs["in_batch_accuracy"] <= 1
     torch.testing.assert_close(trainer.queue.keys, queue.T, atol=1e-5, rtol=1e-5)
     for name, weight in trainer.model.named_parameters():
         torch.testing.assert_close(weight, encoder.get_parameter(name), atol=1e-5, rtol=1e-4, msg=name)
@@ -85,16 +89,17 @@ def test_the_key_encoder_follows_once_a_step_and_keeps_its_dropout(make_baseline
 
 def test_keys_are_computed_in_half_precision_where_queries_are(make_baseline, monkeypatch):
     trainer = make_baseline("momentum_contrast", max_steps=1, queue_size=16, bf16=True)
-    seen, forward = set(), torch.nn.Linear.forward
+    computed = set()  # whether gradients are enabled, as they are for queries alone, and the dtype
+    forward = torch.nn.Linear.forward
 
-    def watched(layer, rows):
+    def recorded_forward(layer, rows):
         products = forward(layer, rows)
-        seen.add((torch.is_grad_enabled(), products.dtype))
+        computed.add((torch.is_grad_enabled(), products.dtype))
         return products
 
-    monkeypatch.setattr(torch.nn.Linear, "forward", watched)
+    monkeypatch.setattr(torch.nn.Linear, "forward", recorded_forward)
     trainer.train()
-    assert seen == {(True, torch.bfloat16), (False, torch.bfloat16)}
+    assert computed == {(True, torch.bfloat16), (False, torch.bfloat16)}
 
 
 def test_a_queue_longer_than_the_corpus_is_warned_of(make_baseline, caplog):

@@ -11,12 +11,12 @@ def stream(rows=6, shards=1):
     return Dataset.from_dict({"number": list(range(rows))}).to_iterable_dataset(num_shards=shards)
 
 
-def test_each_pass_says_its_number():
+def test_each_row_has_the_number_of_its_epoch():
     rows = list(islice(RepeatedStream(stream(3)), 7))
     assert [(row["number"], row[EPOCH_KEY]) for row in rows] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
 
 
-def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():
+def test_a_shuffled_stream_has_a_new_order_in_each_epoch_and_the_same_in_each_run():
     shuffled = RepeatedStream(stream(20).shuffle(seed=3, buffer_size=20))
     rows = [row["number"] for row in islice(shuffled, 40)]
     assert sorted(rows[:20]) == sorted(rows[20:]) == list(range(20))
@@ -25,7 +25,7 @@ def test_a_shuffled_stream_is_shuffled_anew_and_the_same_every_time():
 
 
 @pytest.mark.parametrize("shards, is_read_whole", [(2, False), (5, False), (1, True)])
-def test_processes_and_their_workers_read_a_stream_once_between_them(shards, is_read_whole, caplog):
+def test_processes_and_their_workers_divide_a_stream(shards, is_read_whole, caplog):
     shuffled = stream(40, shards).shuffle(seed=3, buffer_size=10)
     for workers in (0, 2) if shards == 5 else (0,):
         numbers = []

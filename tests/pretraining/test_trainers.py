@@ -18,8 +18,6 @@ from docsplit_hf.pretraining.trainers import TRAINERS, get_arguments_class, get_
 from docsplit_hf.pretraining.views import VIEWS
 
 OPTIONS = {"momentum_contrast": {"queue_size": 36}}
-
-
 PAIRS = [
     ("info_nce", "inverse_cloze"),
     ("info_nce", "simcse_long"),
@@ -30,12 +28,13 @@ PAIRS = [
 ]
 
 
-def test_no_objective_and_no_views_are_left_out():
-    assert ({objective for objective, _ in PAIRS}, {views for _, views in PAIRS}) == (set(OBJECTIVES), set(VIEWS))
+def test_pairs_have_every_objective_and_all_views():
+    assert {objective for objective, _ in PAIRS} == set(OBJECTIVES)
+    assert {views for _, views in PAIRS} == set(VIEWS)
 
 
 @pytest.mark.parametrize("objective, views", PAIRS)
-def test_every_objective_and_every_view_trains_evaluates_and_leaves_a_stock_checkpoint(make_baseline, objective, views):
+def test_every_objective_and_all_views_train_evaluate_and_save_a_stock_checkpoint(make_baseline, objective, views):
     trainer = make_baseline(objective, views, max_steps=2, **OPTIONS.get(objective, {}))
     before = copy.deepcopy(trainer.model.state_dict())
     trainer.train()
@@ -56,7 +55,7 @@ def test_every_objective_and_every_view_trains_evaluates_and_leaves_a_stock_chec
 DOCSPLIT = ("two halves, its views", "DocSplit: Simple Contrastive", "\n- docsplit\n")
 
 
-@pytest.mark.parametrize("views, views_kwargs, options, says, says_not", [
+@pytest.mark.parametrize("views, views_kwargs, options, present, absent", [
     ("cropping", {"ratio_min": 0.2}, {"similarity": "dot", "mlm_weight": 0.0}, (
         "Two views of each document, `cropping`: Crop the document twice", "| Views | cropping, ratio_min 0.2 |",
         "InfoNCE of dot products, temperature 0.05", "a baseline for DocSplit, not DocSplit itself",
@@ -69,20 +68,21 @@ DOCSPLIT = ("two halves, its views", "DocSplit: Simple Contrastive", "\n- docspl
         "Of a view of more than 20 tokens, sentences were drawn at random until it had so many.",
     ), ()),
 ])  # fmt: skip
-def test_the_card_says_which_method_it_was_and_no_baseline_claims_to_be_docsplit(
-    make_baseline, views, views_kwargs, options, says, says_not
+def test_the_card_names_the_method_and_no_baseline_claims_to_be_docsplit(
+    make_baseline, views, views_kwargs, options, present, absent
 ):
     trainer = make_baseline("info_nce", views, views_kwargs, **options)
     trainer.save_model()
     folder = Path(trainer.args.output_dir)
-    card, arguments = (folder / "README.md").read_text(), json.loads((folder / "training_args.json").read_text())
-    assert all(fact in card for fact in says) and not any(fact in card for fact in says_not)
+    card = (folder / "README.md").read_text()
+    arguments = json.loads((folder / "training_args.json").read_text())
+    assert all(fact in card for fact in present) and not any(fact in card for fact in absent)
     assert arguments["views_kwargs"] == views_kwargs
     assert arguments["similarity"] == options.get("similarity", "cosine")
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_the_card_of_an_adapter_puts_it_on_what_it_was_trained_on(tiny_checkpoint, documents, tokenizer, head):
+def test_the_card_of_an_adapter_loads_it_onto_its_base_model(tiny_checkpoint, documents, tokenizer, head):
     from peft import LoraConfig, get_peft_model
 
     model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), mlm_head=head)
@@ -96,7 +96,7 @@ def test_the_card_of_an_adapter_puts_it_on_what_it_was_trained_on(tiny_checkpoin
     assert not loaded["model"].load_adapter(args.output_dir, "default").unexpected_keys
 
 
-def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_steps):
+def test_mlm_alone_has_the_stock_loss_of_the_masked_views(make_baseline, loss_of_steps):
     trainer = make_baseline("mlm", max_steps=1, learning_rate=0.0)
     batch = next(iter(trainer.get_train_dataloader()))
     stock = AutoModelForMaskedLM.from_config(trainer.model.config)
@@ -108,8 +108,8 @@ def test_mlm_only_is_the_stock_loss_of_the_masked_views(make_baseline, loss_of_s
 
 
 def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline):
-    """The same model, whatever it is going to be trained with."""
-    trainers = [make_baseline(*pair, **OPTIONS.get(pair[0], {})) for pair in PAIRS]
+    """With the same weights, all have the same metrics."""
+    trainers = [make_baseline(objective, views, **OPTIONS.get(objective, {})) for objective, views in PAIRS]
     for trainer in trainers:
         with torch.no_grad():
             for name, parameter in sorted(trainer.model.named_parameters()):
@@ -120,30 +120,34 @@ def test_all_objectives_and_views_are_evaluated_on_the_same_halves(make_baseline
     assert recalls == pytest.approx([recalls[0]] * len(recalls)) and recalls[0] < 1
 
 
-def test_embeddings_of_held_out_documents_are_of_unmasked_texts(make_baseline):
-    separate, shared = (make_baseline("info_nce", mlm_input=mlm_input) for mlm_input in ("separate", "shared"))
-    predictions = [trainer.predict(trainer.eval_dataset) for trainer in (separate, shared)]
-    for expected, found in zip(*(prediction.predictions for prediction in predictions), strict=True):
-        assert found == pytest.approx(expected)
-    assert predictions[1].metrics["test_loss"] == pytest.approx(predictions[0].metrics["test_loss"])
+def test_held_out_documents_are_embedded_unmasked(make_baseline):
+    separate = make_baseline("info_nce", mlm_input="separate")
+    shared = make_baseline("info_nce", mlm_input="shared")
+    expected = separate.predict(separate.eval_dataset)
+    found = shared.predict(shared.eval_dataset)
+    for expected_views, found_views in zip(expected.predictions, found.predictions, strict=True):
+        assert found_views == pytest.approx(expected_views)
+    assert found.metrics["test_loss"] == pytest.approx(expected.metrics["test_loss"])
 
 
-def test_what_an_objective_brings_along():
+def test_each_objective_has_its_defaults():
     assert [trainer.arguments_class.objective for trainer in TRAINERS] == list(OBJECTIVES)
-    options = {"distillation": {"teacher": "me/teacher"}}
-    arguments = {
-        name: get_arguments_class(name)("output", use_cpu=True, **options.get(name, {})) for name in OBJECTIVES
+    expected = {  # MLM weight and similarity
+        "info_nce": (0.1, "cosine"),
+        "momentum_contrast": (0.0, "dot"),
+        "contrastive_tension": (0.0, "dot"),
+        "mlm": (1.0, "cosine"),
+        "distillation": (0.0, "cosine"),
     }
-    assert {name: (args.objective, args.mlm_weight, args.similarity) for name, args in arguments.items()} == {
-        "info_nce": ("info_nce", 0.1, "cosine"),
-        "momentum_contrast": ("momentum_contrast", 0.0, "dot"),
-        "contrastive_tension": ("contrastive_tension", 0.0, "dot"),
-        "mlm": ("mlm", 1.0, "cosine"),
-        "distillation": ("distillation", 0.0, "cosine"),
-    }
-    defaults = {"mlm_weight": None, "similarity": None, "use_cpu": True}
-    assert ContrastiveTrainingArguments("output", **defaults).mlm_weight == 0.1
-    assert get_arguments_class("mlm")("output", **defaults).mlm_weight == 1.0
+    assert set(expected) == set(OBJECTIVES)
+    for objective, (mlm_weight, similarity) in expected.items():
+        options = {"teacher": "me/teacher"} if objective == "distillation" else {}
+        args = get_arguments_class(objective)("output", use_cpu=True, **options)
+        assert (args.objective, args.mlm_weight, args.similarity) == (objective, mlm_weight, similarity)
+    for objective, mlm_weight in (("info_nce", 0.1), ("mlm", 1.0)):
+        args = get_arguments_class(objective)("output", mlm_weight=None, similarity=None, use_cpu=True)
+        assert args.mlm_weight == mlm_weight
+    assert get_arguments_class("info_nce") is ContrastiveTrainingArguments
 
 
 @pytest.mark.parametrize("options, message", [
@@ -152,14 +156,14 @@ def test_what_an_objective_brings_along():
      r"not ContrastiveTrainingArguments: get_arguments_class\('momentum_contrast'\)"),
     ({"similarity": "cosinus"}, "similarity must be one of .*'cosinus'"),
 ])  # fmt: skip
-def test_what_the_arguments_do_not_know(options, message):
+def test_unknown_objectives_and_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ContrastiveTrainingArguments("output", **options, use_cpu=True)
     with pytest.raises(ValueError, match="no objective named 'moco'.*contrastive_tension.*mlm"):
         get_trainer_class("moco")
 
 
-def test_the_trainer_of_another_objective(make_baseline):
+def test_arguments_of_another_objective_are_refused(make_baseline):
     trainer = make_baseline("mlm")
     with pytest.raises(ValueError, match="ContrastiveTrainer trains 'info_nce' and the arguments say objective='mlm'"):
         ContrastiveTrainer(trainer.model, trainer.args, trainer.train_dataset, None, trainer.data_collator)
@@ -196,7 +200,7 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("info_nce", {"learning_rate_steps": "8e-6"}, "dictionary from steps to learning rates.*8e-6"),
     ("info_nce", {"learning_rate_steps": {500: -8e-6}}, "rate -8e-06 from step 500 on"),
 ])  # fmt: skip
-def test_what_does_not_fit_an_objective_is_refused(make_baseline, objective, options, message):
+def test_unsuitable_options_of_an_objective_are_refused(make_baseline, objective, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make_baseline(objective, **options)
 
@@ -205,15 +209,18 @@ def test_what_does_not_fit_an_objective_is_refused(make_baseline, objective, opt
 def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_baseline, objective):
     from peft import LoraConfig, get_peft_model
 
-    trainer = make_baseline("info_nce", mlm_weight=0.0)
+    baseline = make_baseline("info_nce", mlm_weight=0.0)
     args = get_arguments_class(objective)("output", use_cpu=True, **OPTIONS.get(objective, {}))
-    others = args, trainer.train_dataset, None, trainer.data_collator
-    half = copy.deepcopy(trainer.model).bfloat16()
-    adapted = get_peft_model(trainer.model, LoraConfig(target_modules="all-linear"))
+    half = copy.deepcopy(baseline.model).bfloat16()
+    adapted = get_peft_model(baseline.model, LoraConfig(target_modules="all-linear"))
+
+    def make_trainer(model):
+        return get_trainer_class(objective)(model, args, baseline.train_dataset, None, baseline.data_collator)
+
     with pytest.raises(ValueError, match="do without PEFT"):
-        get_trainer_class(objective)(adapted, *others)
+        make_trainer(adapted)
     with pytest.raises(ValueError, match="weights of torch.bfloat16: load the model in float32"):
-        get_trainer_class(objective)(half, *others)
+        make_trainer(half)
 
 
 @pytest.mark.parametrize("objective, views, options, warns", [
@@ -221,11 +228,11 @@ def test_two_encoders_are_not_trained_with_adapters_or_in_half_precision(make_ba
     ("info_nce", "simcse_long", {}, True),
     ("momentum_contrast", "simcse", {}, True),
     ("info_nce", "simcse", {"dropout": 0.1}, False),
-    ("info_nce", "simcse_long", {"mlm_input": "shared"}, False),  # two masks tell the views apart
+    ("info_nce", "simcse_long", {"mlm_input": "shared"}, False),  # the views have different masks
     ("info_nce", "docsplit", {}, False),
     ("contrastive_tension", "simcse", {}, False),
     ("mlm", "simcse_long", {}, False),
 ])  # fmt: skip
-def test_equal_embeddings_of_both_views_are_warned_of(make_baseline, objective, views, options, warns, caplog):
+def test_equal_embeddings_of_both_views_give_a_warning(make_baseline, objective, views, options, warns, caplog):
     make_baseline(objective, views, **OPTIONS.get(objective, {}), **options)
     assert ("nothing is left to learn" in caplog.text) == warns

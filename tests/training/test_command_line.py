@@ -18,7 +18,7 @@ from ..end_to_end.forked import finish_script, start_script
 
 @dataclass
 class RunArguments(ContrastiveTrainingArguments):
-    """As of a script."""
+    """Arguments of a script."""
 
     _argument_group_name = "training"
 
@@ -27,7 +27,7 @@ class RunArguments(ContrastiveTrainingArguments):
 
 @dataclass
 class FileArguments:
-    """How a file is read."""
+    """Options for reading a file."""
 
     text_column: str = "text"
     csv_separator: str | None = None
@@ -50,7 +50,7 @@ def shown(capsys, *command):
     return stopped.value.code, captured.out, captured.err
 
 
-def test_help_shows_ours_and_help_all_the_trainers_too(capsys):
+def test_help_shows_our_options_and_help_all_the_trainers_too(capsys):
     _, ours, _ = shown(capsys, "--help")
     assert all(f"  --{name} " in ours for name in ("mine", "temperature", "num_train_epochs", "seed", "packing"))
     assert "--adam_beta1" not in ours and "--help_all" in ours and len(ours.splitlines()) < 200
@@ -72,14 +72,14 @@ def test_wrong_options_are_named_in_one_line(capsys, command, said):
     assert code == 2 and said in printed and len(printed.splitlines()) <= 5
 
 
-def test_the_options_given_are_known_also_by_their_defaults_shortened_or_negated():
+def test_given_options_are_found_also_with_default_values_shortened_or_negated():
     parser = HfArgumentParser((RunArguments, KeptArguments))
     command = ["--min=1", "--learning_rate=1e-4", "--no_kept", "--use_cpu"]
     assert options_given(parser, command) == {"mine", "learning_rate", "kept", "use_cpu"}
     assert options_given(parser, []) == set()
 
 
-def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_path):
+def test_our_own_errors_are_one_line_and_others_keep_their_traceback(capsys, tmp_path):
     with pytest.raises(SystemExit) as stopped:
         run_script(lambda: checkpoint_to_resume("last", tmp_path), "")
     printed = capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_our_own_errors_are_a_line_and_others_keep_their_traceback(capsys, tmp_p
             run_script(slip, "")
 
 
-def test_json_is_all_that_stands_on_the_standard_output(capsys, monkeypatch):
+def test_standard_output_has_the_json_alone(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["script", "--json", "--seed=1"])
 
     def main():
@@ -115,7 +115,7 @@ def test_json_is_all_that_stands_on_the_standard_output(capsys, monkeypatch):
     ("text_column.csv has no 'text_column', see --text_column", None),
     ("The encoding of the test, texts_column, is 'test_size=3'.", None),
 ])  # fmt: skip
-def test_in_a_shell_an_error_names_options_and_leaves_all_else(said, typed):
+def test_in_a_shell_an_error_has_options_in_place_of_python_arguments(said, typed):
     parser = HfArgumentParser(FileArguments)
     parse_arguments(parser, [])
     assert as_typed(said) == (said if typed is None else typed)
@@ -143,11 +143,12 @@ run_script(main, "Nothing is lost.")
 """
 
 
-def test_at_ctrl_c_a_script_ends_with_a_line_and_130_and_its_workers_without_a_word(server, tmp_path):
-    script, log = tmp_path / "script.py", tmp_path / "log"
+def test_ctrl_c_ends_a_script_with_one_line_and_code_130_and_its_workers_silently(server, tmp_path):
+    script = tmp_path / "script.py"
+    log = tmp_path / "log"
     script.write_text(SCRIPT)
     process = start_script(script, log=log)
     while not (log.exists() and log.read_text() == "ready\n") and process.is_alive():
         time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # like a terminal
     assert finish_script(process, log, code=130) == "ready\n\nStopped. Nothing is lost.\n"

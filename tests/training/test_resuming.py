@@ -22,12 +22,12 @@ from docsplit_hf.training.resuming import (
 def run(tmp_path):
     for step in (5, 10, 100):
         (tmp_path / f"checkpoint-{step}").mkdir()
-        if step != 100:  # the last one was cut off
+        if step != 100:  # the last one is incomplete
             (tmp_path / f"checkpoint-{step}" / "trainer_state.json").write_text("{}")
     return tmp_path
 
 
-def test_a_cut_off_checkpoint_is_not_resumed_from(run):
+def test_an_incomplete_checkpoint_is_not_resumed(run):
     assert [folder.name for folder in complete_checkpoints(run)] == ["checkpoint-5", "checkpoint-10"]
     for choice in (True, "last"):
         assert checkpoint_to_resume(choice, run) == str(run / "checkpoint-10")
@@ -35,7 +35,7 @@ def test_a_cut_off_checkpoint_is_not_resumed_from(run):
     assert checkpoint_to_resume(None, run) is checkpoint_to_resume(False, run) is None
 
 
-def test_what_is_not_a_checkpoint_says_so(run, tmp_path_factory):
+def test_folders_that_are_no_complete_checkpoint_are_refused(run, tmp_path_factory):
     with pytest.raises(ValueError, match=r"not a complete checkpoint.*it holds .*checkpoint-5.*checkpoint-10"):
         checkpoint_to_resume(str(run), run)
     with pytest.raises(ValueError, match="checkpoint-100 is not a complete checkpoint"):
@@ -44,7 +44,7 @@ def test_what_is_not_a_checkpoint_says_so(run, tmp_path_factory):
         checkpoint_to_resume(True, tmp_path_factory.mktemp("empty"))
 
 
-def test_output_folders_are_not_mixed(run, tmp_path_factory):
+def test_an_output_folder_of_another_run_is_refused(run, tmp_path_factory):
     with pytest.raises(ValueError, match="not empty.*--resume_from_checkpoint last.*--overwrite_output_dir"):
         check_output_dir(run, resume=False, overwrite=False)
     check_output_dir(run, resume=True, overwrite=False)
@@ -52,11 +52,11 @@ def test_output_folders_are_not_mixed(run, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     check_output_dir(other, resume=False, overwrite=False)
     (other / "file").touch()
-    with pytest.raises(ValueError, match="Choose another, or write over it"):  # there is nothing to go on from
+    with pytest.raises(ValueError, match="Choose another, or write over it"):  # without a checkpoint to resume
         check_output_dir(other, resume=False, overwrite=False)
 
 
-def test_a_folder_of_another_name_is_no_checkpoint(run):
+def test_a_folder_with_another_name_is_no_checkpoint(run):
     for name in ("checkpoint-best", "checkpoint-20-copy", "checkpoint-"):
         (run / name).mkdir()
         (run / name / "trainer_state.json").write_text("{}")
@@ -70,7 +70,7 @@ def test_a_folder_of_another_name_is_no_checkpoint(run):
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.pt", "rng_state_1.pth", "trainer_state.json"])
 @pytest.mark.parametrize("kept", [0, 0.5, 0.99])
-def test_a_file_that_is_not_whole_is_named_and_the_checkpoint_before(run, file, kept):
+def test_a_truncated_file_is_named_with_the_checkpoint_before(run, file, kept):
     for folder in complete_checkpoints(run):
         save_file({"weight": torch.ones(50)}, folder / "model.safetensors")
         for name in ("optimizer.pt", "rng_state_1.pth"):
@@ -88,7 +88,7 @@ def test_a_file_that_is_not_whole_is_named_and_the_checkpoint_before(run, file, 
         checkpoint_to_resume("last", run)
 
 
-def test_the_checkpoint_that_a_run_starts_from_is_not_written_over(run):
+def test_the_checkpoint_that_a_run_starts_from_is_not_overwritten(run):
     with pytest.raises(ValueError, match="would start from .*checkpoint-10 and write over"):
         check_output_dir(run, resume=False, overwrite=True, model=str(run / "checkpoint-10"))
     check_output_dir(run, resume=False, overwrite=True, model="google-bert/bert-base-uncased")
@@ -107,7 +107,7 @@ def describe(tiny_model):
     return describe
 
 
-def test_the_same_rows_are_the_same_however_they_are_stored(describe):
+def test_equal_rows_have_equal_descriptions_in_any_storage(describe):
     table = Dataset.from_dict(ROWS)
     reordered = table.select(range(199, -1, -1)).select(range(199, -1, -1))
     for same in (reordered, table.with_format("numpy"), table.add_column("other", [0] * 200)):
@@ -120,21 +120,22 @@ def test_the_same_rows_are_the_same_however_they_are_stored(describe):
     lambda table: table.map(lambda row: {"label": 0}),
     lambda table: table.map(lambda row: {"text": row["text"].upper()}),
 ])  # fmt: skip
-def test_other_rows_are_told(describe, change):
+def test_other_rows_are_a_difference(describe, change):
     table = Dataset.from_dict(ROWS)
     assert any("training_rows" in found for found in differences(describe(table), describe(change(table))))
 
 
-def test_a_stream_is_told_by_what_is_said_of_it(describe):
+def test_streams_are_compared_by_their_descriptions(describe):
     def stream():
         raise AssertionError("a stream is not read before training")
 
-    wikipedia, news = (describe(IterableDataset.from_generator(stream), data_description=d) for d in ("wiki", "news"))
+    wikipedia = describe(IterableDataset.from_generator(stream), data_description="wiki")
+    news = describe(IterableDataset.from_generator(stream), data_description="news")
     assert differences(wikipedia, news) == ["training_stream: 'wiki', now 'news'"]
     assert not differences(wikipedia, describe(IterableDataset.from_generator(stream), data_description="wiki"))
 
 
-def test_another_adapter_is_told(describe, tiny_checkpoint):
+def test_another_adapter_is_a_difference(describe, tiny_checkpoint):
     from docsplit_hf import AutoModelForDocSplit
 
     def adapted(rank):
@@ -154,13 +155,13 @@ def test_another_adapter_is_told(describe, tiny_checkpoint):
     ("per_device_train_batch_size", 8, 16, True), ("gradient_accumulation_steps", 1, 2, True),
     ("processes", 1, 2, True), ("num_train_epochs", 1.0, 3.0, True), ("temperature", 0.05, 0.1, True),
 ])  # fmt: skip
-def test_what_may_change_when_a_run_goes_on(name, before, now, said):
+def test_options_that_may_change_when_a_run_is_resumed(name, before, now, said):
     assert bool(differences({name: before, "max_steps": -1}, {name: now, "max_steps": -1})) == said
 
 
 def test_a_checkpoint_without_a_record_is_resumed_with_a_warning(tmp_path, caplog):
     check_same_run(tmp_path, {"seed": 1})
     assert "does not say what data it was trained on" in caplog.text
-    (tmp_path / "training_args.json").write_text(json.dumps({"seed": 2}))  # what it does say is compared
+    (tmp_path / "training_args.json").write_text(json.dumps({"seed": 2}))  # an incomplete record is compared too
     with pytest.raises(ValueError, match="belongs to another run: seed: 2, now 1. Give what that run was given"):
         check_same_run(tmp_path, {"seed": 1})

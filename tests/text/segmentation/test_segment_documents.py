@@ -22,7 +22,7 @@ TEXTS = [
 ]
 
 
-def test_columns_lengths_and_what_is_dropped(tokenizer, caplog):
+def test_columns_sentence_lengths_and_dropped_rows(tokenizer, caplog):
     dataset = Dataset.from_dict({"text": TEXTS, "label": list(range(6)), "id": list("abcdef")})
     documents = segment_documents(dataset, tokenizer)
     assert sorted(documents.column_names) == ["id", "input_ids", "label", "sentence_lengths"]
@@ -69,9 +69,11 @@ def test_processes_and_cache_give_the_same(tokenizer, texts, tmp_path):
         dataset = Dataset.from_parquet(str(tmp_path / "texts.parquet"), cache_dir=str(tmp_path / "cache"))
         return segment_documents(dataset, tokenizer, num_proc=num_proc)
 
-    one, two, again = segmented(None), segmented(2), segmented(None)
-    assert one["input_ids"][:] == two["input_ids"][:]
-    assert again.cache_files == one.cache_files
+    in_one_process = segmented(None)
+    in_two = segmented(2)
+    again = segmented(None)
+    assert in_one_process["input_ids"][:] == in_two["input_ids"][:]
+    assert again.cache_files == in_one_process.cache_files
 
 
 def test_one_sentence_documents_can_stay(tokenizer):
@@ -80,7 +82,7 @@ def test_one_sentence_documents_can_stay(tokenizer):
     assert [len(lengths) for lengths in kept["sentence_lengths"]] == [2, 1, 3]
 
 
-def test_a_segmenter_of_ones_own(tokenizer):
+def test_a_function_as_segmenter(tokenizer):
     def halves(text):
         return [text[: len(text) // 2], text[len(text) // 2 :]]
 
@@ -93,14 +95,15 @@ def test_a_segmenter_of_ones_own(tokenizer):
 def test_halves_of_words_are_whole_words_in_their_order(tokenizer, words, seed):
     sentences = get_segmenter("whitespace")(" ".join(words)).sentences
     tokens, lengths = _tokenize([sentences], tokenizer)[0]
-    places, word_of = np.arange(len(tokens)), np.repeat(np.arange(len(words)), lengths)
-    halves = docsplit(places, np.array(lengths), np.random.default_rng(seed))
-    assert sorted(np.concatenate(halves)) == places.tolist()
-    assert all((np.diff(half) > 0).all() for half in halves)
-    assert not set(word_of[halves[0]]) & set(word_of[halves[1]])
+    places = np.arange(len(tokens))
+    word_of = np.repeat(np.arange(len(words)), lengths)
+    first, second = docsplit(places, np.array(lengths), np.random.default_rng(seed))
+    assert sorted([*first, *second]) == places.tolist()
+    assert (np.diff(first) > 0).all() and (np.diff(second) > 0).all()
+    assert not set(word_of[first]) & set(word_of[second])
 
 
-def test_slow_tokenizers_work_sentence_by_sentence(tokenizer, monkeypatch):
+def test_slow_tokenizers_give_the_same_tokens(tokenizer, monkeypatch):
     fast = _tokenize([["One is here. ", "Two is there."]], tokenizer)
     monkeypatch.setattr(type(tokenizer), "is_fast", False)
     assert _tokenize([["One is here. ", "Two is there."]], tokenizer) == fast
@@ -120,10 +123,10 @@ def test_lone_surrogates_are_replaced_and_pairs_of_them_are_kept():
     assert replace_lone_surrogates("ok \U0001f600") == "ok \U0001f600"
 
 
-def test_a_long_document_is_tokenized_in_windows_to_the_same(tokenizer, texts):
+def test_windows_of_a_long_document_give_the_same_tokens(tokenizer, texts):
     sentences = [f"{sentence}. " for text in texts * 8 for sentence in text.split(". ")]
     assert sum(map(len, sentences)) > 2**16
-    ((ids, lengths),) = _tokenize([sentences], tokenizer)
+    ids, lengths = _tokenize([sentences], tokenizer)[0]
     parts = tokenizer(sentences, add_special_tokens=False)["input_ids"]
     assert ids == [i for part in parts for i in part] and lengths == [len(part) for part in parts]
     assert _tokenize([sentences, ["A river. "], []], tokenizer)[1:] == _tokenize([["A river. "], []], tokenizer)

@@ -1,4 +1,4 @@
-"""Sentences join to the text, none is blank, and no text whatever makes the splitting slow."""
+"""Sentences join to the text, none is blank, and every text is split quickly."""
 
 import pickle
 import re
@@ -44,7 +44,7 @@ HOSTILE = {
     "null characters": "\0. \0" * 50_000,
     "backslashes and quotes": '"\\\\' * 50_000,
 }
-# Of English, pysbd does not see what is certain. The guards do not ask for the language.
+# English is cut at certain boundaries before pysbd, and other languages are not. The guards are the same for all.
 EVERYTHING_BY_PYSBD = PysbdSegmenter("de")
 
 
@@ -76,22 +76,23 @@ pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
 @example(BRACKETED_NUMBERS, "de")
 @settings(max_examples=50, deadline=None)
 def test_every_segmenter_is_faithful_to_any_text(text, language):
-    pysbd = (get_segmenter("pysbd"), get_segmenter("pysbd", language))
-    for segmenter in (*pysbd, *map(get_segmenter, PATTERNS), get_segmenter(list)):
+    segmenters = [get_segmenter("pysbd"), get_segmenter("pysbd", language), get_segmenter(list)]
+    segmenters += [get_segmenter(name) for name in PATTERNS]
+    for segmenter in segmenters:
         assert_faithful(text, segmenter(text).sentences)
     assert_faithful(text, split_plain(text))
 
 
 @given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
 @settings(max_examples=50, deadline=None)
-def test_a_line_passed_over_as_one_sentence_is_one_for_pysbd(line):
+def test_a_line_skipped_as_one_sentence_is_one_for_pysbd(line):
     if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_takes_less_than_two_seconds(text):
-    start = time.process_time()  # not time on the wall: other processes of the machine do not count
+    start = time.process_time()  # unlike wall-clock time, independent of the machine's other processes
     sentences = PysbdSegmenter()(text).sentences
     assert time.process_time() - start < 2.0
     assert_faithful(text, sentences)
@@ -117,7 +118,8 @@ def test_long_line_goes_through_pysbd_in_pieces():
     assert PysbdSegmenter()(line) == Segmentation(pysbd_sentences(PROSE) * 20, 0)
 
 
-LIST_MARKERS, LONG = "a. b. c. " * 20, "word " * 300
+LIST_MARKERS = "a. b. c. " * 20
+LONG = "word " * 300
 REFUSED = ["A warm hand ☝ points. It does.", "A \x1c1. One", BRACKETED_NUMBERS, LIST_MARKERS, LONG + "3.14."]
 REFUSED_ENGLISH = ["A ☝. It is.", BRACKETED_NUMBERS, LIST_MARKERS, LONG + "and.. so."]
 
@@ -139,7 +141,7 @@ def test_text_that_pysbd_does_not_return_is_counted(monkeypatch):
     assert EVERYTHING_BY_PYSBD("One. Two. Three.") == Segmentation(["One. ", "Two. ", "Three."], 1)
 
 
-def test_document_beyond_its_limit_goes_by_the_plain_rule(monkeypatch):
+def test_a_document_beyond_the_limit_is_split_by_the_plain_rule(monkeypatch):
     monkeypatch.setattr(sentences, "DOCUMENT_CHARACTERS", 100)
     text = "Dr. Smith left.\n" * 3
     assert EVERYTHING_BY_PYSBD(text) == Segmentation(["Dr. Smith left.\n"] * 2 + ["Dr. ", "Smith left.\n"], 1)
@@ -165,7 +167,7 @@ def test_timer_interrupts_a_regular_expression_and_leaves_nothing_behind():
 
 
 @needs_timer
-def test_after_one_time_out_the_document_goes_by_the_plain_rule(monkeypatch):
+def test_after_one_timeout_the_document_is_split_by_the_plain_rule(monkeypatch):
     monkeypatch.setattr(sentences, "_is_safe", lambda piece: True)
     monkeypatch.setattr(sentences, "PIECE_SECONDS", 0.2)
     text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
@@ -199,14 +201,14 @@ def test_callable_segmenter_attaches_blanks_and_passes_fallbacks_on():
     assert get_segmenter(PysbdSegmenter())(BRACKETED_NUMBERS).fallbacks == 1
 
 
-def test_callable_that_loses_text_is_told_where():
+def test_a_callable_that_loses_text_is_refused_with_the_place():
     segmenter = get_segmenter(str.split)
     with pytest.raises(ValueError, match=r"at character 3 .*' two', .*'two'.*end of a sentence"):
         segmenter("one two")
 
 
 @pytest.mark.parametrize("result", ["One.", None, [1], b"One."])
-def test_callable_that_returns_no_list_of_strings(result):
+def test_a_callable_must_return_a_list_of_strings(result):
     with pytest.raises(TypeError, match="list of strings"):
         get_segmenter(lambda text: result)("One.")
 
@@ -219,7 +221,7 @@ def test_callable_that_returns_no_list_of_strings(result):
         (("pysbd", "xx"), "'xx'.*'de', .*'en'"),
     ],
 )
-def test_unknown_segmenters_and_languages(arguments, message):
+def test_unknown_segmenters_and_languages_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         get_segmenter(*arguments)
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
+from ..models.checkpoints.checkpoint import LoadedFrom
+from ..models.checkpoints.one_state import read_at_once
 from ..models.checkpoints.sentence_transformers_files import checkpoint_settings
 from ..models.inference.endpoint import EndpointClassifier
 from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
+from ..models.inference.reader import Reader
 from ..models.inference.text_warnings import unlogged
 from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
@@ -22,7 +25,6 @@ from .store.milvus.connect import connect_datastore, is_remote
 from .store.probe import check_precision, check_probe
 
 if TYPE_CHECKING:
-    from ..models.inference.reader import Reader
     from .store.store import Store
 
 logger = logging.getLogger(__name__)
@@ -53,10 +55,53 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
     return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
 
 
+class Parts(NamedTuple):
+    """What a pipeline is made of."""
+
+    model: PreTrainedModel
+    tokenizer: Any
+    was_classifier: bool  # before it was made one
+    datastore: KNNDatastore | None  # the one in the model's folder or repository
+
+
+def open_parts(
+    model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool, token: str | bool | None
+) -> Parts:
+    """The parts of a pipeline; those that lie in one folder are of one save, whoever saves there meanwhile.
+
+    ``transformers.pipeline`` has read model and tokenizer one after the other, and the datastore is read now. If a save
+    came in between, all are read again.
+    """
+
+    def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
+        was_classifier = is_classifier(model)
+        tokenizer = Reader.of(model, tokenizer).tokenizer
+        datastore = _own_datastore(model, token) if was_classifier and own_datastore else None
+        classifier = model if was_classifier else encoder_as_classifier(model, truncate_dim)
+        return Parts(classifier, tokenizer, was_classifier, datastore)
+
+    loaded: LoadedFrom | None = vars(model).pop("loaded_from", None)
+    if loaded is None:
+        return parts_of(model, tokenizer)
+    try:
+        parts = parts_of(model, tokenizer)
+    except Exception:  # of any kind: what is half old and half new can break anything
+        if loaded.state.is_still(loaded.folder):
+            raise
+    else:
+        if loaded.state.is_still(loaded.folder):
+            return parts
+    logger.info("%s was saved to while it was loaded: it is loaded again.", loaded.folder)
+    is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder
+    given = None if is_of_folder else tokenizer
+    parts, _ = read_at_once(loaded.folder, lambda: parts_of(loaded.load(), given), hold=True)
+    return parts
+
+
 def find_datastore(
-    reader: Reader, given: Store | str | Path | None, saved_with_model: bool, token: str | bool | None
+    reader: Reader, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
 ) -> Store | None:
-    """The datastore that is given, or the one in the model's folder, checked to be of this encoder and these labels."""
+    """The datastore that is given, or the model's own one, checked to be of this encoder and these labels."""
     model, probe = reader.model, None
     trained = tuple(model.config.label_names)
     if given is not None and not isinstance(given, (str, Path)):
@@ -68,7 +113,7 @@ def find_datastore(
     elif given is not None:
         datastore = KNNDatastore.from_pretrained(given, token=token)
     else:
-        datastore = _own_datastore(model, token) if saved_with_model else None
+        datastore = own
     if datastore is None:
         return None
     probe = reader.probe() if probe is None else probe

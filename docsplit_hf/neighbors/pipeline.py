@@ -25,7 +25,7 @@ from .experts.mixture_of_experts import mix_experts
 from .fit import fit
 from .mixing.calibration import recalibrate, recalibrate_if_grown
 from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
-from .open_classifier import encoder_as_classifier, find_datastore, is_classifier, read_as, warn_of_another_reading
+from .open_classifier import find_datastore, open_parts, read_as, warn_of_another_reading
 from .rejection import check_error
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new
@@ -119,13 +119,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         calibration_texts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        is_ours = is_classifier(model)
-        tokenizer = Reader.of(model, tokenizer).tokenizer
+        parts = open_parts(model, tokenizer, truncate_dim, datastore is None, datastore_token)
+        is_ours = parts.was_classifier
         kwargs["task"] = "text-classification"  # the name that other libraries know
-        model = model if is_ours else encoder_as_classifier(model, truncate_dim)
-        super().__init__(model=model, tokenizer=tokenizer, **kwargs)
+        super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
         self.reader.run_by(packing, backend, precision, calibration_texts)
-        self.datastore = find_datastore(self.reader, datastore, is_ours, datastore_token)
+        self.datastore = find_datastore(self.reader, datastore, parts.datastore, datastore_token)
         is_told = is_ours or long_documents is not None
         if not is_told and self.datastore is None:
             long_documents = "whole"  # a datastore that is given has been read in its own way

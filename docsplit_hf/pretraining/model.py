@@ -17,11 +17,13 @@ from transformers.utils import ModelOutput
 
 from ..models.checkpoints.checkpoint import (
     HUB_ARGUMENTS,
+    find_checkpoint,
     leave_unsaved,
     name_in_config,
     open_checkpoint,
     override_config,
 )
+from ..models.checkpoints.one_state import read_at_once
 from ..models.portable.run_encoder import check_pooling, pool, run_encoder
 from .collator import IGNORED_LABEL
 
@@ -188,18 +190,34 @@ class AutoModelForDocSplit:
             OSError: If there is no model of that name.
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
+        settings = {"pooling": pooling, "mlm_head": mlm_head, "config_overrides": config_overrides, "dtype": dtype}
+        path = find_checkpoint(name)
+        model, _ = read_at_once(path, lambda: cls._load(path, **settings, **kwargs))
+        return model
+
+    @classmethod
+    def _load(
+        cls,
+        name: str,
+        pooling: str | None,
+        mlm_head: bool,
+        config_overrides: Mapping[str, Any] | None,
+        dtype: torch.dtype | str,
+        **kwargs: Any,
+    ) -> PreTrainedModel:
+        """The model of a checkpoint that was found."""
         hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
         checkpoint = open_checkpoint(name, **hub_arguments)
-        path = checkpoint.path
-        if checkpoint.config is None:
-            raise OSError(f"The model {path!r} could not be loaded: it is an adapter. Merge it into its base model.")
-        config = _with_settings(checkpoint.config, pooling or checkpoint.pooling)
+        config = checkpoint.config
+        if config is None:
+            raise OSError(f"The model {name!r} could not be loaded: it is an adapter. Merge it into its base model.")
+        config = _with_settings(config, pooling or checkpoint.pooling)
         stock = _stock_class(config, mlm_head)
         if config_overrides:
             saved_config = config
             config = override_config(saved_config, config_overrides)
-            _check_weights_fit(stock, saved_config, config, path, config_overrides)
-        model = _docsplit_class(stock).from_pretrained(path, config=config, dtype=dtype, **kwargs)
+            _check_weights_fit(stock, saved_config, config, name, config_overrides)
+        model = _docsplit_class(stock).from_pretrained(name, config=config, dtype=dtype, **kwargs)
         name_in_config(model.config)
         return model
 

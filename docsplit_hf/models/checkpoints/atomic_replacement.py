@@ -13,6 +13,7 @@ import logging
 import os
 import re
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,8 @@ LARGEST_JOURNAL = 2**24  # bytes
 MODEL_FILES = re.compile(
     r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
 )
+
+_of_thread = threading.local()
 
 
 class UnfinishedSaveError(ValueError):
@@ -85,18 +88,39 @@ def finish_replacement(folder: str | Path) -> bool:
     A save that this user did not make here is left as it is: nothing is read where it began to move its files.
     """
     folder = Path(folder)
-    if not os.path.lexists(folder / STAGING):
+    if not os.path.lexists(folder / STAGING) or _is_held(folder):
         return False
-    with locked(folder) as is_alone, InsideFolder.opened(folder) as inside:
-        if not _settle(inside):
-            return True
-        if not _is_own(inside):
-            logger.warning("%s holds a save that is not complete, and not this user's: it is left there.", folder)
-        elif is_alone and os.access(folder, os.W_OK):
-            _discard(inside)
-        else:
-            logger.warning("A save to %s is not complete. What was there before is read.", folder)
+    try:
+        # A save that moves its files is waited for. One that has not begun to leaves the old files whole.
+        with locked(folder, wait=moves_files(folder)) as is_alone:
+            _tidy(folder, is_alone)
+    except BlockingIOError:
+        logger.info("Another process saves to %s: what was there before is read.", folder)
     return True
+
+
+@contextlib.contextmanager
+def held_still(folder: Path) -> Iterator[bool]:
+    """Have all saves to a folder wait, one that was killed being finished first; yields whether the system has locks.
+
+    A thread may hold a folder that it holds already.
+    """
+    if _is_held(folder):
+        yield True
+        return
+    with locked(folder) as is_alone:
+        _tidy(folder, is_alone)
+        if is_alone:
+            _folders_held().add(_inode(folder))
+        try:
+            yield is_alone
+        finally:
+            _folders_held().discard(_inode(folder))
+
+
+def moves_files(folder: Path) -> bool:
+    """Whether a save has begun to move its files to a folder, and has not ended."""
+    return os.path.lexists(folder / STAGING / JOURNAL)
 
 
 def finish_save(folder: str | Path) -> None:
@@ -118,6 +142,19 @@ def finish_save(folder: str | Path) -> None:
             with locked(place), InsideFolder.opened(place, may_be_link=place == folder) as inside:
                 if _settle(inside, trusted=True):
                     _discard(inside)
+
+
+def _tidy(folder: Path, is_alone: bool) -> None:
+    """Finish a save to a folder that is locked, or delete what is not complete, if this user began it."""
+    with InsideFolder.opened(folder) as inside:
+        if not _settle(inside):
+            return
+        if not _is_own(inside):
+            logger.warning("%s holds a save that is not complete, and not this user's: it is left there.", folder)
+        elif is_alone and os.access(folder, os.W_OK):
+            _discard(inside)
+        else:
+            logger.warning("A save to %s is not complete. What was there before is read.", folder)
 
 
 @contextlib.contextmanager
@@ -192,6 +229,22 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
+def _is_held(folder: Path) -> bool:
+    return bool(_folders_held()) and _inode(folder) in _folders_held()
+
+
+def _folders_held() -> set[tuple[int, int]]:
+    """The folders that this thread holds still."""
+    if not hasattr(_of_thread, "folders"):
+        _of_thread.folders = set()
+    return _of_thread.folders
+
+
+def _inode(folder: Path) -> tuple[int, int]:
+    status = os.stat(folder)
+    return status.st_dev, status.st_ino
+
+
 def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
     """Finish the save in a folder if it is complete; whether one is left that is not.
 
@@ -220,6 +273,8 @@ def _finish(inside: InsideFolder) -> None:
         journal = _read_journal(staging)
         for name in journal.move:
             _check_move(inside, staging, name)
+        for name in journal.delete:
+            _check_delete(inside, name)
         for name in journal.move:
             # What was moved before a process died is not there any more.
             with (
@@ -248,6 +303,14 @@ def _check_move(inside: InsideFolder, staging: InsideFolder, name: str) -> None:
         raise FileNotFoundError(f"{inside.path} has a save that cannot be finished: {name} is missing. Copy it again.")
     if there is not None and stat.S_ISDIR(there.st_mode):
         raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save has a file of that name: delete it.")
+
+
+def _check_delete(inside: InsideFolder, name: str) -> None:
+    """Refuse what lies behind a link, and a folder, before anything is moved or deleted."""
+    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
+        there = parent.status(last)
+        if there is not None and stat.S_ISDIR(there.st_mode):
+            raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save would delete it as a file.")
 
 
 def _discard(inside: InsideFolder, warn: bool = True) -> None:
@@ -279,6 +342,8 @@ def _write_journal(inside: InsideFolder, staging: InsideFolder, last: str, stale
     new = sorted(files, key=lambda name: (name == last, name))
     journal = Journal(new, sorted(set(stale) - set(new)), "")
     _check_names(inside.path, journal)
+    for name in journal.delete:
+        _check_delete(inside, name)
     for name in new:
         _check_move(inside, staging, name)
         with staging.parent_of(name) as (folder, file):

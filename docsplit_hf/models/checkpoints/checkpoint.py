@@ -5,9 +5,10 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
+import functools
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
+from .inside_folder import write_file
+from .one_state import FolderState, read_at_once
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
@@ -65,7 +68,7 @@ def name_in_adapter(folder: str | Path) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     if content.get("base_model_name_or_path") == str(DEFAULT_FOLDER):
         content["base_model_name_or_path"] = DEFAULT_CHECKPOINT
-        path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_file(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 
 class Checkpoint(NamedTuple):
@@ -113,6 +116,14 @@ def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32"
     return (_load_adapter if checkpoint.is_adapter else _load_stock)(checkpoint, dtype).base_model
 
 
+class LoadedFrom(NamedTuple):
+    """Where ``pipeline`` loaded a model from: the folder, the state that it was in, and how to load it again."""
+
+    folder: Path
+    state: FolderState
+    load: Callable[[], PreTrainedModel]
+
+
 class AutoModelWithoutHead(AutoModel):
     """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
 
@@ -122,8 +133,14 @@ class AutoModelWithoutHead(AutoModel):
     @classmethod
     def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """As ``AutoModel.from_pretrained``; ``dtype="auto"``, which ``pipeline`` passes on, counts as none."""
-        if finish_replacement(name) and "config" in kwargs:  # which pipeline read before the save was finished
-            kwargs["config"] = AutoConfig.from_pretrained(name)
+        load = functools.partial(cls._load, name, *arguments, **kwargs)
+        model, state = read_at_once(name, load)
+        if state is not None:
+            model.loaded_from = LoadedFrom(Path(name), state, load)
+        return model
+
+    @classmethod
+    def _load(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         try:
             config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
         except OSError:  # an adapter has none; AutoModel refuses what is no model

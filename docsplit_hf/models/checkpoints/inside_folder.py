@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import unicodedata
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -31,6 +32,15 @@ def check_name(name: object) -> str:
         if part in ("", ".", "..") or unseen or part.endswith((".", " ")) or any(sign in part for sign in "\\:"):
             raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
     return name
+
+
+def is_plain(name: str) -> bool:
+    """Whether ``check_name`` takes it."""
+    try:
+        check_name(name)
+    except UnsafeFolderError:
+        return False
+    return True
 
 
 class InsideFolder:
@@ -151,6 +161,36 @@ class InsideFolder:
 
     def _place(self, name: str) -> str:
         return str(self.path / name) if self._descriptor is None else name
+
+
+def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:
+    """Refuse a folder with links, or with files of two names: what is written there could change a file elsewhere.
+
+    ``below``: in its subfolders, too.
+    """
+    with InsideFolder.opened(folder, may_be_link) as inside:
+        for name in inside.names():
+            status = inside.status(name)
+            if status is None:
+                continue
+            if not _is_folder(status):
+                _check_plain(folder / name, status)
+            elif below:
+                refuse_links(folder / name)
+
+
+def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", errors: str = "strict") -> None:
+    """Write a file in place of the one that is there, whole or not at all; a link is replaced, and not followed."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode(encoding, errors))
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:

@@ -13,8 +13,9 @@ from torch import nn
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from ...text.tokenization import check_texts
-from ..checkpoints.checkpoint import load_base_model, open_checkpoint
+from ..checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
+from ..checkpoints.one_state import read_at_once
 from ..checkpoints.sentence_transformers_files import load_projection
 from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
@@ -132,8 +133,9 @@ class DocumentEncoder:
             OSError: If there is no model of that name.
         """
         check_backend(backend, precision, calibration_texts)
-        checkpoint = open_checkpoint(name, revision, with_projection=True)
-        model = load_base_model(checkpoint, dtype)
+        (checkpoint, model, tokenizer, projection), _ = read_at_once(
+            find_checkpoint(name), lambda: _read(name, revision, dtype)
+        )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
         if device is None:
@@ -141,12 +143,12 @@ class DocumentEncoder:
             device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
         encoder = cls(
             model.to(device),
-            AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
+            tokenizer,
             pooling=pooling or checkpoint.pooling or "cls",
             max_length=max_length or checkpoint.max_length,
             packing=packing,
             instruction=instruction,
-            projection=load_projection(checkpoint.path, revision),
+            projection=projection,
         )
         use_backend(model, encoder.tokenizer, encoder.pooling, backend, precision, calibration_texts)
         return encoder
@@ -318,3 +320,16 @@ class DocumentEncoder:
         given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
         for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
             yield group, found
+
+
+def _read(
+    name: str | None, revision: str | None, dtype: torch.dtype | str
+) -> tuple[Checkpoint, PreTrainedModel, PreTrainedTokenizerBase, nn.Module | None]:
+    """What an encoder is made of."""
+    checkpoint = open_checkpoint(name, revision, with_projection=True)
+    return (
+        checkpoint,
+        load_base_model(checkpoint, dtype),
+        AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
+        load_projection(checkpoint.path, revision),
+    )

@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....models.checkpoints.atomic_replacement import model_files, replaced_at_once, sha256_of
+from ....models.checkpoints.atomic_replacement import (
+    MODEL_FILES,
+    finish_replacement,
+    model_files,
+    replaced_at_once,
+    sha256_of,
+)
 from ....text.sources import refuse_mistyped_path
 from ...self_contained.save_code import code_files
 from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
@@ -27,6 +33,8 @@ REMEDY = (
 def saved_together(folder: str | Path) -> Iterator[Path]:
     """Write a classifier, and last its datastore, in place of that in a folder: all of it at once. Other files stay."""
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _files_of_before) as staging:
+        if (Path(folder) / FOLDER).is_dir():
+            finish_replacement(Path(folder) / FOLDER)  # else an older save of the datastore alone would come after it
         yield staging
 
 
@@ -95,7 +103,9 @@ def local_folder(
 def _files_of_before(folder: Path) -> list[str]:
     """What a save replaces or deletes: all that answers depend on."""
     try:
-        named = list(read_manifest(folder / FOLDER)["classifier"])
+        # A manifest that somebody else wrote could name any file of the folder.
+        known = read_manifest(folder / FOLDER)["classifier"]
+        named = [name for name in known if MODEL_FILES.fullmatch(name) or TOKENIZER.fullmatch(name)]
     except (FileNotFoundError, DatastoreError):  # nothing of it is going to be read
         named = []
     data = (f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.atomic_replacement import finish_replacement, replaced_at_once, sha256_of
+from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
+from ....models.checkpoints.one_state import read_at_once
 from ....models.inference.long_documents import Passages
 from ..changes import no_documents
 from ..index import IndexOptions
@@ -59,7 +60,10 @@ KINDS = ("", "document_")  # what the roles of examples and of documents begin w
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
-    manifest = write_datastore(Path(folder) / FOLDER, snapshot, classifier_checksums(Path(folder)))
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with held_still(folder):  # else a save could replace the classifier that the datastore names
+        manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
             store_index(rows.index, _searched_sha256(manifest, kind), rows.options.factory)
@@ -70,9 +74,7 @@ def load_snapshot(
 ) -> Snapshot:
     """Load from a folder or a repository on the Hub, with an index from the cache of this machine, or built anew."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
-    if Path(name_or_folder).is_dir():
-        finish_replacement(folder)
-    snapshot, manifest = read_datastore(folder / FOLDER, memory_map)
+    (snapshot, manifest), _ = read_at_once(folder, lambda: read_datastore(folder / FOLDER, memory_map))
     if (documents := snapshot.documents) is not None:
         documents = update_index(documents, True, _searched_sha256(manifest, "document_"))
     examples = update_index(replace(snapshot, documents=None), True, _searched_sha256(manifest, ""))
@@ -133,16 +135,18 @@ def _name(path: Path) -> dict[str, Any]:
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
     """Read a datastore, checked, without an index, and its manifest; ``memory_map``: its examples stay on the disk."""
-    finish_replacement(folder)
-    previous = None
-    while True:
-        manifest = read_manifest(folder)
-        try:
-            return _read_snapshot(folder, manifest, memory_map), manifest
-        except FileNotFoundError as error:
-            if manifest == previous:  # else somebody saves at the same time: the new manifest names other files
-                raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
-            previous = manifest
+    if not folder.is_dir():
+        read_manifest(folder)  # which says what to do
+    read, _ = read_at_once(folder, lambda: _read_folder(folder, memory_map))
+    return read
+
+
+def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, dict[str, Any]]:
+    manifest = read_manifest(folder)
+    try:
+        return _read_snapshot(folder, manifest, memory_map), manifest
+    except FileNotFoundError as error:
+        raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
 
 
 def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:

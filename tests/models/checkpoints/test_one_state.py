@@ -1,0 +1,234 @@
+"""What is read beside a save is of one state: saves at each moment of a load, several of them, and without locks."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer, BertConfig, BertModel, pipeline
+
+from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.models.checkpoints import atomic_replacement, checkpoint
+from docsplit_hf.models.checkpoints.atomic_replacement import (
+    JOURNAL,
+    STAGING,
+    finish_replacement,
+    held_still,
+    locked,
+    replaced_at_once,
+)
+from docsplit_hf.models.checkpoints.one_state import read_at_once
+
+from .test_atomic_replacement import killed
+from .test_atomic_replacement import write as write_files
+
+BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "beside_writers.py"
+NAMES = ("1_Pooling/config.json", "config.json", "model.safetensors")
+
+
+def save(folder, version):
+    with replaced_at_once(folder, "config.json") as staging:
+        write_files(staging, dict.fromkeys(NAMES, version))
+
+
+def read(folder, between=lambda number: None):
+    found = []
+    for number, name in enumerate(NAMES):
+        between(number)
+        found.append((folder / name).read_text())
+    between(len(NAMES))
+    return found
+
+
+@pytest.mark.parametrize("moment", range(len(NAMES) + 1))
+@pytest.mark.parametrize("versions", ["b", "ba", "bab"])
+def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_path):
+    save(tmp_path, "a")
+    times = []
+
+    def between(number):
+        if number == moment and not times:
+            times.append(number)
+            for version in versions:  # back to what was there before, too
+                save(tmp_path, version)
+
+    found, state = read_at_once(tmp_path, lambda: read(tmp_path, between))
+    assert found == [versions[-1]] * 3 and state.is_still(tmp_path)
+    save(tmp_path, versions[-1])
+    assert not state.is_still(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_what_a_save_broke_is_read_again_and_other_faults_are_raised(tmp_path):
+    save(tmp_path, "a")
+    calls = []
+
+    def read_broken():
+        calls.append(None)
+        if len(calls) == 1:
+            save(tmp_path, "b")
+            raise KeyError("half old and half new")
+        return read(tmp_path)
+
+    assert read_at_once(tmp_path, read_broken)[0] == ["b"] * 3
+    with pytest.raises(ZeroDivisionError):
+        read_at_once(tmp_path, lambda: 1 / 0)
+
+
+def test_without_locks_it_is_read_again_and_again_and_then_refused(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    save(tmp_path, "a")
+    times = []
+
+    def between(number):
+        if len(times) < 5:
+            times.append(number)
+            save(tmp_path, f"{len(times)}")
+
+    assert read_at_once(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
+    with pytest.raises(OSError, match="was saved to each of 20 times"):
+        read_at_once(tmp_path, lambda: save(tmp_path, "c"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_a_save_that_was_killed_while_it_moved_is_finished_before_it_is_read(tmp_path):
+    save(tmp_path, "a")
+    write_files(tmp_path, {"datastore/manifest.json": "old", "old.json": "old", "config.json": "old"})
+    killed(tmp_path)
+    assert (tmp_path / STAGING / JOURNAL).exists()
+    assert read_at_once(tmp_path, lambda: (tmp_path / "datastore" / "manifest.json").read_text())[0] == "new"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_a_save_that_has_not_begun_to_move_is_not_waited_for(tmp_path):
+    save(tmp_path, "a")
+    with replaced_at_once(tmp_path, "config.json") as staging:
+        write_files(staging, dict.fromkeys(NAMES, "b"))
+        assert finish_replacement(tmp_path)
+        assert read_at_once(tmp_path, lambda: read(tmp_path))[0] == ["a"] * 3
+    assert read(tmp_path) == ["b"] * 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
+def test_a_folder_that_is_held_still_can_be_read_within_and_not_saved_to(tmp_path):
+    save(tmp_path, "a")
+    (tmp_path / STAGING).mkdir()
+    (tmp_path / STAGING / "of others").write_text("incomplete")
+    with held_still(tmp_path) as is_held:
+        assert is_held
+        with held_still(tmp_path) as is_held_again:
+            assert is_held_again
+        assert read_at_once(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
+        with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
+            pass
+    with locked(tmp_path, wait=False):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.parametrize(("loads", "writers"), [(12, 1), (8, 2)])
+def test_no_load_beside_writers_is_a_mixture(loads, writers, run_script):
+    printed = run_script(BESIDE_WRITERS, f"--loads={loads}", f"--writers={writers}")
+    assert f": {loads} whole;" in printed
+
+
+@pytest.fixture
+def versions(make_tiny_config, tokenizer, texts):
+    """Two classifiers that differ in each of their parts."""
+    pipes = []
+    for version in range(2):
+        model = KNNClassifier.around(BertModel(make_tiny_config()), id2label={0: "river", 1: "engine"})
+        model.config.k = 3 + version
+        pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
+        pipe.add_examples(texts[: 20 + version], (["river", "engine"] * 11)[: 20 + version])
+        pipes.append(pipe)
+    return pipes
+
+
+def seen(pipe):
+    return pipe.model.config.k - 3, len(pipe.datastore) - 20
+
+
+@pytest.mark.parametrize("saves", [[1], [1, 0], [1, 0, 1]])
+def test_saves_between_the_tokenizer_and_the_datastore_are_seen(saves, versions, tmp_path, monkeypatch):
+    """``transformers.pipeline`` loads model and tokenizer before anything of ours is asked."""
+    versions[0].save_pretrained(tmp_path)
+    left = list(saves)
+    load = AutoTokenizer.from_pretrained
+
+    def load_after_saves(*arguments, **options):
+        while left:
+            versions[left.pop(0)].save_pretrained(tmp_path)
+        return load(*arguments, **options)
+
+    monkeypatch.setattr(AutoTokenizer, "from_pretrained", load_after_saves)
+    pipe = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    assert left == [] and seen(pipe) == (saves[-1], saves[-1])
+    assert not hasattr(pipe.model, "loaded_from")  # a model that was changed here is not loaded again
+
+
+def test_a_tokenizer_that_is_given_stays(versions, tmp_path, tokenizer):
+    versions[0].save_pretrained(tmp_path)
+    load = KNNDatastore.from_pretrained
+    own = type(tokenizer).from_pretrained(tmp_path)
+    own.name_or_path = "mine"
+    with pytest.MonkeyPatch.context() as patch:
+
+        def save_before(*arguments, **options):
+            patch.undo()
+            versions[1].save_pretrained(tmp_path)
+            return load(*arguments, **options)
+
+        patch.setattr(KNNDatastore, "from_pretrained", save_before)
+        pipe = pipeline("docsplit-knn", model=str(tmp_path), tokenizer=own, device="cpu")
+    assert pipe.tokenizer is own and seen(pipe) == (1, 1)
+
+
+def test_a_save_between_the_parts_of_an_encoder_is_seen(make_tiny_config, tokenizer, tmp_path, monkeypatch):
+    for name, size in (("old", 32), ("new", 16)):
+        config = BertConfig(**{**make_tiny_config().to_dict(), "hidden_size": size})
+        BertModel(config).save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+
+    def save_version(name):
+        with replaced_at_once(tmp_path / "model", "config.json") as staging:
+            for file in (tmp_path / name).iterdir():
+                (staging / file.name).write_bytes(file.read_bytes())
+
+    left = []
+    load_config = checkpoint._load_config
+
+    def save_after_the_config(path, **options):
+        config = load_config(path, **options)
+        if left:
+            save_version(left.pop())
+        return config
+
+    monkeypatch.setattr(checkpoint, "_load_config", save_after_the_config)
+    for from_pretrained in (DocumentEncoder.from_pretrained, AutoModelForDocSplit.from_pretrained):
+        save_version("old")
+        left.append("new")
+        loaded = from_pretrained(str(tmp_path / "model"))
+        model = getattr(loaded, "model", loaded)
+        assert (
+            left == [] and model.config.hidden_size == model.base_model.embeddings.word_embeddings.embedding_dim == 16
+        )
+
+
+def test_a_datastore_that_is_saved_by_itself_names_the_classifier_that_is_there(versions, tmp_path, monkeypatch):
+    """A whole save has to wait while a datastore is saved, and comes after it even if that was killed."""
+    versions[0].save_pretrained(tmp_path)
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_):
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(atomic_replacement, "_finish", die)  # its journal is written
+        versions[0].datastore.save_pretrained(tmp_path)
+    assert (tmp_path / "datastore" / STAGING / JOURNAL).is_file()
+    versions[1].save_pretrained(tmp_path)
+    assert seen(pipeline("docsplit-knn", model=str(tmp_path), device="cpu")) == (1, 1)
+    assert not os.path.lexists(tmp_path / "datastore" / STAGING)

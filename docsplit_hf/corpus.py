@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer
 
 from .extras import check_extra
-from .models.checkpoints.checkpoint import find_checkpoint
+from .models.checkpoints.checkpoint import find_checkpoint, load_tokenizer
 from .models.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .models.inference.encoder import DocumentEncoder
 from .models.inference.long_documents import SINGLE_VECTOR, check_strategy
@@ -114,7 +113,7 @@ class SegmentDocuments(PipelineStep):
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """The documents of a task that can be trained on, segmented."""
-        tokenizer = AutoTokenizer.from_pretrained(find_checkpoint(self.model))
+        tokenizer = load_tokenizer(find_checkpoint(self.model))
         segmenter = get_segmenter(self.segmenter, self.language)
         options = {"segmenter": segmenter, "single_sentence": self.single_sentence}
         segment = SegmentAndDrop(tokenizer=tokenizer, text_column="text", **options)

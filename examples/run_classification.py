@@ -50,13 +50,13 @@ from classification_arguments import (
     check_options,
 )
 from paper_settings import describe_settings, paper_settings
-from transformers import AutoTokenizer, HfArgumentParser, pipeline
+from transformers import HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
 from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
-from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
@@ -128,7 +128,7 @@ def new_classifier(arguments: ModelArguments, examples, use_peft: bool):
         normalize=arguments.normalize,
         **options,
     )
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = load_tokenizer(name)
     return (lora_around(model, arguments.lora_r) if use_peft else model), tokenizer
 
 
@@ -169,7 +169,7 @@ def fit_without_training(
     given = {option: value for option in ENCODER_OPTIONS if (value := getattr(model_arguments, option)) is not None}
     as_it_is = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0, "long_documents": "whole"}
     model = docsplit_hf.KNNClassifier.from_encoder(name, **(as_it_is | given)).to(arguments.device)
-    tokenizer = AutoTokenizer.from_pretrained(name)
+    tokenizer = load_tokenizer(name)
     datastore = docsplit_hf.KNNDatastore.build(model, tokenizer, splits["train"], bf16=arguments.bf16, **options)
     pipe = docsplit_hf.KNNClassifierPipeline(model, tokenizer, datastore, device=arguments.device)
     if documents is not None:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..extras import check_extra
+from ..models.checkpoints.checkpoint import DamagedCheckpointError
 from .sessions import Limits, SharedModel
 
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = launch_options(limits, args.host, args.allowed_hosts)
         shared = SharedModel(args.model)
         shared.new_pipeline()
-    except (ModuleNotFoundError, OSError, ValueError) as error:
+    except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
         parser.exit(1, f"{error}\n")
     page = make_page(shared, limits, args.mcp)
     options["mcp_server"] = args.mcp is not None

@@ -20,14 +20,17 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForTextEncoding,
+    AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
+    PreTrainedTokenizerBase,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
+from .checked_files import REMEDY, DamagedFilesError, blamed_on_files, check_folder, check_sizes
 from .inside_folder import write_file
 from .one_state import FolderState, read_at_once
 from .sentence_transformers_files import checkpoint_settings, read_json
@@ -87,6 +90,7 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Find a checkpoint by its name. ``with_projection``: the caller applies the dense layers behind the pooling."""
     path = find_checkpoint(name)
+    check_folder(path)
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
     is_adapter = read_json(path, "adapter_config.json", **files) is not None
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
@@ -124,6 +128,26 @@ class LoadedFrom(NamedTuple):
     load: Callable[[], PreTrainedModel]
 
 
+def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a checkpoint; what is wrong with its files is said with their names."""
+    try:
+        return AutoTokenizer.from_pretrained(name, revision=revision)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged_tokenizer(name, error) from error
+    except Exception as error:  # the library "tokenizers" has no class of its own for its errors
+        if type(error) is not Exception:
+            raise
+        raise _damaged_tokenizer(name, error) from error
+
+
+def _damaged_tokenizer(name: str, error: Exception) -> DamagedFilesError:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    files = "tokenizer.json or tokenizer_config.json"
+    return DamagedFilesError(
+        f"The tokenizer of {name} cannot be read: {files} is missing or damaged ({reason}). {REMEDY}"
+    )
+
+
 class AutoModelWithoutHead(AutoModel):
     """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
 
@@ -141,14 +165,15 @@ class AutoModelWithoutHead(AutoModel):
 
     @classmethod
     def _load(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
+        config = _checked_config(name, {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
         try:
-            config, _ = PretrainedConfig.get_config_dict(name, **{k: kwargs[k] for k in HUB_ARGUMENTS if k in kwargs})
-        except OSError:  # an adapter has none; AutoModel refuses what is no model
-            config = {}
-        if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
-            model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
-        else:
-            model = super().from_pretrained(name, *arguments, **kwargs)
+            with blamed_on_files(name):
+                if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
+                    model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
+                else:
+                    model = super().from_pretrained(name, *arguments, **kwargs)
+        except DamagedFilesError as error:
+            raise DamagedCheckpointError(str(error)) from error
         name_in_config(model.config)
         # transformers does not keep the revision, and the other files of the checkpoint must be of the same one.
         model.loaded_revision = kwargs.get("revision")
@@ -156,6 +181,23 @@ class AutoModelWithoutHead(AutoModel):
         if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
             model.float()
         return model
+
+
+class DamagedCheckpointError(Exception):
+    """A checkpoint whose files are damaged. No ``ValueError``: after one, ``pipeline`` tries its other classes."""
+
+
+def _checked_config(name: str, hub_arguments: dict[str, Any]) -> dict[str, Any]:
+    """What config.json holds, checked before a model is made of it; nothing of an adapter, which has none."""
+    try:
+        check_folder(name)
+        config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
+        check_sizes(f"config.json of {name}", config)
+    except OSError:  # AutoModel refuses what is no model
+        return {}
+    except DamagedFilesError as error:
+        raise DamagedCheckpointError(str(error)) from error
+    return config
 
 
 def override_config(config: PretrainedConfig, overrides: Mapping[str, Any]) -> PretrainedConfig:
@@ -195,12 +237,15 @@ def unsaved_weights(model: nn.Module) -> set[str]:
 
 def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
     try:
-        return AutoConfig.from_pretrained(path, **hub_arguments)
+        with blamed_on_files(path):
+            config = AutoConfig.from_pretrained(path, **hub_arguments)
     except OSError as error:
         raise OSError(
             f"The model {path!r} could not be loaded: it is not a folder with a config.json here, and it was not found "
             f"on the Hub or the Hub could not be reached. Check the spelling. ({str(error).splitlines()[0]})"
         ) from error
+    check_sizes(f"config.json of {path}", config.to_dict())
+    return config
 
 
 def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: str | None = None) -> PreTrainedModel:
@@ -211,7 +256,8 @@ def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: 
     stock = AutoModelForTextEncoding if encoder is not None and "Encoder" in encoder.__name__ else AutoModel
     if (architecture or next(iter(config.architectures or []), "")).endswith("ForMaskedLM"):
         stock = AutoModelForMaskedLM
-    model = stock.from_pretrained(checkpoint.path, config=config, dtype=dtype, revision=checkpoint.revision)
+    with blamed_on_files(checkpoint.path):
+        model = stock.from_pretrained(checkpoint.path, config=config, dtype=dtype, revision=checkpoint.revision)
     name_in_config(model.config)
     return model
 

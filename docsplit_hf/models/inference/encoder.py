@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...text.tokenization import check_texts
-from ..checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, open_checkpoint
+from ..checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.one_state import read_at_once
 from ..checkpoints.sentence_transformers_files import load_projection
@@ -330,6 +330,6 @@ def _read(
     return (
         checkpoint,
         load_base_model(checkpoint, dtype),
-        AutoTokenizer.from_pretrained(checkpoint.path, revision=revision),
+        load_tokenizer(checkpoint.path, revision),
         load_projection(checkpoint.path, revision),
     )

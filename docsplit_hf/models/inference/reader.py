@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...text.tokenization import check_texts
+from ..checkpoints.checkpoint import load_tokenizer
 from ..checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
 from ..portable.modeling_knn_classifier import KNNClassifier
 from ..portable.run_encoder import check_max_length, max_positions, use_packing
@@ -193,4 +194,4 @@ def _own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
     name = model.config.name_or_path
     if not name:
         raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
-    return AutoTokenizer.from_pretrained(name, revision=getattr(model, "loaded_revision", None))
+    return load_tokenizer(name, getattr(model, "loaded_revision", None))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +15,9 @@ from .surest_error import describe_surest_error
 HELD_OUT = "held-out texts"
 MOST_SHOWN = 5  # labels whose proportions are printed
 WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
+LARGEST_COUNT = 2**53  # of texts: all smaller ones are exact as floats
+SUREST_ERROR_TEXTS = ("labeled", "answered")
+SUREST_ERROR_SHARES = ("score", "error", "share", "share_without")
 BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
 
 
@@ -59,8 +65,12 @@ class FitReport:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
-        """The report of fitted experts."""
-        return cls(**{name: settings[name] for name in cls.__dataclass_fields__ if name in settings})
+        """The report of fitted experts, whose settings may come from a stranger's folder."""
+        found = {name: settings[name] for name in cls.__dataclass_fields__ if name in settings}
+        for name, value in found.items():
+            if not is_possible(name, value):
+                raise ValueError(f"What was fitted says {name}={value!r}, which cannot be. Call fit() again.")
+        return cls(**found)
 
     def __repr__(self) -> str:  # in a notebook, ``pipe.fit()`` as the last line shows it
         import pandas as pd
@@ -86,7 +96,8 @@ class FitReport:
             head += f" Only one example: {', '.join(self.single)}."
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get("mixture", 0), accuracy.get(LARGEST_CLASS), self.texts)
-        table = pd.DataFrame({"weight": self.shares}).map("{:.2f}".format)
+        shares = {name: f"{share:.2f}" for name, share in self.shares.items()}
+        table = pd.DataFrame({"weight": shares}, dtype=object)
         if self.measured:
             measured = pd.DataFrame(self.measured).set_index("expert")
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
@@ -116,9 +127,90 @@ def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
 
 def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
     """A line where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
-    if largest is None or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
+    if largest is None or texts == 0 or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
         return ""
     return (
         f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
         f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
     )
+
+
+def is_possible(name: str, value: Any) -> bool:
+    """Whether a field of a report may have this value; of a field that is not known here, anything is possible."""
+    check = _POSSIBLE.get(name)
+    return check is None or check(value)
+
+
+def _is_share(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= LARGEST_COUNT
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(map(_is_text, values))
+
+
+def _are_shares(values: Any) -> bool:
+    return isinstance(values, dict) and all(map(_is_share, values.values()))
+
+
+def _are_shares_by_error(values: Any) -> bool:
+    return _are_shares(values) and all(_is_error(name) for name in values)
+
+
+def _is_error(name: str) -> bool:
+    return re.fullmatch(r"[0-9.e-]+", name) is not None and _is_share(_number(name))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _are_measurements(values: Any) -> bool:
+    return isinstance(values, list) and all(map(_is_measurement, values))
+
+
+def _is_measurement(record: Any) -> bool:
+    if not isinstance(record, dict) or record.keys() != {"expert", "accuracy", "macro_f1", "log_loss"}:
+        return False
+    loss = record["log_loss"]
+    is_loss = type(loss) in (int, float) and 0 <= loss < math.inf
+    return _is_text(record["expert"]) and _is_share(record["accuracy"]) and _is_share(record["macro_f1"]) and is_loss
+
+
+def _is_surest_error(found: Any) -> bool:
+    if found is None:
+        return True
+    if not isinstance(found, dict) or found.keys() != {*SUREST_ERROR_TEXTS, *SUREST_ERROR_SHARES, "id"}:
+        return False
+    has_id = found["id"] is None or _is_text(found["id"])
+    has_texts = all(_is_text(found[name]) for name in SUREST_ERROR_TEXTS)
+    return has_id and has_texts and all(_is_share(found[name]) for name in SUREST_ERROR_SHARES)
+
+
+_POSSIBLE: dict[str, Callable[[Any], bool]] = {
+    "examples": _is_count,
+    "documents": _is_count,
+    "left_out": _is_count,
+    "labels": _are_texts,
+    "measured_on": _is_text,
+    "texts": _is_count,
+    "single": _are_texts,
+    "shares": _are_shares,
+    "proportions": _are_shares,
+    "class_proportions": _is_text,
+    "measured": _are_measurements,
+    "answered": _are_shares_by_error,
+    "least_error": _is_share,
+    "surest_error": _is_surest_error,
+}

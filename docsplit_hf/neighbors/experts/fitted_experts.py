@@ -12,7 +12,9 @@ from ..store.snapshot import FittedState
 from .corpus import DocumentVectors, id_numbers, texts_in, unit
 from .expert import Asked, Sizes
 from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
+from .fit_report import FitReport, is_possible
 from .log_linear_pool import pool
+from .state_values import fault_of_values
 from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
 
@@ -271,6 +273,7 @@ class HeldOutAnswers(NamedTuple):
 
 KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
 LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
+LARGEST_TEMPERATURE = 1e32  # a squared distance stays below
 
 
 def check_state(state: FittedState, snapshot: Snapshot) -> None:
@@ -289,7 +292,8 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
     terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
     temperature = settings.get("temperature")
-    _require(isinstance(temperature, float) and temperature > 0, "temperature", temperature)
+    is_temperature = isinstance(temperature, float) and 0 < temperature <= LARGEST_TEMPERATURE
+    _require(is_temperature, "temperature", temperature)
     texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
     joined, held_out = dimension + word_dimensions, arrays["held_out_ids"].size if "held_out_ids" in arrays else 0
     shapes = {
@@ -312,12 +316,16 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
     for name, expected in shapes.items():
         _require(arrays[name].shape in expected, name, arrays[name].shape)
-    for name in ("held_out_probabilities", "held_out_familiarity"):
-        _require(((arrays[name] >= 0) & (arrays[name] <= 1)).all(), name, "outside 0 to 1")
+    fault = fault_of_values(arrays, settings["several"])
+    if fault is not None:
+        _require(False, *fault)
     suggested = settings.get("suggested", [])
     _require(_is_list_of(suggested, str), "suggested", suggested)
     thresholds = settings.get("thresholds", [0.5] * classes)
     _require(_is_list_of(thresholds, float) and len(thresholds) == classes, "thresholds", thresholds)
+    _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)
+    for name in FitReport.__dataclass_fields__.keys() & settings.keys():
+        _require(is_possible(name, settings[name]), name, settings[name])
 
 
 def _is_list_of(values: Any, kind: type) -> bool:

@@ -97,7 +97,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     content = path.read_bytes()
     try:
-        manifest = json.loads(content)
+        manifest = json.loads(content, parse_constant=_refuse_constant)
         rendered = render_manifest(manifest) if isinstance(manifest, dict) else b""
     except (ValueError, RecursionError) as error:
         raise DatastoreError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
@@ -164,6 +164,11 @@ def _kinds(entry: Any) -> dict[str, type]:
 def _require(condition: bool, path: Path, otherwise: str) -> None:
     if not condition:
         raise DatastoreError(f"{path}: {otherwise}. {REMEDY}")
+
+
+def _refuse_constant(name: str) -> None:
+    """Refuse NaN and infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"it holds {name}, which is no number")
 
 
 def _to_json(value: Any) -> bytes:

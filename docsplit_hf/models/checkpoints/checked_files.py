@@ -1,0 +1,166 @@
+"""What a checkpoint's folder holds, looked at before anything is built from it: a damaged file is named.
+
+The folder may come from a stranger, or from a download that broke off. What loads it elsewhere raises whatever it
+stumbles over, without the name of the file. Or it builds a hundred million layers before it looks at the weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+
+REMEDY = "Download or copy the folder again."
+TOKENIZER = "tokenizer.json"
+# Files of JSON that transformers reads, and what each of them holds.
+JSON_FILES = {
+    "config.json": dict,
+    TOKENIZER: dict,
+    "tokenizer_config.json": dict,
+    "special_tokens_map.json": dict,
+    "added_tokens.json": dict,
+    "generation_config.json": dict,
+}
+# The settings that say how large a model is, by their names in the architectures of transformers, and how large they
+# can be. No released encoder comes near.
+LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "num_decoder_layers")
+WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "embedding_size", "retrieval_dimension")
+INNER_WIDTHS = ("intermediate_size", "d_ff", "hidden_dim", "ffn_dim", "encoder_ffn_dim")
+HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "num_key_value_heads")
+VOCABULARIES = ("vocab_size", "type_vocab_size", "max_position_embeddings", "n_positions")
+MOST_LAYERS = 1_000
+SHARED_LAYERS = 48  # an ALBERT has one set of weights for all of its layers
+MOST_HEADS = 4_096
+WIDEST = 2**20
+LARGEST_VOCABULARY = 2**24
+NESTED = ("encoder_config", "text_config", "encoder")  # configurations within a configuration
+
+
+class DamagedFilesError(ValueError):
+    """A file of a checkpoint is damaged, or says what cannot be."""
+
+
+class WeightsSize(NamedTuple):
+    """How much there is in the files of weights, by their headers."""
+
+    tensors: int
+    numbers: int
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a folder with a damaged file, or a configuration that cannot be that of its weights."""
+    folder = Path(folder)
+    if not folder.is_dir():  # a name on the Hub
+        return
+    for name, kind in JSON_FILES.items():
+        if (folder / name).is_file():
+            _check_json(folder / name, kind)
+    sizes = [_size_of_weights(path) for path in sorted(folder.glob("*.safetensors"))]
+    total = WeightsSize(sum(size.tensors for size in sizes), sum(size.numbers for size in sizes)) if sizes else None
+    if (folder / "config.json").is_file():
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        _check_config(folder / "config.json", config)
+        check_sizes(folder / "config.json", config, total)
+
+
+@contextlib.contextmanager
+def blamed_on_files(name: str | Path) -> Iterator[None]:
+    """What transformers stumbles over within is the fault of a checkpoint's config.json, or of weights of another."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, StrictDataclassError, TypeError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DamagedFilesError(
+            f"No model can be made of {name}: config.json is damaged, or not that of the weights. {REMEDY} ({reason})"
+        ) from error
+
+
+def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSize | None = None) -> None:
+    """Refuse a configuration whose sizes no encoder has, or of which the weights, if they are known, have no part."""
+    for name, value, least, largest in _sizes(config):
+        if type(value) is not int:
+            continue  # transformers refuses other types by the name of the setting
+        if not least <= value <= largest:
+            raise DamagedFilesError(f"{place} has {name}={value}, and it can be from {least} to {largest:,}. {REMEDY}")
+        if weights is None:
+            continue
+        if name in LAYERS and value > max(weights.tensors, SHARED_LAYERS):
+            raise DamagedFilesError(
+                f"{place} has {name}={value}, and the weights are {weights.tensors} tensors. {REMEDY}"
+            )
+        if name in WIDTHS + INNER_WIDTHS and value > weights.numbers:
+            raise DamagedFilesError(
+                f"{place} has {name}={value}, and the weights are {weights.numbers:,} numbers. {REMEDY}"
+            )
+    for name in NESTED:
+        if isinstance(config.get(name), Mapping):
+            check_sizes(place, config[name], weights)
+
+
+def _sizes(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
+    """The settings that are sizes, with the least and the largest value of each."""
+    kinds = (
+        (LAYERS, 0, MOST_LAYERS),
+        (WIDTHS, 1, WIDEST),
+        (INNER_WIDTHS, 1, WIDEST),
+        (HEADS, 1, MOST_HEADS),
+        (VOCABULARIES, 0, LARGEST_VOCABULARY),
+    )
+    for names, least, largest in kinds:
+        for name in names:
+            if name in config:
+                yield name, config[name], least, largest
+
+
+def _check_json(path: Path, kind: type) -> None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedFilesError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
+    if not isinstance(content, kind):
+        raise DamagedFilesError(
+            f"{path} is damaged: it holds a {type(content).__name__}, not a {kind.__name__}. {REMEDY}"
+        )
+    if path.name == TOKENIZER:
+        _check_tokenizer(path, content)
+
+
+def _check_tokenizer(path: Path, content: Mapping[str, Any]) -> None:
+    for name, kind in (("model", dict), ("added_tokens", list)):
+        if not isinstance(content.get(name), kind):
+            found = type(content[name]).__name__ if name in content else "nothing"
+            raise DamagedFilesError(f"{path} is damaged: {name!r} is {found}, not a {kind.__name__}. {REMEDY}")
+
+
+def _check_config(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse what our own code reads before transformers has checked it."""
+    architectures = config.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise DamagedFilesError(f"{path} is damaged: 'architectures' is {architectures!r}, no list of names. {REMEDY}")
+    if not isinstance(config.get("docsplit") or {}, dict):
+        raise DamagedFilesError(f"{path} is damaged: 'docsplit' is {config['docsplit']!r}, no dictionary. {REMEDY}")
+
+
+def _size_of_weights(path: Path) -> WeightsSize:
+    from safetensors import SafetensorError, safe_open
+
+    numbers = 0
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+            for name in names:
+                size = 1
+                for length in file.get_slice(name).get_shape():
+                    size *= length
+                numbers += size
+    except SafetensorError as error:
+        size = path.stat().st_size
+        raise DamagedFilesError(f"{path} is damaged: of its {size:,} bytes, {str(error).lower()}. {REMEDY}") from error
+    return WeightsSize(len(names), numbers)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test test-readme test-engines quality style docs notebooks wheel clean
+.PHONY: help pretrain classify evaluate test test-readme test-engines test-lowest quality style docs notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -36,6 +36,12 @@ test-engines: .venv/installed ## Run the tests of Slurm and Ray, which it instal
 	$(BIN)/pip install --quiet --constraint constraints.txt "ray[default] >= 2.60"
 	$(BIN)/python -m pytest -s tests/engines
 
+test-lowest: ## Try the lowest version of each requirement, in .venv-lowest (on Linux up to 6 GB, as old torch brings CUDA)
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) tests/lowest/requirements.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install --quiet --constraint .venv-lowest/lowest.txt --editable .
+	.venv-lowest/bin/python tests/lowest/journey.py .venv-lowest/lowest.txt
+
 quality: .venv/installed ## Check style, and that imports run one way
 	$(BIN)/lint-imports
 	$(BIN)/ruff check .
@@ -55,4 +61,4 @@ wheel: .venv/installed ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel
 
 clean: ## Remove the environment, builds and outputs
-	rm -rf .venv build dist output site *.egg-info
+	rm -rf .venv .venv-lowest build dist output site *.egg-info

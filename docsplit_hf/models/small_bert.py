@@ -1,4 +1,4 @@
-"""A small BERT with random weights and its own vocabulary, for documents that no pretrained encoder knows."""
+"""A small BERT with random weights and its own vocabulary, for documents unlike those of pretrained encoders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTok
 
 # Arguments of a run that starts from random weights: minutes on two CPU cores.
 SMALL_BERT_RECIPE = {
-    "pooling": "mean",  # the first token's state says nothing yet: with "cls" the loss does not move for an epoch
+    "pooling": "mean",  # the first token's state is not trained yet: with "cls" the loss is constant for an epoch
     "max_length": 128,
     "learning_rate": 2e-3,
     "num_train_epochs": 2,
@@ -27,9 +27,9 @@ def train_small_bert_tokenizer(texts: Iterable[str], vocab_size: int = 8192) -> 
 
 
 def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts and kept in the cache.
+    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts and cached.
 
-    Training breaks ties by chance, so that each process would get a slightly different vocabulary.
+    Training breaks ties at random: without the cache each process would have a slightly different vocabulary.
     """
     digest = hashlib.blake2b(f"{vocab_size}".encode(), digest_size=16)
     for text in texts:
@@ -42,7 +42,7 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
             try:
                 os.rename(f"{written}/tokenizer", folder)
             except OSError:
-                if not folder.is_dir():  # otherwise another process was first: use what it wrote
+                if not folder.is_dir():  # otherwise another process was first: use its tokenizer
                     raise
     return AutoTokenizer.from_pretrained(folder)
 
@@ -53,8 +53,15 @@ def small_bert_config(
     """A small BERT with heads of 64 dimensions. Two CPU cores train one of 2 layers and 128 dimensions in minutes."""
     if hidden_size < 64 or hidden_size % 64:
         raise ValueError(f"hidden_size must be a multiple of 64, as BERT's heads have 64, got {hidden_size}.")
-    # No dropout: it sees each document a few times only, and the random numbers take a fifth of a step on a CPU.
-    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = {"hidden_size": hidden_size, "num_hidden_layers": num_hidden_layers, "intermediate_size": 4 * hidden_size}
-    sizes |= {"num_attention_heads": hidden_size // 64, "max_position_embeddings": 512}  # heads as in BERT-base
-    return BertConfig(vocab_size=len(tokenizer), pad_token_id=tokenizer.pad_token_id, **sizes, **no_dropout)
+    return BertConfig(
+        vocab_size=len(tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_hidden_layers,
+        intermediate_size=4 * hidden_size,
+        num_attention_heads=hidden_size // 64,  # as in BERT-base
+        max_position_embeddings=512,
+        # No dropout: each document is seen a few times only, and random numbers take a fifth of a step on a CPU.
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )

@@ -1,7 +1,7 @@
-"""KNNClassifierConfig: an encoder's configuration, what stands on it, and how neighbors are mixed in.
+"""KNNClassifierConfig: configuration of an encoder, of the heads on it, and of the mixture with neighbors.
 
-Pushed beside the weights, so that the model also loads where docsplit_hf is not installed: it imports nothing of ours.
-Without ``from __future__ import annotations``, which makes strings of the types: ``strict`` would then check none.
+This file is saved with the weights, so that the model also loads without docsplit_hf: it imports nothing of ours. It
+has no ``from __future__ import annotations``, which makes types strings, and ``strict`` would not check them.
 """
 
 import difflib
@@ -34,34 +34,34 @@ def _share(default: float | None = None) -> Any:
 
 @strict
 class KNNClassifierConfig(PreTrainedConfig):
-    """The configuration of a ``KNNClassifier``; it holds the encoder's own.
+    """Configuration of a ``KNNClassifier``; it contains the encoder's configuration.
 
     Args:
         encoder_config: The encoder's configuration.
-        pooling: From the tokens' states to the representation h that is classified: ``"cls"`` (the paper's choice),
-            ``"mean"``, ``"max"`` or ``"last"``.
-        retrieval_pooling: The same for the representation that neighbors are looked for with. None: as ``pooling``.
-        max_length: The longest input in tokens, special tokens included. None: as many as the encoder has positions.
-        long_documents: What is read of texts longer than that: ``"first"``, ``"head_tail"``, ``"average"``,
-            ``"whole"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them.
-        passage_length: The longest passage in tokens, special tokens included. None: ``max_length``,
-            and 256 with ``"late"``.
-        decouple: Whether neighbors are looked for with a representation of their own, ``r = MLP(h)``. False: with h.
-        retrieval_dimension: The number of dimensions of r. None: the encoder's.
-        truncate_dim: How many leading dimensions of h neighbors are looked for with, where the encoder was trained for
-            it (Matryoshka); not with ``decouple``. None: all.
+        pooling: Pooling of the tokens' states to the representation h that is classified: ``"cls"`` (the paper's
+            choice), ``"mean"``, ``"max"`` or ``"last"``.
+        retrieval_pooling: Pooling for the neighbor search. None: as ``pooling``.
+        max_length: Longest input in tokens, including special tokens. None: the number of positions of the encoder.
+        long_documents: Strategy for longer texts: ``"first"``, ``"head_tail"``, ``"average"``, ``"whole"``,
+            ``"passages"`` or ``"late"``, as in ``DocumentEncoder``.
+        passage_length: Longest passage in tokens, including special tokens. None: ``max_length``, or 256 with
+            ``"late"``.
+        decouple: Whether the neighbor search has a representation of its own, ``r = MLP(h)``. False: it uses h.
+        retrieval_dimension: Number of dimensions of r. None: the encoder's.
+        truncate_dim: Number of leading dimensions of h for the neighbor search, if the encoder was trained for it
+            (Matryoshka); not with ``decouple``. None: all.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
-        classifier_dropout: Dropout before the classification head. None: as the encoder's own classes have it.
-        classifier_activation: None: the classification head is one linear layer. A name that transformers has for an
-            activation: a dense layer and this activation come before it. ``"tanh"`` is the stock head of RoBERTa.
-        k: The number of neighbors to look for. 64 is the paper's choice.
-        knn_temperature: T of equation 2. The paper's 10 suits no other scale of embeddings than its own: calibrate.
+        classifier_dropout: Dropout before the classification head. None: as in the encoder's own classifiers.
+        classifier_activation: None: the classification head is one linear layer. A name of an activation in
+            transformers: a dense layer and this activation come before it. ``"tanh"`` is the stock head of RoBERTa.
+        k: Number of neighbors. 64 is the paper's choice.
+        knn_temperature: T of equation 2. The paper's 10 only fits the scale of its embeddings: calibrate.
         knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
-        knn_calibration: How ``k``, ``knn_temperature`` and ``knn_weight`` were chosen, or None if they were not.
+        knn_calibration: Record of the calibration of ``k``, ``knn_temperature`` and ``knn_weight``; None without one.
 
     Raises:
-        StrictDataclassError: When it is made, loaded or changed, if a value is of the wrong type or out of its range, a
-            name is misspelled, or the labels are not numbered from 0.
+        StrictDataclassError: On creating, loading or changing it, if a value has the wrong type or is out of its range,
+            a name is misspelled, or the labels are not numbered from 0.
     """
 
     model_type = "knn_classifier"
@@ -89,7 +89,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     knn_calibration: dict | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse a name that is nearly one of those above: its value would be ignored, and a default taken."""
+        """Refuse a misspelled name: its value would be ignored, and the default used."""
         for name in kwargs:
             near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
             if near:
@@ -97,7 +97,7 @@ class KNNClassifierConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def to_dict(self) -> dict[str, Any]:
-        """What is saved: not the pipeline of the repository that it came from, whose code is not saved with it."""
+        """The settings to save, without a custom pipeline, whose code is not saved with them."""
         return {name: value for name, value in super().to_dict().items() if name != "custom_pipelines"}
 
     def validate_labels(self) -> None:
@@ -106,14 +106,14 @@ class KNNClassifierConfig(PreTrainedConfig):
             raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
     def validate_truncate_dim(self) -> None:
-        """Refuse to cut r, which is as long as ``retrieval_dimension`` says, or more than there is. As above."""
+        """Refuse to truncate r, which has its own size, or to more dimensions than h has. Called by ``strict``."""
         if self.truncate_dim is not None and self.decouple:
             raise ValueError(f"truncate_dim={self.truncate_dim} does not go with decouple=True, of its own size.")
         if self.truncate_dim is not None and self.truncate_dim > self.hidden_size:
             raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {self.hidden_size} dimensions of h.")
 
     def get_text_config(self, *args, **kwargs) -> PreTrainedConfig:
-        """The encoder's configuration, of which libraries ask for the size and the vocabulary."""
+        """The encoder's configuration, from which libraries read the hidden size and the vocabulary."""
         return self.encoder_config.get_text_config(*args, **kwargs)
 
     @property
@@ -123,13 +123,15 @@ class KNNClassifierConfig(PreTrainedConfig):
 
     @property
     def label_names(self) -> list[str]:
-        """The names of the labels in the order of their numbers; none without a classification head."""
-        return [self.id2label[i] for i in range(self.num_labels)]
+        """The names of the labels in the order of their numbers; empty without a classification head."""
+        return [self.id2label[number] for number in range(self.num_labels)]
 
     @property
     def retrieval_size(self) -> int:
         """The number of dimensions of a retrieval embedding."""
-        size = (self.retrieval_dimension or self.hidden_size) if self.decouple else self.hidden_size
+        size = self.hidden_size
+        if self.decouple and self.retrieval_dimension:
+            size = self.retrieval_dimension
         return min(size, self.truncate_dim or size)
 
 

@@ -1,7 +1,7 @@
 """KNNClassifier: an encoder with a classification head and, decoupled from it, a retrieval head.
 
-Pushed beside the weights, together with the files that it imports from its own folder, so that the model also loads
-where docsplit_hf is not installed.
+This file is saved with the weights, together with the files that it imports from its own folder, so that the model also
+loads without docsplit_hf.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
 
 @dataclass
 class KNNClassifierOutput(ModelOutput):
-    """What a ``KNNClassifier`` gives."""
+    """Output of a ``KNNClassifier``."""
 
     loss: torch.Tensor | None = None  # cross entropy, binary for several labels per text: a scalar; None without labels
     logits: torch.Tensor | None = None  # (B, C), before the softmax or sigmoid; C is 0 without a classification head
-    retrieval_embeddings: torch.Tensor | None = None  # (B, R), float32: what neighbors are looked for with
+    retrieval_embeddings: torch.Tensor | None = None  # (B, R), float32: the queries of the neighbor search
 
 
 class KNNClassifier(PreTrainedModel):
     """A classifier with decoupled representations (Liang et al. 2023, section 2).
 
     The encoder's states are pooled to h. The classification head reads h, and the retrieval embedding is
-    ``r = MLP(h)``, so that what brings similar texts together does not disturb what tells the labels apart::
+    ``r = MLP(h)``, so that training for similarity does not disturb the representation that is classified::
 
         P_CLS(y | s) = softmax(W h)                                     (equation 1)
         r = W2 gelu(W1 h), or h itself with ``decouple=False``          (section 2.2)
 
     The paper leaves open the depth, width and activation of the MLP. Here it has one hidden layer of h's width with
-    GELU. The paper writes equation 1 with an activation around W h that it does not name; here it has none, since most
-    would bound the logits. With ``classifier_activation="tanh"`` the head is ``softmax(W tanh(V h))``, which is the
-    stock one of RoBERTa. Dropout comes before V and before W.
+    GELU. The paper writes equation 1 with an unnamed activation around W h; here it has none, since most activations
+    would bound the logits. With ``classifier_activation="tanh"`` the head is ``softmax(W tanh(V h))``, the stock head
+    of RoBERTa. Dropout comes before V and before W.
 
     Without labels in the configuration (``num_labels=0``) there is no classification head: neighbors alone decide.
 
@@ -55,8 +55,8 @@ class KNNClassifier(PreTrainedModel):
         config: The configuration.
 
     Raises:
-        ValueError: If the problem type is regression, there is no such pooling or activation, or the encoder has a
-            decoder.
+        ValueError: If the problem type is regression, the pooling or the activation does not exist, or the encoder has
+            a decoder.
 
     Example:
 
@@ -71,8 +71,8 @@ class KNNClassifier(PreTrainedModel):
     config_class = KNNClassifierConfig
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
-    # Private names of transformers 5.23, as all of its models have them: there is no public way to say that the encoder
-    # chooses its own attention.
+    # Private names of transformers 5.23, set in all of its models: there is no public way to let the encoder choose its
+    # own attention.
     _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
@@ -86,10 +86,10 @@ class KNNClassifier(PreTrainedModel):
         check_pooling(config.retrieval_pooling or config.pooling)
         if config.encoder_config.is_encoder_decoder:
             raise ValueError(f"{config.encoder_config.model_type} has a decoder: take an encoder.")
-        # In the dtype of the heads, whatever the encoder's configuration says of the weights it came with.
+        # In the dtype of the heads, regardless of the dtype in the encoder's configuration.
         self.encoder = AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
         if "add_pooling_layer" in inspect.signature(type(self.encoder).__init__).parameters:
-            self.encoder.pooler = None  # what is not used is neither trained nor saved
+            self.encoder.pooler = None  # it is not used, so it is neither trained nor saved
         self.dropout = nn.Dropout(_classifier_dropout(config))
         self.classifier = _classification_head(config) if config.num_labels else None
         self.retrieval_head = None
@@ -113,20 +113,23 @@ class KNNClassifier(PreTrainedModel):
     ) -> KNNClassifier:
         """Put new heads, with random weights, on a DocSplit checkpoint, a LoRA adapter of one, or any other encoder.
 
-        Pooling and maximum length are the checkpoint's own; the first token where it says nothing.
+        Pooling and maximum length are the checkpoint's own; without a pooling, the first token is used.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
-            num_labels: The number of labels; 0 for no classification head. None: as ``id2label`` has.
+            num_labels: The number of labels; 0 for no classification head. None: the number in ``id2label``.
             id2label: The name of each label.
             revision: The branch, tag or commit on the Hub.
-            dtype: Of the weights, whatever they are saved in.
+            dtype: Type of the weights in memory.
             **config_arguments: Further arguments of ``KNNClassifierConfig``.
+
+        Returns:
+            The classifier.
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given, or the encoder has dense
-                layers behind its pooling.
-            OSError: If there is no encoder of that name.
+                layers after its pooling.
+            OSError: If the encoder does not exist.
         """
         try:
             from docsplit_hf.models.inference.encoder import DocumentEncoder
@@ -141,15 +144,15 @@ class KNNClassifier(PreTrainedModel):
             device="cpu",
             dtype=dtype,
             revision=revision,
-            packing="off",  # its weights are taken, and nothing is run
+            packing="off",  # only its weights are used
         )
         if loaded.projection is not None:
             raise ValueError(
                 f"{name} sends its embeddings through dense layers, which a classifier has no place for. Use another "
                 "encoder, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) to leave them out."
             )
-        settings = {"pooling": loaded.pooling, "max_length": loaded.max_length}
-        return cls.around(loaded.model, num_labels, id2label, **(settings | config_arguments))
+        config_arguments = {"pooling": loaded.pooling, "max_length": loaded.max_length} | config_arguments
+        return cls.around(loaded.model, num_labels, id2label, **config_arguments)
 
     @classmethod
     def around(
@@ -159,17 +162,24 @@ class KNNClassifier(PreTrainedModel):
         id2label: Mapping[int, str] | None = None,
         **config_arguments: Any,
     ) -> KNNClassifier:
-        """Put new heads, with random weights, on an encoder that is loaded already and becomes a part of the model.
+        """Put new heads, with random weights, on a loaded encoder, which becomes a part of the model.
 
         Args:
             encoder: The encoder, without a head.
             num_labels, id2label, **config_arguments: As in ``from_encoder``.
 
+        Returns:
+            The classifier.
+
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given.
         """
-        names = None if id2label is None else {int(i): str(label) for i, label in id2label.items()}
-        count = len(names) if num_labels is None and names is not None else num_labels
+        names = None
+        if id2label is not None:
+            names = {int(number): str(label) for number, label in id2label.items()}
+        count = num_labels
+        if num_labels is None and names is not None:
+            count = len(names)
         if count is None or (names is not None and sorted(names) != list(range(count))):
             raise ValueError(
                 f"num_labels={num_labels} and id2label={id2label} do not say how many labels there are: give one of "
@@ -177,14 +187,18 @@ class KNNClassifier(PreTrainedModel):
             )
         if count == 0:
             names = {}
-        labels = {"num_labels": count}
-        if names is not None:
-            labels = {"id2label": names, "label2id": {label: i for i, label in names.items()}}
         encoder_config = copy.deepcopy(encoder.config)
         if Path(encoder_config.name_or_path).exists():
-            # The configuration is shared, and a path of this machine tells others nothing.
+            # The configuration may be shared, and a path of this machine is of no use elsewhere.
             encoder_config.name_or_path = Path(encoder_config.name_or_path).name
-        model = cls(KNNClassifierConfig(encoder_config=encoder_config, **labels, **config_arguments))
+        if names is None:
+            config = KNNClassifierConfig(encoder_config=encoder_config, num_labels=count, **config_arguments)
+        else:
+            numbers = {label: number for number, label in names.items()}
+            config = KNNClassifierConfig(
+                encoder_config=encoder_config, id2label=names, label2id=numbers, **config_arguments
+            )
+        model = cls(config)
         own = model.encoder.state_dict()
         model.encoder.load_state_dict({key: value for key, value in encoder.state_dict().items() if key in own})
         for parameter in model.parameters():  # not the buffers: rotary frequencies stay in float32
@@ -204,9 +218,12 @@ class KNNClassifier(PreTrainedModel):
         Args:
             input_ids: ``(B, L)``, padded on the right.
             attention_mask: ``(B, L)``, 1 for tokens. None: all are tokens.
-            token_type_ids: ``(B, L)``, which of two texts each token belongs to; left out where the encoder has none.
+            token_type_ids: ``(B, L)``, the number of each token's text in a pair; ignored if the encoder has none.
             labels: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1 for several labels per text. None: no loss.
             **encoder_arguments: Further arguments of the encoder.
+
+        Returns:
+            Logits and retrieval embeddings, and the loss if labels are given.
 
         Raises:
             ValueError: If labels are given and there is no classification head.
@@ -222,11 +239,15 @@ class KNNClassifier(PreTrainedModel):
         return output
 
     def read_states(self, states: torch.Tensor, attention_mask: torch.Tensor) -> KNNClassifierOutput:
-        """What is said of the encoder's states ``(B, L, H)``, where the mask ``(B, L)`` is 1."""
+        """Logits and retrieval embeddings from the states ``(B, L, H)``; the mask ``(B, L)`` is 1 for tokens."""
         hidden = pool(states, attention_mask, self.config.pooling)
-        logits = hidden.new_zeros(len(hidden), 0) if self.classifier is None else self.classifier(self.dropout(hidden))
-        pooling = self.config.retrieval_pooling or self.config.pooling
-        embeddings = hidden if pooling == self.config.pooling else pool(states, attention_mask, pooling)
+        logits = hidden.new_zeros(len(hidden), 0)
+        if self.classifier is not None:
+            logits = self.classifier(self.dropout(hidden))
+        embeddings = hidden
+        retrieval_pooling = self.config.retrieval_pooling or self.config.pooling
+        if retrieval_pooling != self.config.pooling:
+            embeddings = pool(states, attention_mask, retrieval_pooling)
         if self.retrieval_head is not None:
             embeddings = self.retrieval_head(embeddings)
         embeddings = embeddings[:, : self.config.retrieval_size].float()
@@ -238,9 +259,9 @@ class KNNClassifier(PreTrainedModel):
 def classification_loss(
     logits: torch.Tensor, labels: torch.Tensor, problem_type: str | None = None, label_smoothing: float = 0.0
 ) -> torch.Tensor:
-    """Cross entropy, or binary cross entropy for several labels per text: the mean, a float32 scalar.
+    """The mean cross entropy, or binary cross entropy for several labels per text, a float32 scalar.
 
-    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1, which are not smoothed.
+    ``logits``: ``(B, C)``; ``labels``: ``(B,)`` numbers, or ``(B, C)`` of 0 and 1, without smoothing.
     """
     if logits.shape[1] == 0:
         raise ValueError("This model has no classification head (num_labels=0): give it labels with from_encoder.")
@@ -255,21 +276,25 @@ def classification_loss(
 
 
 def _classification_head(config: KNNClassifierConfig) -> nn.Module:
-    """From h, after dropout, to the logits."""
-    name, last = config.classifier_activation, nn.Linear(config.hidden_size, config.num_labels)
-    if name is None:
-        return last
-    if name not in ACT2FN:
-        raise ValueError(f"classifier_activation must be one of {sorted(ACT2FN)}, got {name!r}.")
+    """The module from h, after dropout, to the logits."""
+    output_layer = nn.Linear(config.hidden_size, config.num_labels)
+    activation = config.classifier_activation
+    if activation is None:
+        return output_layer
+    if activation not in ACT2FN:
+        raise ValueError(f"classifier_activation must be one of {sorted(ACT2FN)}, got {activation!r}.")
     dense = nn.Linear(config.hidden_size, config.hidden_size)
-    return nn.Sequential(dense, ACT2FN[name], nn.Dropout(_classifier_dropout(config)), last)
+    return nn.Sequential(dense, ACT2FN[activation], nn.Dropout(_classifier_dropout(config)), output_layer)
 
 
 def _classifier_dropout(config: KNNClassifierConfig) -> float:
-    """The configuration's, or that which the encoder's own classifier would take, under any of its names."""
+    """The configuration's dropout, or that of the encoder's own classifier, under any of its names."""
     names = ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
-    values = [config.classifier_dropout, *(getattr(config.encoder_config, name, None) for name in names)]
-    return next((value for value in values if isinstance(value, (int, float))), 0.0)
+    candidates = [config.classifier_dropout, *(getattr(config.encoder_config, name, None) for name in names)]
+    for dropout in candidates:
+        if isinstance(dropout, (int, float)):
+            return dropout
+    return 0.0
 
 
 KNNClassifier.register_for_auto_class("AutoModelForSequenceClassification")

@@ -1,4 +1,4 @@
-"""Attention within each of the sequences that lie one after the other in a packed row."""
+"""Attention within each sequence of a packed row, in which sequences follow one another."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_f
 HALF = (torch.bfloat16, torch.float16)
 NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
 SHORT = 384  # tokens; for longer sequences the backward of torch's flash attention is faster
-WEIGHTS_AT_ONCE = 300_000  # attention weights; more of them do not stay in the caches
+WEIGHTS_AT_ONCE = 300_000  # attention weights; more do not fit into the caches
 
 
-@torch.compiler.disable  # its shapes are the lengths of texts: it would be compiled again for each batch
+@torch.compiler.disable  # its shapes are the lengths of texts: each batch would compile it again
 def packed_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -35,24 +35,43 @@ def packed_attention(
     """The attention function of the implementation ``"docsplit_packed"``, as transformers calls it.
 
     ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other. ``cu_seq_lens_q``, ``(N + 1,)`` int32:
-    where they begin, and where the last ends; None: as ``"sdpa"``. The result is ``(1, T, heads, head_dim)``.
+    the start of each sequence, and the end of the last; None: as ``"sdpa"``. The result is ``(1, T, heads, head_dim)``.
     """
     if cu_seq_lens_q is None:
-        states, options = (query, key, value, attention_mask), {"sliding_window": sliding_window} | kwargs
-        return sdpa_attention_forward(module, *states, dropout, scaling, is_causal, **options)
+        return sdpa_attention_forward(
+            module,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=dropout,
+            scaling=scaling,
+            is_causal=is_causal,
+            sliding_window=sliding_window,
+            **kwargs,
+        )
     for name in NOT_PACKED:
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"its attention has {name}")
     causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
     reach = None if sliding_window is None else sliding_window - 1
     dtype = compute_dtype(query.device, query.dtype)
-    query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
+    query = query.to(dtype)
+    key = key.to(dtype)
+    value = value.to(dtype)
     if query.is_cuda and has_flash(query.device, dtype) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 192:
         # A private operator of torch 2.13. The public way, torch.nn.attention.varlen, takes no dropout.
-        states = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
         output = torch.ops.aten._flash_attention_forward(
-            *states,
-            *(cu_seq_lens_q, cu_seq_lens_q, max_length_q, max_length_q, dropout, causal, False),
+            query[0].transpose(0, 1),
+            key[0].transpose(0, 1),
+            value[0].transpose(0, 1),
+            cu_seq_lens_q,  # of the queries
+            cu_seq_lens_q,  # of the keys
+            max_length_q,  # of the queries
+            max_length_q,  # of the keys
+            dropout,
+            causal,
+            False,  # return_debug_mask
             scale=scaling,
             window_size_left=reach,
             window_size_right=0 if causal else reach,
@@ -62,13 +81,20 @@ def packed_attention(
         kept = drop(torch.ones_like(value[..., :1]), dropout)
         value = value * kept
     groups = query.shape[1] // key.shape[1]
-    lengths = cu_seq_lens_q.diff().tolist()
-    states = (query, repeat_kv(key, groups), repeat_kv(value, groups))
-    return attention_by_sequence(*states, lengths, scaling, reach, causal), None
+    output = attention_by_sequence(
+        query,
+        repeat_kv(key, groups),
+        repeat_kv(value, groups),
+        lengths=cu_seq_lens_q.diff().tolist(),
+        scaling=scaling,
+        reach=reach,
+        causal=causal,
+    )
+    return output, None
 
 
 def compute_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of matrix products: autocast's if that is on, or else that of the weights."""
+    """The dtype of matrix products: autocast's if it is on, else the dtype of the weights."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
 
 
@@ -92,32 +118,42 @@ def attention_by_sequence(
     reach: int | None = None,
     causal: bool = False,
 ) -> torch.Tensor:
-    """Attention within each sequence, ``(1, T, heads, head_dim)``; neighbors of the same length are computed at once.
+    """Attention within each sequence, ``(1, T, heads, head_dim)``; runs of sequences of equal length form a batch.
 
-    ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token sees those at most
-    ``reach`` away, or all.
+    ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token attends to tokens at most
+    ``reach`` away, or to all.
     """
     runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
     # split, not slices: the backward of each slice fills a zero tensor of the size of the whole.
     sizes = [length * count for length, count in runs]
-    parts = []
-    for (length, count), *states in zip(runs, *(x.split(sizes, 2) for x in (query, key, value)), strict=True):
-        # (1, heads, count * length, head_dim) -> (count, heads, length, head_dim)
-        states = [x.unflatten(2, (count, length))[0].transpose(0, 1) for x in states]
+    query_parts = query.split(sizes, 2)
+    key_parts = key.split(sizes, 2)
+    value_parts = value.split(sizes, 2)
+    outputs = []
+    for number, (length, count) in enumerate(runs):
+        queries = _as_batch(query_parts[number], count, length)
+        keys = _as_batch(key_parts[number], count, length)
+        values = _as_batch(value_parts[number], count, length)
         if reach is not None and length > reach + 1:
-            output = _windowed(*states, scaling, reach, causal)
+            output = _windowed(queries, keys, values, scaling, reach, causal)
         elif length <= SHORT and query.dtype in HALF and query.device.type == "cpu" and not causal:
-            output = _ShortAttention.apply(*states, query.shape[-1] ** -0.5 if scaling is None else scaling)
+            scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+            output = _ShortAttention.apply(queries, keys, values, scale)
         else:
-            output = scaled_dot_product_attention(*states, scale=scaling, is_causal=causal)
-        parts.append(output.transpose(1, 2).flatten(0, 1))
-    return torch.cat(parts)[None]
+            output = scaled_dot_product_attention(queries, keys, values, scale=scaling, is_causal=causal)
+        outputs.append(output.transpose(1, 2).flatten(0, 1))
+    return torch.cat(outputs)[None]
+
+
+def _as_batch(states: torch.Tensor, count: int, length: int) -> torch.Tensor:
+    """``(1, heads, count * length, head_dim)`` to ``(count, heads, length, head_dim)``."""
+    return states.unflatten(2, (count, length))[0].transpose(0, 1)
 
 
 def _windowed(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None, reach: int, causal: bool
 ) -> torch.Tensor:
-    """Attention of blocks of queries to the keys around them: linear in the length. ``(N, heads, L, head_dim)``"""
+    """Attention of blocks of queries to the keys around them, ``(N, heads, L, head_dim)``: linear in the length."""
     rows, heads, length, _ = query.shape
     block = max(reach, 1)
     blocks = -(-length // block)
@@ -134,16 +170,16 @@ def _windowed(
     seen = ((positions - others).abs() <= reach) & (others >= 0) & (others < length)
     if causal:
         seen &= others <= positions
-    seen |= positions >= length  # the output of the padding is cut off, but must not be NaN
+    seen |= positions >= length  # prevents NaN in the output of the padding, which is cut off
     seen = seen.repeat(rows, 1, 1)[:, None]
     output = scaled_dot_product_attention(queries, extend(key), extend(value), attn_mask=seen, scale=scaling)
     return output.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 class _ShortAttention(torch.autograd.Function):
-    """Attention with another backward, which computes the weights again and has matrix products do the work.
+    """Attention with another backward, which computes the weights again, by matrix products.
 
-    On a CPU torch's own takes 3 to 10 times as long in half precision, up to a few hundred tokens.
+    On a CPU torch's own backward takes 3 to 10 times as long in half precision, up to a few hundred tokens.
     """
 
     @staticmethod
@@ -157,19 +193,34 @@ class _ShortAttention(torch.autograd.Function):
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         count, heads, length, _ = gradient.shape
         at_once = max(1, WEIGHTS_AT_ONCE // length**2)
-        tensors = (tensor.flatten(0, 1).split(at_once) for tensor in (*ctx.saved_tensors, gradient))
-        parts = [_attention_gradients(*part, ctx.scaling) for part in zip(*tensors, strict=True)]
-        return (*(torch.cat(part).unflatten(0, (count, heads)) for part in zip(*parts, strict=True)), None)
+        query, key, value = (tensor.flatten(0, 1).split(at_once) for tensor in ctx.saved_tensors)
+        gradient_parts = gradient.flatten(0, 1).split(at_once)
+        query_gradients = []
+        key_gradients = []
+        value_gradients = []
+        for number, gradient_part in enumerate(gradient_parts):
+            for_query, for_key, for_value = _attention_gradients(
+                query[number], key[number], value[number], gradient_part, ctx.scaling
+            )
+            query_gradients.append(for_query)
+            key_gradients.append(for_key)
+            value_gradients.append(for_value)
+        return (
+            torch.cat(query_gradients).unflatten(0, (count, heads)),
+            torch.cat(key_gradients).unflatten(0, (count, heads)),
+            torch.cat(value_gradients).unflatten(0, (count, heads)),
+            None,  # of the scaling
+        )
 
 
 def _attention_gradients(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor, scaling: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients for query, key and value of ``(N, L, head_dim)``, given that for the output."""
+    """Gradients for query, key and value, ``(N, L, head_dim)`` each, given the gradient for the output."""
     query = query * scaling
     weights = (query @ key.mT).softmax(-1)
     weights_gradient = gradient @ value.mT
     # A private operator of torch 2.13. Public ways are up to 39 % slower (torch.autograd.grad of the softmax) or round
-    # otherwise: weights * (g - (weights * g).sum(-1, keepdim=True)).
+    # differently: weights * (g - (weights * g).sum(-1, keepdim=True)).
     scores_gradient = torch.ops.aten._softmax_backward_data(weights_gradient, weights, -1, weights.dtype)
     return scores_gradient @ key * scaling, scores_gradient.mT @ query, weights.mT @ gradient

@@ -1,4 +1,4 @@
-"""run_encoder: packed rows as one row, or padded rows; with pooling, and how long rows may be."""
+"""run_encoder: run an encoder on packed or padded rows; pooling and maximum lengths."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .packed_attention import compute_dtype, has_flash, packed_attention
 
 logger = logging.getLogger(__name__)
 
-Engine = Callable[..., ModelOutput]  # what runs an encoder in place of its own forward, such as a compiled copy
+Engine = Callable[..., ModelOutput]  # replaces the forward of an encoder, such as a compiled copy
 PACKINGS = ("auto", "on", "off")
 POOLINGS = ("cls", "mean", "max", "last")
 NO_WEIGHTS = "its weights are not there to try it with"
-PACKED = "docsplit_packed"  # the name of the attention implementation; a packed encoder is known by it
+PACKED = "docsplit_packed"  # the attention implementation of packed encoders
 
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token: rounding
 
 _engines: WeakKeyDictionary[nn.Module, Engine] = WeakKeyDictionary()  # copies and pickles of an encoder have none
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
-_found_obstacle: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # by trying an encoder, once
+_found_obstacle: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # results of trying an encoder
 _logged_obstacle: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _switched_off: WeakSet[nn.Module] = WeakSet()
 
@@ -37,22 +37,24 @@ _switched_off: WeakSet[nn.Module] = WeakSet()
 def run_encoder(
     encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
 ) -> ModelOutput:
-    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed where that is on.
+    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine, if it has one, or packed, if that is on.
 
-    Packed, all tokens become one row. States and gradients are those of the padded rows, and 0 at the padding.
+    Packing puts all tokens into one row. States and gradients equal those of padded rows, and are 0 at the padding.
     """
     engine = engine_of(encoder)
     if engine is not None:
         return engine(input_ids=input_ids, attention_mask=attention_mask, **arguments)
-    of_tokens = all(isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values())
-    if is_packed(encoder) and of_tokens and "position_ids" not in arguments:
+    one_per_token = all(
+        isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values()
+    )
+    if is_packed(encoder) and one_per_token and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments)
     arguments |= _sparse_attention_arguments(encoder, attention_mask)
     return _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
 def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
-    """Have ``run_encoder`` call ``engine`` in place of the encoder, in this process; None: the encoder again."""
+    """Have ``run_encoder`` call ``engine`` in place of the encoder, in this process; None: the encoder itself."""
     if engine is None:
         _engines.pop(encoder, None)
     else:
@@ -60,7 +62,7 @@ def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
 
 
 def engine_of(encoder: nn.Module) -> Engine | None:
-    """The engine of an encoder, which must not be in training then."""
+    """The engine of an encoder; an encoder with an engine must not be in training mode."""
     engine = _engines.get(encoder)
     if engine is not None and encoder.training:
         name = type(encoder).__name__
@@ -70,7 +72,7 @@ def engine_of(encoder: nn.Module) -> Engine | None:
 
 @contextlib.contextmanager
 def without_engine(encoder: nn.Module) -> Iterator[None]:
-    """Within it, the encoder runs itself."""
+    """Remove the engine of an encoder within the context."""
     engine = _engines.pop(encoder, None)
     try:
         yield
@@ -79,12 +81,12 @@ def without_engine(encoder: nn.Module) -> Iterator[None]:
 
 
 def attention_implementation(encoder: nn.Module) -> str | None:
-    """What ``set_attn_implementation`` sets. transformers 5.23 has no public way to read it: the name is private."""
+    """The value of ``set_attn_implementation``. transformers 5.23 has no public way to read it."""
     return encoder.config._attn_implementation
 
 
 def is_packed(encoder: nn.Module) -> bool:
-    """Whether ``run_encoder`` packs now: it is on, and on a GPU there is flash attention in the dtype at hand."""
+    """Whether ``run_encoder`` packs: packing is on, and a GPU has flash attention for the current dtype."""
     if attention_implementation(encoder) != PACKED or engine_of(encoder) is not None:
         return False
     device = next(encoder.parameters()).device
@@ -92,10 +94,11 @@ def is_packed(encoder: nn.Module) -> bool:
 
 
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
-    """Switch packing on for a model, or off; tells whether it is on now.
+    """Switch packing on or off for a model; return whether it is on.
 
-    ``"auto"``: on where it gives the same, unless it was switched off; ``"on"``: an error where it does not. That is
-    tried on a few tokens: encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which is logged.
+    ``"auto"``: on if packed results are the same, unless it was switched off before; ``"on"``: raise if they are not. A
+    few tokens are used to find out. Encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which
+    is logged.
     """
     if packing not in PACKINGS:
         raise ValueError(f"packing must be one of {PACKINGS}, got {packing!r}.")
@@ -110,7 +113,7 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     if packing == "auto" and encoder in _switched_off:
         return False
     obstacle = _obstacle(encoder)
-    # FSDP may load the weights in one process only: the others must not fail while that one goes on.
+    # FSDP may load the weights in one process only: the other processes must not fail.
     if obstacle is None or (packing == "on" and obstacle == NO_WEIGHTS):
         encoder.set_attn_implementation(PACKED)
         return True
@@ -123,7 +126,7 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
 
 
 def check_pooling(pooling: str) -> str:
-    """Return ``pooling`` if there is one of that name."""
+    """Return ``pooling`` if it exists, or else raise."""
     if pooling not in POOLINGS:
         raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
     return pooling
@@ -134,8 +137,8 @@ def pool(
 ) -> torch.Tensor:
     """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
 
-    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out the first
-    ``prompt_length`` tokens of each row, a prompt, but not its last one.
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out a prompt, the
+    first ``prompt_length`` tokens of each row, but never the last token.
     """
     check_pooling(pooling)
     if pooling == "cls":
@@ -156,7 +159,7 @@ def pool(
 
 
 def max_positions(model: PreTrainedModel) -> int | None:
-    """The longest input of a model in tokens, special tokens included; None if the model does not say."""
+    """The longest input of a model in tokens, including special tokens; None if its configuration has no limit."""
     table = _position_embeddings(model)
     if table is not None:
         return table.num_embeddings - position_offset(model)
@@ -165,13 +168,15 @@ def max_positions(model: PreTrainedModel) -> int | None:
 
 
 def position_offset(model: nn.Module) -> int:
-    """The number of the first position: 0, but RoBERTa and its kin count from behind their padding index."""
+    """The number of the first position: 0, or for RoBERTa and related models their padding index plus 1."""
     table = _position_embeddings(model)
-    return 0 if table is None or table.padding_idx is None else table.padding_idx + 1
+    if table is None or table.padding_idx is None:
+        return 0
+    return table.padding_idx + 1
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
-    """Return ``max_length`` if the model has that many positions."""
+    """Return ``max_length`` if the model has that many positions, or else raise."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
         name = type(model).__name__
@@ -189,8 +194,8 @@ def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Further arguments of Longformer, whose first token gets global attention; BigBird's attention is put back."""
-    # It turns from sparse to full for good when it meets a short batch.
+    """Arguments that give Longformer's first token global attention; also reset BigBird's attention."""
+    # BigBird changes from sparse to full attention permanently after a short batch.
     if hasattr(encoder, "set_attention_type") and encoder.attention_type != encoder.config.attention_type:
         encoder.set_attention_type(encoder.config.attention_type)
     if "global_attention_mask" not in _parameters(encoder):
@@ -224,11 +229,11 @@ def _run_packed(
     return type(output)(last_hidden_state=padded.view(*input_ids.shape, -1))
 
 
-@torch.compiler.disable  # the number of tokens is not known to the compiler
+@torch.compiler.disable  # the compiler does not know the number of tokens
 def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """On a CPU, up to 3 % more tokens, the first ones again as sequences of their own, whose states are not used.
+    """On a CPU, repeat the first tokens, up to 3 %, as further sequences; their states are not used.
 
-    So there are few numbers of tokens: oneDNN keeps kernels for each one, and training grew by 7 MB a step.
+    This rounds the number of tokens: oneDNN keeps kernels for each number, and training grew by 7 MB a step.
     """
     if tokens.device.type != "cpu":
         return tokens, lengths
@@ -237,7 +242,7 @@ def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor,
     return torch.cat([tokens, tokens[:more]]), torch.cat([lengths, again])
 
 
-# A DocSplit model calls run_encoder from its own forward, and keeps the stock one as stock_forward.
+# A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
 
 
 def _stock(encoder: nn.Module) -> Callable[..., ModelOutput]:
@@ -256,7 +261,7 @@ def _obstacle(encoder: PreTrainedModel) -> str | None:
     parameters = _parameters(encoder)
     if "position_ids" not in parameters or not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return "its forward takes no positions, or passes nothing on to its attention"
-    # Private in transformers 5.23. The public set_attn_implementation only logs a warning where it has no effect.
+    # Private in transformers 5.23. The public set_attn_implementation only logs a warning if it has no effect.
     if not encoder._can_set_attn_implementation():
         return "its attention does not go through transformers' attention interface"
     if any(parameter.is_meta or not parameter.numel() for parameter in encoder.parameters()):
@@ -267,8 +272,10 @@ def _obstacle(encoder: PreTrainedModel) -> str | None:
 
 
 def _try(encoder: PreTrainedModel) -> str | None:
-    """Why the encoder gives something else without padding; None if it gives the same."""
-    input_ids, attention_mask = (tensor.to(encoder.device) for tensor in _example(encoder))
+    """Why the encoder's results differ without padding; None if they are the same."""
+    input_ids, attention_mask = _example(encoder)
+    input_ids = input_ids.to(encoder.device)
+    attention_mask = attention_mask.to(encoder.device)
     training = {module: module.training for module in encoder.modules()}
     encoder.eval()
     with torch.no_grad():
@@ -282,26 +289,31 @@ def _try(encoder: PreTrainedModel) -> str | None:
             encoder.set_attn_implementation("sdpa")
             for module, was_training in training.items():
                 module.training = was_training
-    expected, found = (states[attention_mask.bool()].float() for states in (expected, found))
+    is_token = attention_mask.bool()
+    expected = expected[is_token].float()
+    found = found[is_token].float()
     difference = ((found - expected).norm(dim=1) / expected.norm(dim=1)).max()
     return None if difference <= TOLERANCE.get(encoder.dtype, 1e-3) else "its results would not be the same"
 
 
 def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
-    """Input ids and mask of three short rows, one of them longer than the window, if there is one."""
+    """Input ids and mask of three short rows, one of them longer than the attention window, if any."""
     config = encoder.config
     longest = min(getattr(config, "sliding_window", None) or 1, 256) + 6
     attention_mask = (torch.arange(longest) < torch.tensor([longest, 1, 3])[:, None]).long()
     tokens = encoder.get_input_embeddings().num_embeddings
     input_ids = torch.arange(3 * longest).view(3, longest) * 7 % (tokens - 2) + 2
     if getattr(config, "mask_token_id", None) is not None:
-        input_ids[0, 2] = config.mask_token_id  # ESM looks at the share of masked tokens in a row
-    return input_ids.masked_fill(attention_mask == 0, getattr(config, "pad_token_id", None) or 0), attention_mask
+        input_ids[0, 2] = config.mask_token_id  # ESM's states depend on the share of masked tokens in a row
+    padding = getattr(config, "pad_token_id", None) or 0
+    return input_ids.masked_fill(attention_mask == 0, padding), attention_mask
 
 
 def _mask(*args, **kwargs) -> torch.Tensor | None:
-    # Packed rows need no mask, and that of a window would have the square of all tokens.
-    return None if _is_packed.get() else ALL_MASK_ATTENTION_FUNCTIONS["sdpa"](*args, **kwargs)
+    # Packed rows need no mask, and the mask of a window would be quadratic in the number of all tokens.
+    if _is_packed.get():
+        return None
+    return ALL_MASK_ATTENTION_FUNCTIONS["sdpa"](*args, **kwargs)
 
 
 AttentionInterface.register(PACKED, packed_attention)

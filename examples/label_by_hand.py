@@ -29,8 +29,9 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
 from docsplit_hf.extras import check_extra
-from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked
+from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
+from docsplit_hf.models.checkpoints.inside_folder import open_plain
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.row_files import read_rows as read_texts
 from docsplit_hf.neighbors.store.files.classifier_folder import FOLDER
@@ -162,7 +163,7 @@ def append_row(path: Path, row: dict[str, Any]) -> None:
 
 def append_line(path: Path, line: bytes) -> None:
     """Append bytes to a file, all of them or none."""
-    with open(path, "ab", buffering=0) as file:
+    with open(open_or_make(path), "r+b", buffering=0) as file:
         before = file.seek(0, os.SEEK_END)
         try:
             if file.write(line) < len(line):
@@ -174,7 +175,7 @@ def append_line(path: Path, line: bytes) -> None:
 
 
 def _cut(path: Path, length: int) -> None:
-    with open(path, "r+b") as file:
+    with open(open_plain(path, os.O_RDWR), "r+b") as file:
         file.truncate(length)
         os.fsync(file.fileno())
 

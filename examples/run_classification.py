@@ -57,6 +57,7 @@ import docsplit_hf
 from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
+from docsplit_hf.models.checkpoints.inside_folder import write_file
 from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
@@ -366,7 +367,7 @@ def main() -> dict[str, Any] | None:
         trainer, metrics, report = train(*what, resume)
     written = metrics if report is None else metrics | {"fit": asdict(report)}
     if arguments.process_index == 0:
-        Path(arguments.output_dir, "metrics.json").write_text(json.dumps(written, indent=2) + "\n")
+        write_file(Path(arguments.output_dir, "metrics.json"), json.dumps(written, indent=2) + "\n")
         last_screen(arguments.output_dir, metrics, report, splits, "accuracy" if task is None else task.metric, data)
         if datastore.datastore:
             upload((pipe if trainer is None else trainer).datastore, datastore)

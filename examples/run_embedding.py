@@ -20,6 +20,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
+from docsplit_hf.models.checkpoints.inside_folder import refuse_links
 from docsplit_hf.models.inference.long_documents import ONE_PIECE
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
@@ -110,6 +111,7 @@ def main() -> dict[str, Any]:
     encoder = load_encoder(given, rows, arguments.text_column)
     kept = output.with_name(f"{output.name}.partial")
     kept.mkdir(parents=True, exist_ok=True)
+    refuse_links(kept)
     datasets.disable_progress_bars()  # one bar over all texts, in place of one for each thousand
     with cut_texts_summed_up():
         options = {"long_documents": given.long_documents, "truncate_dim": arguments.truncate_dim}

@@ -32,6 +32,7 @@ from docsplit_hf.evaluation.runner import PROTOCOLS, run_protocols, short_names
 from docsplit_hf.evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
 from docsplit_hf.evaluation.tasks import EvaluationTask, load_evaluation_task
 from docsplit_hf.extras import install_line, is_installed
+from docsplit_hf.models.checkpoints.inside_folder import write_file
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 CLASSIFYING = {"full", "few_shot", "curve"}
@@ -112,7 +113,7 @@ def evaluate(
         raise ValueError("Nothing was measured: " + " ".join(left_out))
     drawn = save_figures(summarize_records(records), settings, folder, figures) if arguments.figures else []
     text = report(records, store.runs, store.tasks, settings, run["command"], left_out, drawn)
-    (folder / "results.md").write_text(text, encoding="utf-8")
+    write_file(folder / "results.md", text)
     print(f"\n{first_table(records, settings)}\n")
     word_counts = {system.name for system in systems.values() if not isinstance(system, EncoderSystem)}
     if 0 < len(word_counts) < len(systems) and word_counts_win(records, word_counts):

@@ -1,17 +1,22 @@
 """A folder that a stranger made is opened, saved to and finished: no file outside it changes, whatever it names."""
 
+import dataclasses
 import json
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import matplotlib.figure
+import numpy as np
 import pytest
 import torch
-from label_by_hand import labeling_folder
-from transformers import BertModel, pipeline
+from label_by_hand import append_line, labeling_folder
+from transformers import BertModel, TrainerCallback, pipeline
 
 from docsplit_hf import (
+    Audit,
     AutoModelForDocSplit,
     DocumentEncoder,
     KNNClassifier,
@@ -20,10 +25,17 @@ from docsplit_hf import (
     finish_save,
 )
 from docsplit_hf.demo.sessions import SharedModel
+from docsplit_hf.evaluation.figures import save as save_figure
+from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.models.checkpoints import inside_folder
 from docsplit_hf.models.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
 from docsplit_hf.models.checkpoints.checkpoint import AutoModelWithoutHead, find_checkpoint, open_checkpoint
+from docsplit_hf.models.checkpoints.inside_folder import refuse_links, write_file
+from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
+from docsplit_hf.neighbors.store.files.manifest import render_manifest
+from docsplit_hf.shards import ShardWriter
+from docsplit_hf.training.resuming import check_output_dir
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 
@@ -445,3 +457,151 @@ def test_a_process_that_swaps_folders_for_links_all_the_time_reaches_nothing(tmp
         process.kill()
         process.wait()
     assert finished > 0
+
+
+# Files that are not of a save, and that a command writes in a folder that somebody else may have prepared.
+
+
+@pytest.fixture(scope="module")
+def pipe(classifier):
+    return pipeline("docsplit-knn", model=str(classifier), device="cpu")
+
+
+KINDS = {
+    "link": lambda path, target: path.symlink_to(target),
+    "hard link": lambda path, target: path.hardlink_to(target),
+    "link to nothing": lambda path, target: path.symlink_to(target.with_name("new")),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["answers.csv.partial", "answers.csv.tmp", "answers.csv", "answers.jsonl.partial"])
+def test_answers_to_a_file_are_not_written_through_what_lies_there(name, kind, pipe, texts, tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    (folder / "texts.csv").write_text("text\n" + "\n".join(texts[:3]) + "\n")
+    KINDS[kind](folder / name, tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    target = folder / name.removesuffix(".partial").removesuffix(".tmp")
+    try:
+        classify_file(pipe, PredictionFiles(folder / "texts.csv", target), show_progress=False, overwrite=True)
+        assert not name.endswith(".partial")
+    except ValueError as error:
+        assert name.endswith(".partial") and "is not a plain file" in str(error)
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_are_not_appended_to_a_file_elsewhere(kind, tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "labels"
+    folder.mkdir()
+    KINDS[kind](folder / "labels.jsonl", tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    with pytest.raises(ValueError, match="is not a plain file|is not empty"), labeling_folder(folder):
+        pass
+    with pytest.raises(ValueError, match="is not a plain file"):
+        append_line(folder / "labels.jsonl", b"{}\n")
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_written_whole_takes_the_place_of_a_link(kind, tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    audit = Audit(*[() for _ in dataclasses.fields(Audit)])
+    writers = {
+        "results.json": lambda: ResultStore(folder, {"command": "x"})._write(),
+        "audit.json": lambda: audit.to_json(folder / "audit.json"),
+        "config.json": lambda: write_file(folder / "config.json", "new"),
+        "figure.svg": lambda: save_figure(matplotlib.figure.Figure, folder / "figure"),
+    }
+    for name in writers:
+        KINDS[kind](folder / name, tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    (folder / "results.json").unlink()  # which would be read
+    KINDS["link to nothing"](folder / "results.json", tmp_path / "victim" / "precious.txt")
+    for write in writers.values():
+        write()
+    assert seen(tmp_path) == before
+    assert all((folder / name).stat().st_size and not (folder / name).is_symlink() for name in writers)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_does_not_go_on_where_its_files_are_links(kind, tmp_path):
+    make_victim(tmp_path)
+    run = tmp_path / "run"
+    (run / "checkpoint-3").mkdir(parents=True)
+    KINDS[kind](run / "checkpoint-3" / "trainer_state.json", tmp_path / "victim" / "precious.txt")
+    with pytest.raises(ValueError, match="is not a plain file"):
+        refuse_links(run / "checkpoint-3")
+    check_output_dir(run, resume=True, overwrite=False)
+    KINDS[kind](run / "trainer_state.json", tmp_path / "victim" / "precious.txt")
+    with pytest.raises(ValueError, match="is not a plain file"):
+        check_output_dir(run, resume=True, overwrite=False)
+
+
+def test_a_checkpoint_that_is_a_link_is_not_written_to(make_baseline, tmp_path):
+    trainer = make_baseline("info_nce", save_steps=2, save_strategy="steps", max_steps=2)
+    make_victim(tmp_path)
+    before = seen(tmp_path / "victim" / "..")[0]
+    output = Path(trainer.args.output_dir)
+    output.mkdir(exist_ok=True)
+    trainer.add_callback(LinkAt(output / "checkpoint-2", tmp_path / "victim"))
+    with pytest.raises(ValueError, match="is a link or a file where a folder should be"):
+        trainer.train()
+    assert seen(tmp_path / "victim" / "..")[0] == before
+
+
+class LinkAt(TrainerCallback):
+    """Somebody puts a link where the checkpoint goes."""
+
+    def __init__(self, path, target):
+        self.path, self.target = path, target
+
+    def on_step_begin(self, *_, **__):
+        if not os.path.lexists(self.path):
+            self.path.symlink_to(self.target)
+
+
+def test_a_shard_takes_the_place_of_links(tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for name in ("00000.parquet", "00000.safetensors", "00000.json", ".00000-old"):
+        link(folder, name, tmp_path / "victim" / ("" if name.startswith(".") else "precious.txt"))
+    before = seen(tmp_path)
+    with ShardWriter(folder, 0, 2, "float32") as writer:
+        writer.add(["a"], ["text"], ["label"], np.zeros((1, 2)))
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../victim", "C:x", "a\\b", ""])
+def test_a_manifest_names_no_file_elsewhere(name, place):
+    path = place / "model" / "datastore" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_bytes(render_manifest({**manifest, "classifier": {name: "0" * 64}}))
+    with pytest.raises(ValueError, match="a file of the classifier is"):
+        KNNDatastore.from_pretrained(place / "model")
+
+
+def test_a_save_deletes_only_what_a_save_wrote_whatever_the_manifest_there_names(place):
+    path = place / "model" / "datastore" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    (place / "model" / "notes.txt").write_text("mine")
+    path.write_bytes(render_manifest({**manifest, "classifier": {**manifest["classifier"], "notes.txt": "0" * 64}}))
+    save_classifier(place / "model")
+    assert (place / "model" / "notes.txt").read_text() == "mine"
+
+
+def test_code_that_lies_behind_a_link_is_refused_before_anything_is_replaced(place):
+    folder = place / "model"
+    (folder / "docsplit_knn_pipeline.py").write_text("")
+    link(folder, "docsplit_hf", place / "victim")
+    before = seen(place)
+    with pytest.raises(ValueError, match="docsplit_hf is a link or a file"):
+        save_classifier(folder)
+    assert seen(place) == before and not (folder / STAGING).exists()
+    assert len(pipeline("docsplit-knn", model=str(folder), device="cpu").datastore) == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..extras import check_extra
+from ..models.checkpoints.inside_folder import write_file
 from .experiment import EvaluationSettings
 from .markdown_report import Spread
 from .results import setting
@@ -57,8 +59,10 @@ def save(draw: Callable[[], Figure | None], path: Path) -> bool:
         figure = draw()
         if figure is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(path.with_suffix(".png"), dpi=150, metadata={"Software": None})
-            figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+            for kind, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
+                drawn = io.BytesIO()
+                figure.savefig(drawn, format=kind, dpi=150, metadata=metadata)
+                write_file(path.with_suffix(f".{kind}"), drawn.getvalue())
     return figure is not None
 
 

@@ -6,7 +6,6 @@ import datetime
 import importlib.metadata
 import json
 import math
-import os
 import platform
 import re
 import shlex
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+
+from ..models.checkpoints.inside_folder import write_file
 
 FILE_NAME = "results.json"
 VERSION = 1
@@ -89,9 +90,7 @@ class ResultStore:
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self.path.with_name(f".{FILE_NAME}.{os.getpid()}")
-        unfinished.write_text(format_results(self.runs, self.tasks, self.records), encoding="utf-8")
-        os.replace(unfinished, self.path)
+        write_file(self.path, format_results(self.runs, self.tasks, self.records))
 
 
 def format_results(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..models.checkpoints.atomic_replacement import locked, sha256_of
+from ..models.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.backend import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
@@ -185,8 +185,7 @@ def _checksum(source: Path) -> str:
 def _start(partial: Path, made_with: str, rows: int) -> int:
     """Begin the partial file, or cut one that is there after its last whole block; gives how many answers it holds."""
     header = f"{made_with}\n".encode()
-    partial.touch()
-    with open(partial, "r+b") as file:
+    with open(open_or_make(partial), "r+b") as file:
         before = file.readline()
         if before == header:
             done, position = 0, len(header)

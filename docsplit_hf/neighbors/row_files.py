@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from ..models.checkpoints.inside_folder import open_plain
 from ..text.characters import replace_lone_surrogates
 from ..text.file_formats import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
 from ..text.sources import refuse_missing_file
@@ -123,6 +124,8 @@ def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
     """
     write = _write_safe_csv if safe_csv else _WRITERS[target.suffix.lower()]
     temporary = target.with_name(f"{target.name}.tmp")
+    temporary.unlink(missing_ok=True)  # of a run that was killed, or a link that somebody put there
+    os.close(open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     write(temporary, rows, columns)
     os.replace(temporary, target)
 

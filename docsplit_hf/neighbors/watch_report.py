@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..models.checkpoints.inside_folder import write_file
 from ..text.characters import on_one_line
 
 CERTAINTY = 1 - 0.05 / 3  # of each of three intervals: by chance, at most 5 % of reports have one that excludes 0
@@ -124,7 +125,7 @@ class WatchReport:
         content = asdict(self) | {"verdict": self.verdict}
         if self.level == float("inf"):  # JSON has no infinity
             content["level"] = None
-        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        write_file(path, json.dumps(content, indent=2) + "\n")
 
     def __str__(self) -> str:
         import pandas as pd

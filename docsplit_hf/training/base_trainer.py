@@ -23,6 +23,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, Trai
 
 from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
 from ..models.checkpoints.checkpoint import unsaved_weights
+from ..models.checkpoints.inside_folder import refuse_links, write_file
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,
@@ -204,18 +205,20 @@ class BaseTrainer(Trainer):
             # Trainer pickles its arguments here. A checkpoint can be shared, so it holds no pickle.
             (folder / "training_args.bin").unlink(missing_ok=True)
             arguments = self._begun_with if self.is_in_train else self.saved_arguments()
-            (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments, indent=2) + "\n")
+            write_file(folder / ARGUMENTS_FILE, json.dumps(arguments, indent=2) + "\n")
             self.save_beside_weights(folder, place)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # The Trainer's own rotation counts every folder checkpoint-*, and would delete a user's checkpoint-best.
         limit = self.args.save_total_limit
+        place = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        if self.args.should_save and os.path.lexists(place):
+            refuse_links(place)  # it is written by the Trainer, in place of one that is there
         with temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
         if self.args.should_save:
-            folder = self._get_output_dir(trial)
-            open_to_readers(Path(folder, f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"))
-            rotate_checkpoints(folder, limit, self.state.best_model_checkpoint)
+            open_to_readers(place)
+            rotate_checkpoints(str(place.parent), limit, self.state.best_model_checkpoint)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

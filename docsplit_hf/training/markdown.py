@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..models.checkpoints.inside_folder import write_file
 from .distributed import process_count
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def save_model_card(
         title=Path(location).resolve().name,
         versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),
     )
-    Path(folder, "README.md").write_text(card, encoding="utf-8", errors="replace")  # lone surrogates
+    write_file(Path(folder, "README.md"), card, errors="replace")  # lone surrogates
 
 
 @functools.cache

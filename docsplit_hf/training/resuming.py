@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
+from ..models.checkpoints.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .markdown import public_name
@@ -94,6 +95,8 @@ def check_output_dir(
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
         ways = f"Choose another, {go_on}or write over it (--overwrite_output_dir)."
         raise ValueError(f"The output folder {output_dir} is not empty. {ways}")
+    if folder.is_dir():
+        refuse_links(folder, may_be_link=True, below=False)  # the run writes files of these names
     if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
         raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 

@@ -20,6 +20,7 @@ from torch import nn
 from transformers import PretrainedConfig
 
 from .atomic_replacement import open_to_readers
+from .inside_folder import write_file
 
 logger = logging.getLogger(__name__)
 
@@ -247,4 +248,4 @@ def _write_modules(folder: Path, paths: list[str]) -> None:
 
 def _write_json(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_file(path, json.dumps(content, indent=2) + "\n")

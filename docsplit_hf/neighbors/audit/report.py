@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ...models.checkpoints.inside_folder import write_file
 from ...text.characters import on_one_line
 
 Labels = str | list[str]
@@ -116,7 +117,7 @@ class Audit:
         Args:
             path: The file, which is replaced.
         """
-        Path(path).write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_file(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def from_json(cls, path: str | Path) -> Audit:

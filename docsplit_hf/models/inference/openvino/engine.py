@@ -20,6 +20,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ....extras import check_extra
 from ...checkpoints.fingerprint import encoder_fingerprint
+from ...checkpoints.inside_folder import refuse_links
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
 from .export import (
     SEED,
@@ -75,6 +76,7 @@ class OpenVINOEngine:
         name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
         path = Path(folder) / "openvino" / f"{name}.xml"
         path.parent.mkdir(parents=True, exist_ok=True)
+        refuse_links(path.parent)
         openvino.save_model(self._model, path, compress_to_fp16=False)
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....models.checkpoints.inside_folder import is_plain
 from ..index import IndexOptions
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
     _require(len(set(names)) == len(names), path, "a label name is there twice")
     _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
     for name, sha256 in manifest["classifier"].items():
-        _require(isinstance(sha256, str) and Path(name).name == name, path, f"a file of the classifier is {name!r}")
+        is_name = isinstance(sha256, str) and "/" not in name and is_plain(name)
+        _require(is_name, path, f"a file of the classifier is {name!r}")
     documents = manifest.get("documents", ...)
     if documents is not None:
         kinds = _kinds(documents)

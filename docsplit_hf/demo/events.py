@@ -51,7 +51,10 @@ def spoken(event: Callable[..., dict]) -> Callable[..., dict]:
 
 
 MOST_COLUMNS = 12  # of a file, that are shown
+FIT = 6  # rows of a table that are seen at once, also on a telephone
+SCROLL = " (scroll to see all)"
 BUTTONS = 8  # labels that have a button; a list has all of them
+LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"
 FEW = 3  # texts of a label
 NEEDS = {
@@ -89,7 +92,7 @@ class Events:
         state = f"**{counted(have + without, 'text')}** · **{have:,} labeled** ({counted(labels, 'label')})"
         has_needed = {"labels": there, "quality": bool(right), "next": without > 0, "use": have > 0}
         return {
-            "status": f"{state} · {right or 'not measured yet'}" if there else "No texts yet",
+            "status": f"{state} · {views.briefly(right) or 'not measured yet'}" if there else "No texts yet",
             "hint": _what_next(session),
             "example": gr.Button(visible=not there),
             "undo": gr.Button(visible=len(self.sessions.steps(key)) > 1),
@@ -113,6 +116,8 @@ class Events:
                 shown = self.measured(session) | self.allow(key, percent) | self.audit(session)
             elif step == "next":
                 shown = self.suggest(key)
+            elif step == "use":
+                shown = _limit(session, percent)
             return self.head(key) | {"step": step} | shown
 
     def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
@@ -181,15 +186,18 @@ class Events:
         if text not in columns:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
-        chosen = [one for one in (text, label if name == "file" else None) if one in columns]
+        roles = {label: "label"} if name == "file" and label in columns else {}
+        roles[text] = "text"
+        chosen = list(roles)  # the label first: on a narrow screen the text would hide it
         shown = list(dict.fromkeys([*chosen, *columns]))[:MOST_COLUMNS]
         values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
         said = f"The first rows of {len(rows):,}"
         if len(chosen) > 1:
             said += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
-        headers = [f"{one} ({role})" for one, role in zip(chosen, ("text", "label"), strict=False)]
+        headers = [f"{one} ({role})" for one, role in roles.items()]
         first = [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]]
-        headers, widths = [*headers, *shown[len(chosen) :]], ["340px", *["130px"] * (len(shown) - 1)]
+        headers += shown[len(chosen) :]
+        widths = ["300px" if one == text else "120px" for one in shown]
         table = gr.Dataframe(first, headers=headers, column_widths=widths, label=said, visible=True)
         texts = gr.Dropdown(columns, value=text, visible=True)
         labels = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
@@ -246,12 +254,14 @@ class Events:
         import pandas as pd
 
         curve = pd.DataFrame({"wrong, %": views.ERRORS, "answered, %": views.answered_shares(session)})
+        table = views.labels_table(session)
+        labels = f"{counted(len(table), 'label')}, the weakest first{SCROLL if len(table) > FIT else ''}"
         texts = counted(session.fitted.settings["texts"], "labeled text")
         return {
             "right": f"{views.right_of(session)}. Measured on {texts}, each answered by what the others taught. "
             "The range in brackets is where the true share lies, nineteen times out of twenty. Beside it, to compare: "
             "what a program reaches that counts words, and one that always says the most frequent label.",
-            "by_label": gr.Dataframe(views.labels_table(session)),
+            "by_label": gr.Dataframe(table, label=labels),
             "curve": gr.LinePlot(curve),
         }
 
@@ -263,8 +273,11 @@ class Events:
     def audit(self, session: Session) -> Values:
         """List the findings, and open the first one."""
         said, session.findings = views.audit_findings(session)
-        rows = [[f"{one.label}: {one.kind}", uploads.shortened(one.text, 160)] for one in session.findings]
-        return {"audited": said, "findings": gr.Dataframe(rows, visible=bool(rows))} | _finding(session, 0)
+        rows = [[f"{one.label}: {one.kind}", uploads.shortened(one.text)] for one in session.findings]
+        listed = f"{counted(len(rows), 'text')}, click one to read and correct it{SCROLL if len(rows) > FIT else ''}"
+        return {"audited": said, "findings": gr.Dataframe(rows, label=listed, visible=bool(rows))} | _finding(
+            session, 0
+        )
 
     def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a row of the findings."""
@@ -299,17 +312,19 @@ class Events:
         near += [gr.HighlightedText([], visible=False)] * (views.NEIGHBORS - len(near))
         return {
             "answered": gr.Row(visible=True),
-            "answer": gr.Label(found.probabilities),
-            "sure": found.said,
+            "answer": views.answer_markup(found),
+            "answer_label": found.label,
+            "right_label": gr.Button(f"{found.label} is right"),
             "words": gr.HighlightedText(found.words, visible=bool(found.words)),
             "passage": gr.HighlightedText(found.passage, label=found.place),
             **{f"near_{number}": one for number, one in enumerate(near)},
+            **(_limit(session, percent) if percent else {}),
             **_labels("answer", [one for one in [*found.probabilities, *session.labels] if one != found.label]),
         }
 
-    def confirm(self, key: Key, found: dict[str, float], text: str, *asked: Any) -> Values:
+    def confirm(self, key: Key, label: str, text: str, *asked: Any) -> Values:
         """Add a text with the label that it was given."""
-        return self.change_and_show(self.ask, give_label, key, text, max(found, key=found.get), text, *asked)
+        return self.change_and_show(self.ask, give_label, key, text, label, text, *asked)
 
     def classify(self, key: Key, path: Key, sure_only: bool, percent: int, text: str, *reading: Key) -> Values:
         """Classify a file, and offer the answers for download."""
@@ -350,6 +365,15 @@ def _what_next(session: Session) -> str:
     if few := sum(given.count(number) < FEW for number in set(given)):
         return f"**Next:** label more texts, in step 4. {counted(few, 'label')} of {labels} have fewer than {FEW}."
     return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
+
+
+def _limit(session: Session, percent: int) -> Values:
+    """The box that leaves out unsure answers, with its limit and what it costs."""
+    said = views.limit_said(session, int(percent))
+    if not said:
+        label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
+        return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
+    return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {said} (set in step 3)", interactive=True)}
 
 
 def _given(path: Key) -> Path:

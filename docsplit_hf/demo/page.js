@@ -4,6 +4,8 @@
   const tabs = () => [...document.querySelectorAll("[role=tab]")];
   const current = () => tabs().find((tab) => tab.ariaSelected === "true");
   const open = (step) => document.getElementById(`${step || "texts"}-button`)?.click();
+  // What a click has opened may be above or below what is on the screen.
+  window.bringIntoView = (id) => document.getElementById(id)?.scrollIntoView({ block: "nearest" });
   window.stepOpened = () => (location.hash = current().dataset.tabId);
   addEventListener("hashchange", () => open(location.hash.slice(1)));
   document.addEventListener("keydown", (event) => {

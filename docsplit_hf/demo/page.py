@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 
 from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
-from .events import BUTTONS, NEEDS, Events, spoken
+from .events import BUTTONS, LEAVE_OUT, NEEDS, Events, spoken
 from .kept_sessions import VISITOR, visitor_of
 from .sessions import LABEL_CHARACTERS, Limits, SharedModel
 from .tools import add_tools
@@ -35,8 +35,8 @@ LEADS = {
     "texts": "What is to be classified. **Bring** a file or lines; a label is the kind of a text, and not all need it.",
     "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
     "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
-    "next": "The texts whose labels teach most. **Keyboard:** a number gives the label beside it, S skips the text. "
-    "After ten, the page learns from them and chooses ten more.",
+    "next": "The texts whose labels teach most. After ten, the page learns from them and chooses ten more. "
+    '<span class="keys">**Keyboard:** a number gives the label beside it, S skips the text.</span>',
     "use": "Classify a text and see why, classify a file, or save the classifier.",
 }
 ONE_AT_A_TIME = {"concurrency_id": "pipeline", "concurrency_limit": 2, "api_visibility": "private"}
@@ -56,7 +56,6 @@ def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> g
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         # The key keeps others out, as nobody can guess it; this encryption of it, in the browser, does not.
         parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
-        gr.Markdown("# Classify documents from a few examples")
         _head(parts)
         following = partial(_opened, name="suggested", question="Its label:", skip=True)
         layouts = (_texts, _labels, _quality, lambda parts, _: following(parts), _use)
@@ -101,12 +100,16 @@ def _file(name: str) -> str:
 
 
 def _head(parts: Parts) -> None:
-    with gr.Row(elem_classes="head"):
-        with gr.Column(min_width=320):
-            parts["status"] = gr.Markdown("No texts yet", elem_id="status")
-            parts["hint"] = gr.Markdown(elem_classes="lead")
-        parts["example"] = gr.Button("Try it with example texts", variant="primary", visible=False, elem_id="example")
-        parts["undo"], parts["clear"] = gr.Button("Undo", visible=False), gr.Button("Clear", visible=False)
+    with gr.Row(elem_classes=["head", "title"]):
+        gr.Markdown("# Classify documents from a few examples")
+        parts["example"] = gr.Button(
+            "Try it with example texts", variant="primary", size="md", visible=False, elem_id="example"
+        )
+        parts["undo"] = gr.Button("Undo", size="md", visible=False)
+        parts["clear"] = gr.Button("Clear", size="md", visible=False)
+    with gr.Column(elem_classes="state"):
+        parts["status"] = gr.Markdown("No texts yet", elem_id="status")
+        parts["hint"] = gr.Markdown(elem_classes="lead")
     with gr.Row(visible=False, elem_classes="head") as parts["confirm"]:
         gr.Markdown("Remove all texts from this page?")
         parts["sure_clear"] = gr.Button("Yes, remove all", variant="stop")
@@ -141,7 +144,7 @@ def _labels(parts: Parts, _: Limits) -> None:
             parts["wanted"] = gr.Textbox(show_label=False, placeholder="Find a word or a label, then Enter")
             parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=420,
                                            elem_id="listed", **TABLE)  # fmt: skip
-            with gr.Column(visible=False) as parts["opened"]:
+            with gr.Column(visible=False, elem_id="opened") as parts["opened"]:
                 _opened(parts, "opened", "Its label is another one? Click it.")
 
 
@@ -149,7 +152,7 @@ def _quality(parts: Parts, _: Limits) -> None:
     with gr.Row():
         with gr.Column(min_width=300):
             parts["right"] = gr.Markdown()
-            parts["by_label"] = gr.Dataframe(headers=["Label", "Texts", "Right", "Else taken for"], max_height=240,
+            parts["by_label"] = gr.Dataframe(headers=["Label", "Texts", "Right", "Else taken for"], max_height=640,
                                              column_widths=["34%", "20%", "20%", "26%"],
                                              elem_id="by_label", label="The weakest label first", **TABLE)  # fmt: skip
         with gr.Column(min_width=300):
@@ -159,11 +162,11 @@ def _quality(parts: Parts, _: Limits) -> None:
                                          show_label=False, tooltip="all", buttons=[])  # fmt: skip
     gr.Markdown("## Labels to look at")
     parts["audited"] = gr.Markdown(elem_classes="lead")
-    with gr.Column(visible=False) as parts["finding"]:
+    with gr.Column(visible=False, elem_id="finding") as parts["finding"]:
         parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
         _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
     parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
-                                     max_height=300, label="All of them: click one to open it", **TABLE)  # fmt: skip
+                                     max_height=640, **TABLE)  # fmt: skip
 
 
 def _use(parts: Parts, limits: Limits) -> None:
@@ -171,13 +174,13 @@ def _use(parts: Parts, limits: Limits) -> None:
                                 autoscroll=False, elem_id="asked")  # fmt: skip
     with gr.Row(elem_classes="head"):
         parts["ask"] = gr.Button("Classify", variant="primary")
-        parts["sure_only"] = gr.Checkbox(label="Leave out unsure answers: step 3 has the limit", container=False)
+        parts["sure_only"] = gr.Checkbox(label=LEAVE_OUT, container=False, elem_id="sure_only")
     with gr.Row(visible=False) as parts["answered"]:
         with gr.Column(scale=2, min_width=280):
-            parts["answer"] = gr.Label(label="Answer", num_top_classes=3, elem_id="answer")
-            parts["sure"] = gr.Markdown(elem_id="sure")
-            parts["right_label"] = gr.Button("This label is right", size="md", render=False)
-            _chooser(parts, "answer", "Not right? Click the right label: the next answer knows.", parts["right_label"])
+            parts["answer"] = gr.HTML(elem_id="answer", container=True)
+            parts["answer_label"] = gr.State()
+            parts["right_label"] = gr.Button(size="md", render=False)
+            _chooser(parts, "answer", "Click the right label, and the next answer knows:", parts["right_label"])
         with gr.Column(scale=3, min_width=300):
             parts["words"] = _highlighted("Words that decided")
             parts["passage"] = _highlighted("The passage that decided")
@@ -190,7 +193,7 @@ def _use(parts: Parts, limits: Limits) -> None:
         parts["classify"] = gr.Button("Classify the file", variant="primary")
         parts["classified"] = gr.Markdown(elem_id="classified")
         parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
-        parts["first"] = gr.Dataframe(headers=["Text", "Label", "Sureness"], column_widths=["66%", "20%", "14%"],
+        parts["first"] = gr.Dataframe(headers=["Text", "Label", "Sure"], column_widths=["56%", "24%", "20%"],
                                       label="The first answers", visible=False, **TABLE)  # fmt: skip
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(
@@ -209,7 +212,7 @@ def _upload(parts: Parts, name: str, label: str) -> None:
             if name == "file" or part != "label":
                 choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS)}.get(part, [])
                 parts[f"{name}_{part}"] = gr.Dropdown(choices, label=said, visible=False, min_width=120)
-    parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=260, **TABLE)
+    parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
 
 
 def _highlighted(label: str) -> gr.HighlightedText:
@@ -219,7 +222,7 @@ def _highlighted(label: str) -> gr.HighlightedText:
 
 def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
     """An opened text, with buttons that give it a label or remove it."""
-    parts[f"{name}_text"] = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=10)
+    parts[f"{name}_text"] = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=20)
     _chooser(parts, name, question, first)
     with gr.Row(elem_classes="labels"):
         parts[f"{name}_remove"] = gr.Button("Remove this text", size="sm")
@@ -275,14 +278,18 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     on(parts["example"].click, events.add_examples, "key", over="status", busy="example")
 
     on(parts["wanted"].submit, events.search, "key", "wanted", over="listed")
-    on(parts["listed"].select, events.open_listed, "key", click=True)
-    on(parts["map"].select, events.open_point, "key", click=True)
+    for trigger, event, shown in (
+        (parts["listed"].select, events.open_listed, "opened"),
+        (parts["map"].select, events.open_point, "opened"),
+        (parts["findings"].select, events.open_finding, "finding"),
+    ):
+        opened = on(trigger, event, "key", click=True)
+        opened.then(None, None, None, js=f"() => window.bringIntoView?.({shown!r})")
     on(parts["percent"].change, events.allow, "key", "percent")
-    on(parts["findings"].select, events.open_finding, "key", click=True)
     on(parts["skip"].click, events.skip, "key", over="suggested_text", busy="skip")
     for trigger in (parts["ask"].click, parts["asked"].submit):
         on(trigger, events.ask, "key", *asked, over="asked", busy="ask")
-    on(parts["right_label"].click, events.confirm, "key", "answer", *asked, over="answer", busy="right_label")
+    on(parts["right_label"].click, events.confirm, "key", "answer_label", *asked, over="answer", busy="right_label")
     new = ("new", *asked[1:], "new_text", "new_encoding", "new_separator")
     on(parts["classify"].click, events.classify, "key", *new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, "key", *asked[1:], over="classified", busy="rest")

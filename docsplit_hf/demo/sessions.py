@@ -23,6 +23,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def percentage(share: float) -> str:
+    """``94%``; but what is less than all is not 100%, and what is more than nothing is not 0%."""
+    rounded = f"{share:.0%}"
+    if rounded == "100%" and share < 1:
+        return "above 99%"
+    if rounded == "0%" and share > 0:
+        return "below 1%"
+    return rounded
+
+
 @dataclass(frozen=True)
 class Limits:
     """Each is an argument of ``docsplit demo``: ``--max_rows``, ..."""

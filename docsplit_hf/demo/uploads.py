@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..text.columns import columns_of
 from ..text.example_texts import load_example_texts
-from .sessions import Limits, Session, counted
+from .sessions import Limits, Session, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # not the compressed ones: they may unpack to anything
 UNICODE = "utf-8"
@@ -114,8 +114,8 @@ def doubts_about_columns(columns: Sequence[str]) -> str:
     return ""
 
 
-def shortened(text: Any, most: int = 240) -> str:
-    """A text that fits into a cell."""
+def shortened(text: Any, most: int = 180) -> str:
+    """A text that fits into a cell, in which Gradio shows 200 characters and cuts the next word."""
     text = " ".join(str(text or "").split())
     return text if len(text) <= most else f"{text[:most].rsplit(' ', 1)[0]} …"
 
@@ -184,7 +184,7 @@ def _checked(given: Texts, limits: Limits) -> Texts:
 
 
 PREVIEW = 20
-NO_ANSWER = "(not sure enough)"
+NO_ANSWER = "no answer"
 
 
 def classify_upload(
@@ -205,7 +205,7 @@ def classify_upload(
     outcome = classify_file(session.pipe, files, overwrite=True, **({"reject": error} if error else {}))
     shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
     first = [
-        [shortened(row[shown]), row["label"] or NO_ANSWER if row["score"] else "", f"{float(row['score'] or 0):.0%}"]
+        [shortened(row[shown]), row["label"] or NO_ANSWER if row["score"] else "", percentage(float(row["score"] or 0))]
         for row in itertools.islice(read_rows(target), PREVIEW)
     ]
     said = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."

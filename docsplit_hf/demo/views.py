@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..neighbors.rejection import NOVEL
-from .sessions import Session, counted
+from .sessions import Session, counted, percentage
 from .uploads import shortened
 
 WORD = "word"
@@ -54,8 +55,15 @@ def right_of(session: Session) -> str:
         return ""
     right = round(accuracy["mixture"] * settings["texts"])
     low, high = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
-    others = f"word counts {accuracy['word counts']:.0%}, always the largest label {accuracy['largest class']:.0%}"
-    return f"**{accuracy['mixture']:.0%} right** ({low * 100:.0f}–{high:.0%}; {others})"
+    words, largest = percentage(accuracy["word counts"]), percentage(accuracy["largest class"])
+    others = f"word counts {words}, always the largest label {largest}"
+    return f"**{percentage(accuracy['mixture'])} right** ({low * 100:.0f}–{high:.0%}; {others})"
+
+
+def briefly(right: str) -> str:
+    """The same, with all but the share and its interval marked, for narrow screens to leave out."""
+    interval, semicolon, others = right.removesuffix(")").partition("; ")
+    return f'{interval}<span class="more">{semicolon}{others}</span>)' if semicolon else right
 
 
 def labels_table(session: Session) -> list[list[str]]:
@@ -67,7 +75,7 @@ def labels_table(session: Session) -> list[list[str]]:
         others = np.bincount(own[own != number], minlength=len(names))
         taken = f"{names[others.argmax()]} ({others.max()})" if others.any() else ""
         right = np.mean(own == number) if len(own) else np.inf  # a label without held-out texts is the last
-        rows.append((right, [name, f"{len(own):,}", f"{right:.0%}" if len(own) else "", taken]))
+        rows.append((right, [name, f"{len(own):,}", percentage(right) if len(own) else "", taken]))
     return [shown for _, shown in sorted(rows, key=lambda row: row[0])]
 
 
@@ -93,7 +101,8 @@ def answered_at(session: Session, percent: int) -> str:
     if sure.any():
         wrong, asked = np.count_nonzero(sure & ~fitted.held_out.right), counted(np.count_nonzero(sure), "held-out text")
         said = (
-            f"**{np.mean(sure):.0%} of the texts get an answer**{'' if sure.all() else ', the others are left to you'}."
+            f"**{percentage(np.mean(sure))} of the texts get an answer**"
+            f"{'' if sure.all() else ', the others are left to you'}."
         )
         return f"{said} Of {asked} answered then, {wrong:,} got a wrong label."
     possible = ERRORS[answered_shares(session) > 0]
@@ -101,14 +110,27 @@ def answered_at(session: Session, percent: int) -> str:
     return f"**No text gets an answer**: so few errors cannot be promised yet, {least}. More labels allow fewer."
 
 
+def limit_said(session: Session, percent: int) -> str:
+    """What it means to leave out unsure answers: the limit, and how many texts get no answer then; empty if unknown."""
+    if not right_of(session):
+        return ""
+    answered = float(answered_shares(session)[percent - 1] / 100)
+    if answered == 0:
+        return f"at most {percent}% wrong cannot be promised yet, so no text gets an answer"
+    without = percentage(1 - answered) if answered < 1 else "none"
+    return f"at most {percent}% wrong; {without} of the texts get no answer"
+
+
 NEIGHBORS, WORDS = 3, 3
+SHOWN_LABELS = 3
 SURENESS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
 
 
 class Answer(NamedTuple):
     """The parts of an answer that the page shows."""
 
-    label: str
+    label: str  # the most probable one, also where it is not given
+    is_given: bool
     probabilities: dict[str, float]
     said: str  # how sure it is
     words: Pieces  # that decided
@@ -129,27 +151,51 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     best = pipe(text, return_neighbors=NEIGHBORS, explain=fitted is not None, return_novelty=is_measured, **options)[0]
     probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
     label = next(iter(probabilities))
-    said = next(f"**{words}: {best['score']:.0%}**" for least, words in SURENESS if best["score"] >= least)
-    if best.get("novelty", 0) > NOVEL:
-        said += ", but **unlike all your texts**: look at it yourself"
-    if best["label"] is None:
-        said += ". With the errors that you allow in step 3, **it gets no answer**"
+    is_given, is_novel = best["label"] is not None, best.get("novelty", 0) > NOVEL
+    said = _said(label, is_given, best["score"], is_novel, percent)
     explanation = best.get("explanation", {})
     words, passage = [one["word"] for one in explanation.get("words", ())][:WORDS], explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)
     neighbors = [
-        (f"{one['label']} · {one['weight']:.0%} of the vote", passage_of(one["text"], words, one.get("passage")))
+        (
+            f"{one['label']} · {percentage(one['weight'])} of the vote",
+            passage_of(one["text"], words, one.get("passage")),
+        )
         for one in best["neighbors"]
     ]
     return Answer(
         label,
+        is_given,
         probabilities,
-        f"{said}.",
+        said,
         [piece for word in words for piece in ((word, WORD), ("  ", None))],
         passage_of(text, words, passage),
         f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text",
         neighbors,
     )
+
+
+def _said(label: str, is_given: bool, score: float, is_novel: bool, percent: int | None) -> str:
+    """How sure an answer is, or why there is none and what it would have been, as a sentence."""
+    if is_given:
+        said = next(f"{words}: {percentage(score)}" for least, words in SURENESS if score >= least)
+        return f"{said}, but unlike all your texts: look at it yourself." if is_novel else f"{said}."
+    unsure = f"That is not sure enough for at most {percent}% wrong answers."
+    why = "The text is unlike all of yours." if is_novel else unsure
+    return f"It would have been {label}: {percentage(score)}. {why}"
+
+
+def answer_markup(found: Answer) -> str:
+    """The answer as HTML, all of a visitor escaped: what it is, how sure, and the most probable labels."""
+    rows = [
+        f'<li><span class="name">{html.escape(label)}</span><span class="share">{percentage(share)}</span>'
+        f'<span class="bar"><span style="width: {share:.1%}"></span></span></li>'
+        for label, share in list(found.probabilities.items())[:SHOWN_LABELS]
+    ]
+    headline = html.escape(found.label) if found.is_given else "No answer"
+    kind = "given" if found.is_given else "none"
+    listed = f'<ul aria-label="The most probable labels">{"".join(rows)}</ul>'
+    return f'<h2 class="{kind}">{headline}</h2><p>{html.escape(found.said)}</p>{listed}'
 
 
 class Finding(NamedTuple):

@@ -16,16 +16,19 @@ from docsplit_hf.demo.changes import (
     save_classifier,
     suggested_text,
 )
-from docsplit_hf.demo.sessions import Limits, Session
+from docsplit_hf.demo.sessions import Limits, Session, percentage
 from docsplit_hf.demo.uploads import Texts, example_texts
 from docsplit_hf.demo.views import (
+    ERRORS,
     answer,
+    answer_markup,
     answered_at,
     answered_shares,
     audit_findings,
     document_map,
     error_of,
     labels_table,
+    limit_said,
     listed_texts,
     passage_of,
     pieces_of,
@@ -33,6 +36,7 @@ from docsplit_hf.demo.views import (
     text_of,
 )
 
+EVIL = "<img src=x onerror=alert(1)>"
 COMPLETE = {  # in names
     "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
     "classifier/datastore/manifest.json": b"",
@@ -129,11 +133,45 @@ def test_the_figures_agree_with_what_was_held_out(unchanged):
 
 
 def test_unsure_texts_get_no_answer_and_strange_ones_are_told_of(unchanged):
-    assert (
-        "gets no answer" in answer(unchanged, "A star.", 1).said
-        and "no answer" not in answer(unchanged, "A star.").said
-    )
+    given, none = answer(unchanged, "A star."), answer(unchanged, "A star.", 1)
+    assert given.is_given and answer_markup(given).startswith(f'<h2 class="given">{given.label}</h2>')
+    assert not none.is_given and answer_markup(none).startswith('<h2 class="none">No answer</h2>')
+    assert none.label == given.label and f"It would have been {none.label}: " in none.said
+    assert "for at most 1% wrong answers" in none.said
     assert "unlike all your texts" in answer(unchanged, "The tax form has seven pages.").said
+
+
+def test_the_limit_tells_which_share_gets_no_answer(unchanged, shared):
+    shares = answered_shares(unchanged)
+    some = int(ERRORS[shares > 0][0])
+    assert (
+        limit_said(unchanged, some - 1)
+        == f"at most {some - 1}% wrong cannot be promised yet, so no text gets an answer"
+    )
+    expected = f"at most {some}% wrong; {percentage(1 - shares[some - 1] / 100)} of the texts get no answer"
+    assert limit_said(unchanged, some) == expected
+    assert limit_said(Session(shared.new_pipeline(), Limits()), 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1, "100%"),
+        (0.9999, "above 99%"),
+        (0.995, "above 99%"),
+        (0.994, "99%"),
+        (0.5, "50%"),
+        (0.004, "below 1%"),
+        (0, "0%"),
+    ],
+)
+def test_less_than_all_is_not_all_and_more_than_nothing_not_nothing(share, said):
+    assert percentage(share) == said
+
+
+def test_what_a_label_holds_is_no_markup(unchanged):
+    found = answer(unchanged, "A star.")._replace(label=EVIL, probabilities={EVIL: 0.5}, said=f"Sure of {EVIL}.")
+    assert "<img" not in answer_markup(found) and answer_markup(found).count("&lt;img") == 3
 
 
 def test_before_any_label_texts_are_suggested_that_stand_for_groups(shared):

@@ -63,7 +63,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     highlighted = page.locator(".text-box .highlighted .text").all_inner_texts()
     assert "telescope" in highlighted or "galaxy" in highlighted  # words
     page.get_by_text("Jupiter rose over the ridge").last.wait_for()  # the passage
-    page.locator("#sure").get_by_text("Sure: 90%").wait_for()
+    page.locator("#answer").get_by_text("Sure: 90%").wait_for()
     unfold(page, "The most similar of your texts")
     assert page.get_by_text("% of the vote").filter(visible=True).count() == 3
     page.get_by_text("The passage that decided, 4").wait_for()
@@ -95,7 +95,8 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     step(page, 5)
     page.get_by_label("Leave out unsure answers").check()
     click(page, "Classify")
-    page.locator("#sure").get_by_text("it gets no answer").wait_for()
+    page.locator("#answer h2").get_by_text("No answer").wait_for()
+    page.locator("#answer p").get_by_text("It would have been chess: ").wait_for()
     unfold(page, "Classify a whole file")
     give_file(page, write(tmp_path / "texts.jsonl", [{"text": f"The keeper saved penalty {i}."} for i in range(300)]))
     page.get_by_label("Column of texts").filter(visible=True).wait_for()
@@ -103,6 +104,8 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     widths = watch_bar(page)
     click(page, "Classify the file")
     page.get_by_text("300 rows not sure enough got no label.").wait_for()
+    limit = page.locator("#sure_only").inner_text()
+    assert "at most 1% wrong cannot be promised yet, so no text gets an answer" in limit
     assert len({width for width in widths() if width not in ("", "0%", "100%")}) >= 1  # it moved
     page.get_by_label("Leave out unsure answers").uncheck()
     click(page, "Classify the file")
@@ -340,6 +343,36 @@ def test_visitors_are_told_from_one_another_by_their_address(open_page, server_f
         click(page, "Add these lines")
         status(page, "1 text")
         assert expected in visitors()
+
+
+def test_a_telephone_shows_labels_all_findings_and_no_keys(open_page, tmp_path):
+    page = open_page(390, has_touch=True, is_mobile=True)
+    page.locator("#example").wait_for()
+    long = "The river is long, and so is the tale of the boat that went down it. " * 12
+    rows = [{"body": f"{long} {number}", "kind": ("water", "wood")[number % 2]} for number in range(4)]
+    give_file(page, write(tmp_path / "own.jsonl", rows))
+    page.get_by_text("kind (label)").wait_for()
+    label = page.locator("#file_rows [data-testid=cell-0-0]").filter(visible=True).last.bounding_box()
+    assert 0 <= label["x"] and label["x"] + label["width"] < 390
+    page.reload()
+    page.locator("#example").wait_for()
+    try_examples(page)
+    header = page.get_by_role("tablist").bounding_box()
+    assert header["y"] + header["height"] < 0.32 * 844
+    step(page, 4)
+    page.get_by_label("guessed:").wait_for()
+    assert not page.get_by_text("Keyboard:").is_visible()
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('#next .given button'), '::before').content") == "none"
+    )
+    step(page, 3)
+    page.get_by_text("3 texts, click one to read and correct it").wait_for()
+    assert page.locator("#findings").get_by_text("sport: like no other.").last.is_visible()
+    page.locator("#findings").get_by_text("sport: like no other.").last.click()
+    page.get_by_label("sport: like no other.").wait_for()
+    page.wait_for_function("document.getElementById('finding').getBoundingClientRect().top > -1")  # it came into view
+    opened = page.locator("#finding textarea").first
+    assert opened.evaluate("box => box.scrollHeight - box.clientHeight") <= 2  # the whole text is seen
 
 
 def test_no_file_of_the_server_can_be_asked_for(address):

@@ -97,19 +97,25 @@ def _embed_examples(
     """Embeddings and passages of texts, and the ids of the documents among them, which keep their embeddings."""
     documents = datastore.find(texts, pairs).documents
     if documents is None or not len(documents.keys):
-        predictions = reader.read(texts, pairs)
-        return predictions.retrieval_embeddings, predictions.passages, []
+        return *_read_in_own_order(reader, texts, pairs), []
     place = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[place].astype(np.float32)
     new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
     passages = _by_text(known, take_passages(documents.passages, place[known]))
     if len(new):
-        predictions = reader.read([texts[i] for i in new], [pairs[i] for i in new])
-        keys[new] = predictions.retrieval_embeddings
-        passages |= _by_text(new, predictions.passages)
+        keys[new], new_passages = _read_in_own_order(reader, [texts[i] for i in new], [pairs[i] for i in new])
+        passages |= _by_text(new, new_passages)
     whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
     joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
     return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
+
+
+def _read_in_own_order(reader: Reader, texts: list[str], pairs: list[str | None]) -> tuple[np.ndarray, Passages | None]:
+    """Embeddings and passages of texts, the same in whatever order these come: batches decide how sums are rounded."""
+    order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
+    predictions = reader.read([texts[i] for i in order], [pairs[i] for i in order])
+    back = np.argsort(order)
+    return predictions.retrieval_embeddings[back], take_passages(predictions.passages, back)
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -147,9 +153,9 @@ def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[st
     added: list[str | None] = [None] * len(texts)
     if new:
         new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
-        predictions = reader.read(new_texts, new_pairs)
+        keys, passages = _read_in_own_order(reader, new_texts, new_pairs)
         new_ids = None if ids is None else [ids[i] for i in new]
-        embedded = predictions.retrieval_embeddings, new_texts, new_pairs, new_ids, predictions.passages
+        embedded = keys, new_texts, new_pairs, new_ids, passages
         for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):
             added[i] = document_id
     return added

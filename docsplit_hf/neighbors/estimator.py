@@ -230,6 +230,7 @@ def embed_once(reader: Reader, fingerprint: str, texts: Sequence[str], pairs: Se
     with _changing:
         found = {name: _kept[name] for name in names if name in _kept}
     if new := {name: pair for name, pair in zip(names, given, strict=True) if name not in found}:
+        new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # see editing.py
         embeddings = reader.read(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
         computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep them all
         found |= computed

@@ -285,7 +285,7 @@ def test_they_are_those_of_the_reader_and_each_text_is_embedded_once(untrained, 
         found = embed_once(untrained.reader, "encoder", *given)
         np.testing.assert_allclose(found, expected, atol=1e-5)
     embed_once(untrained.reader, "encoder", texts[:3], [None] * 3)
-    assert embedded == [given[0], [texts[2]]]
+    assert [sorted(read) for read in embedded] == [sorted(given[0]), [texts[2]]]
     assert embed_once(untrained.reader, "encoder", [], []).shape == (0, 32)
 
 

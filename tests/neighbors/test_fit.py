@@ -9,6 +9,7 @@ from docsplit_hf.models.inference.reader import Reader
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.fit import fit
 
+from .conftest import labels_of
 from .experts.stores import ask, make_store, misleading_store
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
@@ -33,6 +34,19 @@ def filled(fitted):
 
 def scores_of(answers):
     return np.array([[entry["score"] for entry in sorted(a, key=lambda e: e["label"])] for a in answers])
+
+
+def test_the_order_of_texts_changes_no_bit_of_an_answer(untrained_of_module, texts):
+    found = []
+    for seed in range(3):
+        pipe = copy.deepcopy(untrained_of_module)
+        order = np.random.default_rng(seed).permutation(14)
+        examples = [texts[i] for i in order]
+        pipe.add_examples(examples, labels_of(examples))
+        pipe.add_documents([texts[i] for i in 14 + np.random.default_rng(seed).permutation(22)])
+        pipe.fit(show_progress=False)
+        found.append(scores_of(pipe(texts[36:], top_k=None)))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 
 def test_it_tells_what_it_chose_in_silence_and_changes_the_answers(filled, texts, capsys):

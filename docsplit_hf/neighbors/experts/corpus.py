@@ -180,10 +180,8 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
     kept = np.zeros(0, bool)
     if documents is not None:
-        kept = np.ones(len(documents.keys), bool)
-        if len(kept) > MOST_DOCUMENTS:
-            kept[:] = False
-            kept[np.random.default_rng(0).choice(len(kept), MOST_DOCUMENTS, replace=False)] = True
+        kept = _sample(documents, MOST_DOCUMENTS)
+        if not kept.all():
             logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
         keys, rows = [*keys, documents.keys[kept]], [*rows, rows_at(documents.rows, np.flatnonzero(kept))]
     embeddings, texts = np.concatenate(keys), texts_in(pa.concat_tables(rows))
@@ -211,6 +209,16 @@ def texts_in(table: pa.Table) -> list[str]:
 def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
     """An int64 for each row, of its id and its key: an id may be given to another text."""
     return _numbers(rows["id"].to_pylist(), keys)
+
+
+def _sample(documents: Snapshot, most: int) -> np.ndarray:
+    """Which documents to use, bool ``(m,)``: all, or those with the smallest checksums, whatever their order."""
+    kept = np.ones(len(documents.keys), bool)
+    if len(kept) <= most:
+        return kept
+    numbers = _numbers((replace_lone_surrogates(text) for text in texts_in(documents.rows)), documents.keys)
+    kept[np.argsort(numbers, kind="stable")[most:]] = False
+    return kept
 
 
 def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:

@@ -77,30 +77,34 @@ def fit_experts(
     """
     several = snapshot.multi_label
     columns = np.flatnonzero(snapshot.labels.any(0)) if several else np.unique(snapshot.labels)
+    columns = np.array(sorted(columns.tolist(), key=lambda column: snapshot.label_names[column]), np.int64)
     names = [snapshot.label_names[column] for column in columns]
     _check_labels(names, len(snapshot.keys), bool(several and not snapshot.labels[:, columns].all()))
     proportions, targets = given_proportions(class_proportions, names), one_hot(snapshot.labels, columns)
     wanted = _known_experts(experts)
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         corpus = make(snapshot)
-        folds = None if held_out is not None else folds_of(snapshot, corpus.rows)
+        # In the order of the corpus: sums are rounded in one way then, in whatever order the examples came.
+        order = np.argsort(corpus.rows)
+        rows, targets = corpus.rows[order], targets[order]
+        folds = None if held_out is not None else folds_of(snapshot, corpus.rows)[order]
         progress.total += 0 if folds is None else int(folds.max()) + 1
         progress.update()
         experts = _possible_experts(wanted, corpus, several, embed_names is not None)
         example_weight = EXAMPLE_WEIGHTS[0]
         is_weighed = folds is not None and (folds >= 0).any() and "topics" in experts
-        if is_weighed and len(corpus.rows) < len(corpus.ids):
-            example_weight = choose_example_weight(corpus, corpus.rows, targets, folds, proportions)
+        if is_weighed and len(rows) < len(corpus.ids):
+            example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
         vectors_of_names = None
         if "names" in experts:
             vectors_of_names = names_as_vectors(embed_names(tuple(names)), corpus.document_vectors.mean)
-        known = has_head, example_weight, vectors_of_names, are_texts(snapshot)
-        lesson = first_lesson(corpus, corpus.rows, targets, several, *known)
+        known = has_head, example_weight, vectors_of_names, are_texts(snapshot)[order]
+        lesson = first_lesson(corpus, rows, targets, several, *known)
         learned = fit_all(lesson, experts, proportions)
         if held_out is not None and proportions is None:  # they show how often each label is
             learned[SHIFT] = np.zeros_like(learned[SHIFT])
         progress.update()
-        voters = voters_in_corpus(snapshot, corpus)
+        voters = voters_in_corpus(snapshot, corpus, order)
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         settings |= {"has_head": has_head, "temperature": voters.temperature}
         fitted = FittedExperts(settings, corpus.document_vectors, corpus.vectorizer, learned, corpus.ids, None)

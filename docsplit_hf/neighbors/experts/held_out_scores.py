@@ -120,9 +120,9 @@ class Voters(NamedTuple):
     temperature: float
 
 
-def voters_in_corpus(snapshot: Snapshot, corpus: Corpus) -> Voters:
-    """The neighbors of the examples."""
-    asked = snapshot.keys, take_passages(snapshot.passages, np.arange(len(snapshot.keys)))
+def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> Voters:
+    """The neighbors of the examples, in some ``order`` of these."""
+    asked = snapshot.keys[order], take_passages(snapshot.passages, order)
     nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
     temperature, places = nearest.temperature(), [corpus.rows[nearest.examples.rows]]
     if nearest.documents is not None:

@@ -105,8 +105,9 @@ def fit_weights(
             likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
-            likelihood = (counts * log_softmax(pooled, axis=1) * targets).sum()
-            error = counts * (softmax(pooled, axis=1) - targets)
+            logs = log_softmax(pooled, axis=1)
+            likelihood = (counts * logs * targets).sum()
+            error = counts * (np.exp(logs) - targets)
         away, sharper = weights - times * prior, np.log(times / sharpness) / SPREAD
         value = -likelihood + STRENGTH / 2 * away @ away + sharper**2 / 2
         gradient = np.tensordot(scores, error, 2) + STRENGTH * away

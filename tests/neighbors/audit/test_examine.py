@@ -21,7 +21,7 @@ from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
 
 from ..experts.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
 
-WRONG = {"4": "animal", "20": "fruit", "35": "fruit"}  # 4 is a mineral, 20 and 35 are animals
+WRONG = {"4": "predator", "20": "fruit", "35": "fruit"}  # 4 is a mineral, 20 and 35 are predators
 
 
 def spoiled_store(examples=60, several=False):
@@ -123,7 +123,7 @@ def test_several_labels():
     assert right.items() <= found.new_labels.items() and found.confused_labels == []
     assert {"0", "7", "9"} == {group.ids[0] for group in found.duplicates}
     issue = next(issue for issue in found.label_issues if issue.id == "4")
-    assert issue.given == ["animal"] and 0 <= issue.probability < 0.5
+    assert issue.given == ["predator"] and 0 <= issue.probability < 0.5
 
 
 def test_what_came_after_fit_is_counted_and_may_be_a_copy():

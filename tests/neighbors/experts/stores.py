@@ -7,7 +7,7 @@ from docsplit_hf.neighbors.experts.expert import Asked
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
 
-NAMES = ["fruit", "mineral", "animal"]
+NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
 COMMON = "the a of in with and for one two many".split()
 DIMENSION = 16

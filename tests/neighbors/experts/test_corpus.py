@@ -166,7 +166,15 @@ def test_the_order_of_examples_and_labels_makes_no_difference():
         one.fitted = fit_experts(one.snapshot, show_progress=False).to_state()
         found.append({answer: column for answer, column in zip(one.label_names, ask(one).probabilities.T, strict=True)})
     for name in store.label_names:
-        np.testing.assert_allclose(found[0][name], found[1][name], atol=1e-5)
+        assert np.array_equal(found[0][name], found[1][name])
+
+
+def test_of_many_documents_the_same_are_used_whatever_their_order(monkeypatch):
+    monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 20)
+    store = make_store()
+    other = KNNDatastore(store.keys, store.labels, store.label_names, store.texts)
+    other.add_documents(store.documents.keys[::-1], store.documents.texts[::-1])
+    assert np.array_equal(make_corpus(store.snapshot).vectors, make_corpus(other.snapshot).vectors)
 
 
 def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkeypatch, caplog):

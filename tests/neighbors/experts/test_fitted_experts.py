@@ -90,7 +90,7 @@ def test_an_example_that_is_added_or_removed_has_its_say_or_none_at_once(stores)
     store = copy_of(stores["one label"])
     _, keys, texts = make_queries()
     before = ask(store)
-    store.add(keys[:1], ["animal"], texts=texts[:1], ids=["new"])
+    store.add(keys[:1], ["predator"], texts=texts[:1], ids=["new"])
     after = ask(store)
     assert after.probabilities[0, 2] > before.probabilities[0, 2]
     for place, name in enumerate(store.fitted.settings["weights"]):
@@ -141,7 +141,7 @@ def test_another_text_of_the_same_id_is_another_text(stores):
     _, keys, texts = make_queries()
     store.remove(["0"])
     store.remove_documents(["d0"])
-    store.add(keys[:1], ["animal"], texts=texts[:1], ids=["0"])
+    store.add(keys[:1], ["predator"], texts=texts[:1], ids=["0"])
     store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
     found = ask(store)
     assert ready_experts(store.snapshot).places[-1] == -1

@@ -52,7 +52,7 @@ def test_the_proportions_of_the_documents_are_found_printed_and_used():
     store = unequal_store()
     fitted = fit_experts(store.snapshot, show_progress=False)
     found = fitted.settings["proportions"]
-    assert found["fruit"] > 0.45 and found["animal"] < 0.3 and sum(found.values()) == pytest.approx(1, abs=1e-5)
+    assert found["fruit"] > 0.45 and found["predator"] < 0.3 and sum(found.values()) == pytest.approx(1, abs=1e-5)
     assert f"All texts, estimated: {found['fruit']:.0%} fruit" in str(FitReport.of(fitted.settings))
     shares = []
     for wanted in ("uniform", "estimated", dict(zip(NAMES, [240, 45, 15], strict=True))):
@@ -82,8 +82,8 @@ def test_the_explanation_adds_up_with_them():
     [
         ("equal", "'estimated', 'uniform' or a number by label, got 'equal'"),
         ({"fruit": 1}, "says nothing of 'mineral'"),
-        ({"fruit": -1, "mineral": 1, "animal": 1}, "must be numbers from 0"),
-        ({"fruit": 0, "mineral": 0, "animal": 0}, "must be numbers from 0"),
+        ({"fruit": -1, "mineral": 1, "predator": 1}, "must be numbers from 0"),
+        ({"fruit": 0, "mineral": 0, "predator": 0}, "must be numbers from 0"),
     ],
 )
 def test_other_proportions_are_refused(wanted, message):

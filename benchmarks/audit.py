@@ -1,19 +1,20 @@
-"""How much of what is wrong an audit finds: labels changed at random, copies with a sentence changed, strangers.
+"""How many planted errors an audit finds: labels changed at random, copies with a changed sentence, foreign texts.
 
     python benchmarks/audit.py --tasks data/bbc data/20news
     python benchmarks/audit.py --tasks data/20news data/bbc --parts unequal --seeds 5
 
-Of each task (a folder of jsonl with train and test) all examples of the pool have labels. For each seed, by itself:
+All examples in the pool of a task (a folder of jsonl with train and test) have labels. For each seed:
 
 - labels: 5 % of the labels are changed, each to any other one. Ours and cleanlab's rules get the same out-of-fold
   answers. Beside it, the same labels unchanged ("clean").
-- unequal: few examples of all labels of all tasks, as many of the r-th label as 1 / r, with documents, unchanged and
-  with 5 % changed. What the audit marks is applied unedited; macro F1 on test texts is measured before and after.
-- copies: 100 documents are added a second time, with a sentence replaced by one of another document. Ours reads the
-  texts, or the embeddings where none are kept; Datalab reads the embeddings.
-- strangers: texts of the other tasks are added, one in a hundred of the examples.
+- unequal: few examples of all labels of all tasks, in numbers proportional to 1 / r for the r-th label, with documents,
+  unchanged and with 5 % changed. The audit's corrections are applied unedited; macro F1 on test texts is measured
+  before and after.
+- copies: 100 documents are added a second time, with a sentence replaced by one of another document. Ours uses the
+  texts, or the embeddings if no texts are stored; Datalab uses the embeddings.
+- strangers: texts of the other tasks are added, one per hundred examples.
 
-It is resumable, a record of audit.jsonl at a time, and ends with tables in audit.md.
+Run it again to continue a stopped run: finished records in audit.jsonl are kept. It ends with tables in audit.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,11 +48,28 @@ from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
 KEY = ("task", "part", "method", "seed")
-CHANGED, COPIES, STRANGERS = 0.05, 100, 0.01
-UNEQUAL, DOCUMENTS = 125, 500
-FILTERS = ("prune_by_noise_rate", "prune_by_class", "both", "confident_learning", "predicted_neq_given")
-FILTERS += ("low_normalized_margin", "low_self_confidence")
+CHANGED = 0.05  # share of the labels
+COPIES = 100
+STRANGERS = 0.01  # per example
+UNEQUAL = 125  # examples
+DOCUMENTS = 500
+FILTERS = (
+    "prune_by_noise_rate",
+    "prune_by_class",
+    "both",
+    "confident_learning",
+    "predicted_neq_given",
+    "low_normalized_margin",
+    "low_self_confidence",
+)
 METRICS = ("recall", "precision", "f1")
+COLUMNS = {  # of the tables, by part
+    "labels": (*METRICS, "right_label", "estimate", "marked", "marked_right"),
+    "clean": ("found", "estimate", "marked"),
+    "unequal": ("changed", "estimate", "found", "hits", "marked", "marked_right", "f1_before", "f1_after"),
+    "copies": ("recall", "others"),
+    "strangers": METRICS,
+}
 TITLES = {
     "labels": (
         "Changed labels",
@@ -111,7 +130,7 @@ def main() -> None:
                 if (task.name, part, seed) in done or part == "unequal" or (part == "strangers" and not others):
                     continue
                 if part == "clean" and seed:
-                    continue  # nothing is drawn
+                    continue  # deterministic: one seed is enough
                 rng = np.random.default_rng(seed)
                 if part in ("labels", "clean"):
                     found = changed_labels(task, keys[number], rng, CHANGED if part == "labels" else 0)
@@ -121,10 +140,8 @@ def main() -> None:
                     found = strangers(keys[number], others, rng)
                 record(task.name, part, seed, found)
     if "unequal" in options.parts:
-        name, test_keys = (
-            " + ".join(task.name for task in tasks),
-            [e.embed(t.test) for e, t in zip(embedders, tasks, strict=True)],
-        )
+        name = " + ".join(task.name for task in tasks)
+        test_keys = [embedder.embed(task.test) for task, embedder in zip(tasks, embedders, strict=True)]
         for seed in range(options.seeds):
             if (name, "unequal", seed) not in done:
                 record(name, "unequal", seed, unequal_topics(tasks, keys, test_keys, seed))
@@ -135,7 +152,7 @@ def main() -> None:
 def changed_labels(
     task: FewLabels, keys: np.ndarray, rng: np.random.Generator, share: float
 ) -> Iterator[tuple[str, dict]]:
-    """What is found of labels that were changed."""
+    """Scores of ours and of cleanlab's rules at finding changed labels."""
     from cleanlab.filter import find_label_issues
 
     labels = change(task.pool_labels, len(task.names), share, rng)
@@ -146,14 +163,13 @@ def changed_labels(
     if not share:
         yield "ours", scores | accuracy | {"found": len(found)}
         return
-    issues = audit_snapshot(store.snapshot, show_progress=False).label_issues
-    right = [
-        task.names[task.pool_labels[int(issue.id)]] == issue.suggested for issue in issues if changed[int(issue.id)]
-    ]
-    yield (
-        "ours",
-        of_found(changed, found) | {"right_label": float(np.mean(right)) if right else None} | scores | accuracy,
-    )
+    right = []  # for each changed label that was found, whether the suggested label is the original one
+    for issue in audit_snapshot(store.snapshot, show_progress=False).label_issues:
+        row = int(issue.id)
+        if changed[row]:
+            right.append(task.names[task.pool_labels[row]] == issue.suggested)
+    right_label = {"right_label": float(np.mean(right)) if right else None}
+    yield "ours", of_found(changed, found) | right_label | scores | accuracy
     inputs = datalab_inputs(store.snapshot)
     places = np.array([int(row_id) for row_id in inputs.data["id"]])
     for rule in FILTERS:
@@ -161,18 +177,28 @@ def changed_labels(
         yield f"cleanlab, {rule}", of_found(changed, places[issues]) | accuracy
 
 
+def labels_of_all(tasks: list[FewLabels], split: str) -> np.ndarray:
+    """The labels of a split of all tasks, each task's after those of the tasks before it."""
+    labels = []
+    first = 0
+    for task in tasks:
+        labels.append(getattr(task, f"{split}_labels") + first)
+        first += len(task.names)
+    return np.concatenate(labels)
+
+
 def unequal_topics(
     tasks: list[FewLabels], keys: list[np.ndarray], test_keys: list[np.ndarray], seed: int
 ) -> Iterator[tuple[str, dict]]:
-    """What an audit says of few examples of the labels of all tasks, and what applying it unedited does."""
-    rng, names, parts = np.random.default_rng(seed), [name for task in tasks for name in task.names], []
-    starts = np.cumsum([0, *(len(task.names) for task in tasks)])
-    for split in ("pool", "test"):
-        texts = [text for task in tasks for text in getattr(task, split)]
-        of = [getattr(task, f"{split}_labels") + start for task, start in zip(tasks, starts, strict=False)]
-        parts.append((np.array(texts, dtype=object), np.concatenate(of)))
-    (pool, right), (test, test_labels) = parts
-    pool_keys, asked = np.concatenate(keys), np.concatenate(test_keys)
+    """Scores of an audit of few examples of all tasks' labels, and macro F1 before and after applying it unedited."""
+    rng = np.random.default_rng(seed)
+    names = [name for task in tasks for name in task.names]
+    pool = np.array([text for task in tasks for text in task.pool], dtype=object)
+    pool_keys = np.concatenate(keys)
+    right = labels_of_all(tasks, "pool")
+    test = [text for task in tasks for text in task.test]
+    asked = np.concatenate(test_keys)
+    test_labels = labels_of_all(tasks, "test")
     shares = 1 / np.arange(1, len(names) + 1)
     counts = np.maximum(np.round(UNEQUAL * shares / shares.sum()).astype(int), 2)
     topics = rng.permutation(len(names))
@@ -183,38 +209,43 @@ def unequal_topics(
         labels = change(right[rows], len(names), share, rng)
         store = KNNDatastore(pool_keys[rows], labels, names, pool[rows].tolist())
         store.add_documents(pool_keys[documents], pool[documents].tolist())
-        accuracy, macro_f1 = fit(store), []
+        accuracy = fit(store)
         scores, found = audit_scores(store, right[rows])
         changed = labels != right[rows]
         scores |= {"changed": int(changed.sum()), "found": len(found), "hits": int(changed[found].sum())}
-        for applied in (False, True):
-            if applied:
-                new_labels, removed = corrections(audit_snapshot(store.snapshot, show_progress=False), store.snapshot)
-                store.relabel(new_labels)
-                store.remove(removed)
-                fit(store)
-            answers = ask_experts(ready_experts(store.snapshot), asked, test.tolist(), None).probabilities
-            macro_f1.append(metric_class("macro_f1")().compute(predictions=answers, references=test_labels)["macro_f1"])
-        before_after = {"f1_before": macro_f1[0], "f1_after": macro_f1[1], "labels_left": len(np.unique(store.labels))}
+        f1_before = macro_f1(store, asked, test, test_labels)
+        new_labels, removed = corrections(audit_snapshot(store.snapshot, show_progress=False), store.snapshot)
+        store.relabel(new_labels)
+        store.remove(removed)
+        fit(store)
+        f1_after = macro_f1(store, asked, test, test_labels)
+        before_after = {"f1_before": f1_before, "f1_after": f1_after, "labels_left": len(np.unique(store.labels))}
         yield f"{share:.0%} changed", scores | before_after | {"out_of_fold_accuracy": accuracy}
 
 
+def macro_f1(store: KNNDatastore, asked: np.ndarray, texts: list[str], labels: np.ndarray) -> float:
+    """Macro F1 of the fitted experts."""
+    answers = ask_experts(ready_experts(store.snapshot), asked, texts, None).probabilities
+    return metric_class("macro_f1")().compute(predictions=answers, references=labels)["macro_f1"]
+
+
 def change(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:
-    """A share of the labels, numbers below ``count``, each changed to any other one."""
-    labels, rows = labels.copy(), rng.choice(len(labels), round(share * len(labels)), replace=False)
+    """The labels, numbers below ``count``, with a random share changed, each to any other one."""
+    labels = labels.copy()
+    rows = rng.choice(len(labels), round(share * len(labels)), replace=False)
     labels[rows] = (labels[rows] + rng.integers(1, count, len(rows))) % count
     return labels
 
 
 def fit(store: KNNDatastore) -> float:
-    """Fit the experts; how often they are right out of fold."""
+    """Fit the experts, and return their out-of-fold accuracy."""
     fitted = fit_experts(store.snapshot, show_progress=False)
     store.fitted = fitted.to_state()
     return float(fitted.held_out.right.mean())
 
 
 def audit_scores(store: KNNDatastore, right: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-    """About how many labels are wrong, how many are marked, and the rows that are worth a look."""
+    """The estimated number of wrong labels, the number of marked ones, and the rows that are worth a look."""
     audit = audit_snapshot(store.snapshot, show_progress=False)
     place = {row_id: row for row, row_id in enumerate(store.ids)}
     hits = sum(store.label_names[right[place[row_id]]] == label for row_id, label in audit.new_labels.items())
@@ -225,9 +256,10 @@ def audit_scores(store: KNNDatastore, right: np.ndarray) -> tuple[dict[str, Any]
 def planted_copies(
     task: FewLabels, keys: np.ndarray, embedder: Embedder, folder: Path, rng: np.random.Generator
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is found of copies in which a sentence was replaced, and how many groups there are without them."""
+    """Recall of copies with a replaced sentence, and the number of groups without planted copies."""
     segment = get_segmenter()
-    sources, texts = [], []
+    sources = []
+    texts = []
     for row in rng.permutation(len(task.pool)).tolist():
         sentences = list(segment(task.pool[row]).sentences)
         others = segment(task.pool[rng.integers(len(task.pool))]).sentences
@@ -240,7 +272,8 @@ def planted_copies(
         if len(texts) == COPIES:
             break
     copies = cached_embeddings(embedder, [json.dumps(text) for text in texts], folder)
-    both, pairs = np.concatenate([keys, copies]), list(zip(sources, range(len(keys), len(keys) + COPIES), strict=True))
+    both = np.concatenate([keys, copies])
+    pairs = list(zip(sources, range(len(keys), len(keys) + COPIES), strict=True))
     for name, kept in (("ours", [*task.pool, *texts]), ("ours, no texts kept", None)):
         store = KNNDatastore(both, np.zeros(len(both), int), ["any"], kept)
         groups = duplicate_groups(store.snapshot.rows, unit(both))
@@ -250,7 +283,7 @@ def planted_copies(
 
 
 def strangers(keys: np.ndarray, others: list[np.ndarray], rng: np.random.Generator) -> Iterator[tuple[str, dict]]:
-    """What is found of texts of other tasks; what else is found may be as odd, and counts as wrong."""
+    """Scores at finding texts of other tasks; other texts that are found may be as odd, but count as wrong."""
     each = max(round(STRANGERS * len(keys) / len(others)), 1)
     both = np.concatenate([keys, *(other[rng.choice(len(other), each, replace=False)] for other in others)])
     is_stranger = np.arange(len(both)) >= len(keys)
@@ -260,7 +293,7 @@ def strangers(keys: np.ndarray, others: list[np.ndarray], rng: np.random.Generat
 
 
 def datalab(features: np.ndarray, issue: str) -> Any:
-    """What Datalab says of embeddings, by its defaults."""
+    """Datalab's issues of embeddings, with its defaults."""
     from cleanlab import Datalab
 
     lab = Datalab({"row": np.arange(len(features))}, verbosity=0)
@@ -270,23 +303,26 @@ def datalab(features: np.ndarray, issue: str) -> Any:
 
 
 def of_found(wanted: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
-    """How good the rows are that were found, of those that are wanted, bool ``(N,)``."""
+    """Recall, precision and F1 of the rows that were found; ``wanted``: bool ``(N,)``."""
     hits = int(wanted[rows].sum())
-    recall, precision = hits / wanted.sum(), hits / max(len(rows), 1)
+    recall = hits / wanted.sum()
+    precision = hits / max(len(rows), 1)
     f1 = 2 * hits / (wanted.sum() + len(rows))
     return {"recall": float(recall), "precision": precision, "f1": float(f1), "found": len(rows)}
 
 
 def of_pairs(pairs: list[tuple[int, int]], groups: list[list[int]], originals: int) -> dict[str, Any]:
-    """The share of the pairs that a group holds, and how many originals are in a group with another one."""
-    together = [set(group) for group in groups]
-    of = {}
-    for group in together:
-        for row in group:
-            of.setdefault(row, []).append(group)
-    found = sum(any(copy in group for group in of.get(source, ())) for source, copy in pairs)
-    of_originals = [{row for row in group if row < originals} for group in together]
-    return {"recall": found / len(pairs), "others": len(set().union(*(rows for rows in of_originals if len(rows) > 1)))}
+    """The share of pairs within one group, and the number of originals in a group with another original."""
+    groups_of = defaultdict(list)
+    others = set()
+    for members in map(set, groups):
+        for row in members:
+            groups_of[row].append(members)
+        in_group = {row for row in members if row < originals}
+        if len(in_group) > 1:
+            others |= in_group
+    found = sum(any(copy in members for members in groups_of[source]) for source, copy in pairs)
+    return {"recall": found / len(pairs), "others": len(others)}
 
 
 def write_report(records: pd.DataFrame) -> str:
@@ -294,18 +330,11 @@ def write_report(records: pd.DataFrame) -> str:
     lines = ["# Audit", "", "Mean ± half of the 95 % interval over the seeds; made by `benchmarks/audit.py`."]
     for part, (title, words) in TITLES.items():
         mine = records[records["part"] == part]
-        metrics = [name for name in (*METRICS, "right_label", "estimate", "marked", "marked_right")]
-        metrics = {
-            "labels": metrics,
-            "clean": ["found", "estimate", "marked"],
-            "unequal": ["changed", "estimate", "found", "hits", "marked", "marked_right", "f1_before", "f1_after"],
-            "copies": ["recall", "others"],
-            "strangers": [*METRICS],
-        }[part]
+        metrics = COLUMNS[part]
         if mine.empty:
             continue
         rows = []
-        by = ["method", "seed"] if part == "unequal" else ["task", "method"]  # each draw is told there
+        by = ["method", "seed"] if part == "unequal" else ["task", "method"]  # unequal: a row for each draw
         for (first, second), group in mine.groupby(by, sort=part == "unequal"):
             rows.append((escape(str(first)), escape(str(second)), *(cell(group[name], name) for name in metrics)))
         lines += ["", f"## {title}", "", words, "", table((*by, *metrics), rows)]
@@ -313,7 +342,7 @@ def write_report(records: pd.DataFrame) -> str:
 
 
 def cell(values: pd.Series, metric: str) -> str:
-    """A mean with its interval, in percent but for counts."""
+    """A mean with its interval; metrics are in percent, and counts as they are."""
     values = values.dropna()
     if values.empty:
         return "–"

@@ -1,4 +1,4 @@
-"""What the benchmarks of speed are given: the model and the texts, and the arguments that choose them."""
+"""Inputs of the benchmarks of speed: the model, the texts, and the arguments that choose them."""
 
 import argparse
 from pathlib import Path
@@ -27,7 +27,7 @@ SHAPES = {"bert-base": BertConfig, "modernbert-base": ModernBertConfig}  # their
 
 
 def argument_parser(description: str, rounds: int = 5) -> argparse.ArgumentParser:
-    """A parser with the arguments that all benchmarks of speed have."""
+    """A parser with the common arguments of all benchmarks of speed."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--model", help="A model on the Hub or a folder. Default: the installed all-MiniLM-L6-v2.")
@@ -39,7 +39,7 @@ def argument_parser(description: str, rounds: int = 5) -> argparse.ArgumentParse
 
 
 def load_texts(source: str | None, count: int) -> list[str]:
-    """So many texts, drawn at random but the same each time."""
+    """``count`` random texts, the same in each run."""
     if source is None:
         texts = load_package_documentation()["train"]["text"]
     elif Path(source).exists():
@@ -55,8 +55,8 @@ def load_texts(source: str | None, count: int) -> list[str]:
 
 
 def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: bool = False) -> PretrainedConfig:
-    """Write the model, with a masked-LM head, and its tokenizer into a folder that all competitors load from."""
-    transformers.logging.set_verbosity_error()  # heads with random weights are what is wanted
+    """Write the model, with a masked-LM head, and its tokenizer into a folder for all competitors."""
+    transformers.logging.set_verbosity_error()  # no warnings of heads with random weights, which are intended
     transformers.logging.disable_progress_bar()
     torch.manual_seed(0)
     if options.random_weights:
@@ -64,7 +64,8 @@ def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: boo
         config = random_config(SHAPES[options.random_weights], tokenizer)
     else:
         name = options.model or default_model()
-        tokenizer, config = AutoTokenizer.from_pretrained(name), AutoConfig.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name)
     if no_dropout:
         for rate in dropout(config):
             setattr(config, rate, 0.0)
@@ -78,10 +79,15 @@ def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: boo
 
 
 def random_config(kind: type[PretrainedConfig], tokenizer: PreTrainedTokenizerBase, **sizes: int) -> PretrainedConfig:
-    """A shape with the special tokens of a tokenizer. The vocabulary keeps its size, which the head's cost goes by."""
-    ids = {"pad_token_id": tokenizer.pad_token_id, "cls_token_id": tokenizer.cls_token_id}
-    ids |= {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
-    return kind(**ids, sep_token_id=tokenizer.sep_token_id, **sizes)
+    """A shape with the special tokens of a tokenizer, and the shape's own vocabulary size, for the cost of the head."""
+    return kind(
+        pad_token_id=tokenizer.pad_token_id,
+        cls_token_id=tokenizer.cls_token_id,
+        bos_token_id=tokenizer.cls_token_id,
+        eos_token_id=tokenizer.sep_token_id,
+        sep_token_id=tokenizer.sep_token_id,
+        **sizes,
+    )
 
 
 def default_model() -> str:
@@ -93,9 +99,12 @@ def default_model() -> str:
 
 
 def dropout(config: PretrainedConfig) -> dict[str, float]:
-    """The rates of dropout of an encoder, by their names in its configuration."""
-    rates = {name: rate for name, rate in config.to_dict().items() if "dropout" in name and "classifier" not in name}
-    return {name: rate for name, rate in rates.items() if isinstance(rate, int | float)}
+    """The dropout rates of an encoder, by their names in its configuration."""
+    rates = {}
+    for name, rate in config.to_dict().items():
+        if "dropout" in name and "classifier" not in name and isinstance(rate, int | float):
+            rates[name] = rate
+    return rates
 
 
 def sentence_transformer(folder: str, max_length: int, dtype: str = "float32") -> SentenceTransformer:
@@ -106,7 +115,7 @@ def sentence_transformer(folder: str, max_length: int, dtype: str = "float32") -
 
 
 def describe_model(options: argparse.Namespace, config: PretrainedConfig) -> str:
-    """What the model is, in a few words."""
+    """The name of the model, its shape and its pooling."""
     name = f"random weights of {options.random_weights}" if options.random_weights else options.model
     shape = f"{config.num_hidden_layers} layers, {config.hidden_size} dimensions"
     return f"{Path(name or 'all-MiniLM-L6-v2').name} ({shape}), mean pooling"

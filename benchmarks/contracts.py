@@ -1,4 +1,4 @@
-"""Contracts by the evening: whole long documents, five labels of each class, and thousands without one.
+"""Classification of contracts: whole long documents, five labels of each class, and thousands of unlabeled documents.
 
     OMP_NUM_THREADS=1 python benchmarks/contracts.py systems --tasks data/contracts
     OMP_NUM_THREADS=1 python benchmarks/contracts.py passages --tasks data/contracts data/20news data/partisan
@@ -8,14 +8,14 @@
 A task is a folder with train.jsonl and test.jsonl (text, label, and maybe ``doubt``: why the label may be wrong).
 
 - systems: ours with embeddings of the beginnings and of whole texts, ours without documents, a probe and word counts.
-- passages: ours by how much of each text is read. Passages are embedded once; seconds go by how many are read.
-- audit: all labels are given, the doubtful ones too; which of them are marked.
-- rejection: what reject gives no label, and what it says of a class that no example has.
+- passages: ours by how much of each text is read. Passages are embedded once; seconds are proportional to their number.
+- audit: which doubtful labels an audit marks among all labels.
+- rejection: answers with reject, and novelty for a class without examples.
 - journey: from a folder of files to answers, once, as a user does it; seconds of the processor and by the clock.
 
-Texts with a doubtful label are documents, but no examples and no test texts: somebody who reads five of each class
-labels them rightly. With --doubtful they are all of it, in records of the task ``NAME_doubtful``. Records are lines of
-records.jsonl in --output, and none is made again.
+Texts with a doubtful label are documents, but neither examples nor test texts, because a person who reads five texts of
+each class labels them correctly. With --doubtful they are used like the others, in records of the task
+``NAME_doubtful``. Records are lines of records.jsonl in --output; finished ones are kept.
 """
 
 from __future__ import annotations
@@ -60,14 +60,17 @@ WORDS_OF = words.words_of
 INT8 = {"backend": "openvino", "precision": "int8"}
 ENCODER = "all-MiniLM-L6-v2 int8"
 SPREAD = (2, 4, 8)
-CHAIN = ("first", *(f"spread_{k}" for k in SPREAD), "average")  # by how much is read
+CHAIN = ("first", *(f"spread_{k}" for k in SPREAD), "average")  # in order of the share that is read
 TITLES = ("accuracy", "log loss", "calibration error")  # of METRICS beside macro F1
 DOUBTFUL = "_doubtful"
 READINGS = ("first", "head_tail", *(f"spread_{k}" for k in SPREAD), "average", "whole")
-MEASURED = [  # a system, and how it reads
-    *(("ours", reading) for reading in ("first", "whole")),
-    *(("ours_without_documents", reading) for reading in ("first", "whole")),
-    *(("probe", reading) for reading in ("first", "whole")),
+MEASURED = [  # a system, and its strategy for long documents
+    ("ours", "first"),
+    ("ours", "whole"),
+    ("ours_without_documents", "first"),
+    ("ours_without_documents", "whole"),
+    ("probe", "first"),
+    ("probe", "whole"),
     ("tfidf", "whole"),
 ]
 
@@ -91,12 +94,20 @@ def main() -> None:
 
 @cache
 def words_once(text: str) -> list[str]:
-    """The words of a text, which are the same in all draws."""
+    """The words of a text, computed once for all draws."""
     return list(map(sys.intern, WORDS_OF(text)))
 
 
+class Read(NamedTuple):
+    """Embeddings ``(N, D)``, the share of the tokens that is read, and the processor's seconds for reading them."""
+
+    embeddings: np.ndarray
+    share: float
+    seconds: float
+
+
 class Embedded(NamedTuple):
-    """A task's texts, those of the pool and then of the test set, embedded in each way that is not made of another."""
+    """A task's texts, pool and then test set, embedded by the strategies that others are computed from."""
 
     first: np.ndarray  # float32 (N, D)
     head_tail: np.ndarray  # float32 (N, D)
@@ -106,43 +117,60 @@ class Embedded(NamedTuple):
     seconds: np.ndarray  # float64 (3,): of the processor, for first, head_tail and passages
 
     def of(self, text: int) -> slice:
-        """Where the passages of a text are."""
+        """The passages of a text."""
         end = int(self.counts[: text + 1].sum())
         return slice(end - int(self.counts[text]), end)
 
-    def read(self, how: str) -> tuple[np.ndarray, float, float]:
-        """Embeddings ``(N, D)``, the share of the tokens that is read, and seconds of the processor for them."""
+    def read(self, how: str) -> Read:
+        """The texts by a strategy: ``"first"``, ``"head_tail"``, ``"spread_K"``, ``"average"`` or ``"whole"``."""
         if how in ("first", "head_tail"):
             lengths = np.array([self.lengths[self.of(text)].sum() for text in range(len(self.counts))])
             share = np.minimum(lengths, self.lengths.max()).sum() / self.lengths.sum()
-            return getattr(self, how), share, float(self.seconds[int(how == "head_tail")])
-        rows, embeddings = 0, np.empty_like(self.first)
+            first_seconds, head_tail_seconds, _ = self.seconds
+            if how == "first":
+                return Read(self.first, share, float(first_seconds))
+            return Read(self.head_tail, share, float(head_tail_seconds))
+        embeddings = np.empty_like(self.first)
+        rows = 0  # passages that are read
         tokens = 0
         for text, count in enumerate(self.counts):
             spread = int(how.removeprefix("spread_")) if how.startswith("spread") else count
             chosen = np.unique(np.linspace(0, count - 1, min(spread, count)).round().astype(int))
-            passages, lengths = (of[self.of(text)][chosen] for of in (self.passages, self.lengths))
+            passages = self.passages[self.of(text)][chosen]
+            lengths = self.lengths[self.of(text)][chosen]
             average = unit(lengths @ passages)
-            embeddings[text] = unit(average + passages[0]) if how == "whole" else average
-            embeddings[text] = self.first[text] if count == 1 else embeddings[text]
-            rows, tokens = rows + len(chosen), tokens + lengths.sum()
-        return embeddings, tokens / self.lengths.sum(), float(self.seconds[2]) * rows / len(self.passages)
+            if count == 1:
+                embeddings[text] = self.first[text]
+            elif how == "whole":
+                embeddings[text] = unit(average + passages[0])
+            else:
+                embeddings[text] = average
+            rows += len(chosen)
+            tokens += lengths.sum()
+        seconds = float(self.seconds[2]) * rows / len(self.passages)
+        return Read(embeddings, tokens / self.lengths.sum(), seconds)
 
 
 class Remembered(Embedder):
-    """What a pipeline gets in place of an encoder: what it would have read of known texts in one way."""
+    """An embedder of known texts by one strategy, without the encoder."""
 
     def __init__(self, task: FewLabels, embedded: Embedded, reading: str) -> None:
         own = reading if reading in ("first", "head_tail", "average", "whole") else "average"
-        self.name, self.options, self.seconds_per_text = default_model(), {"long_documents": own, **INT8}, 0.0
+        self.name = default_model()
+        self.options = {"long_documents": own, **INT8}
+        self.seconds_per_text = 0.0
         embeddings, self.share, self.seconds = embedded.read(reading)
         self._opened = super().pipeline()
         texts = [(text, None) for text in task.pool + task.test]
         self._known = dict(zip(texts, embeddings, strict=True))
 
     def pipeline(self) -> Pipeline:
-        own = {"long_documents": self.options["long_documents"]}
-        return pipeline("docsplit-knn", model=self._opened.model, tokenizer=self._opened.tokenizer, **own)
+        return pipeline(
+            "docsplit-knn",
+            model=self._opened.model,
+            tokenizer=self._opened.tokenizer,
+            long_documents=self.options["long_documents"],
+        )
 
     @contextmanager
     def remembered(self) -> Iterator[None]:
@@ -156,19 +184,26 @@ def unit(vector: np.ndarray) -> np.ndarray:
 
 def load(folder: Path) -> tuple[FewLabels, np.ndarray, np.ndarray]:
     """A task, and which texts of its pool and of its test set have a doubtful label."""
-    lines = [line for split in ("train", "test") for line in (folder / f"{split}.jsonl").open(encoding="utf-8")]
-    doubtful = {row["text"] for row in map(json.loads, lines) if row.get("doubt")}
+    doubtful = set()
+    for split in ("train", "test"):
+        for line in (folder / f"{split}.jsonl").open(encoding="utf-8"):
+            row = json.loads(line)
+            if row.get("doubt"):
+                doubtful.add(row["text"])
     task = load_few_labels(folder)
-    return task, *(np.array([text in doubtful for text in texts]) for texts in (task.pool, task.test))
+    is_doubtful = np.array([text in doubtful for text in task.pool])
+    is_doubtful_test = np.array([text in doubtful for text in task.test])
+    return task, is_doubtful, is_doubtful_test
 
 
 def embed(task: FewLabels, folder: Path) -> Embedded:
-    """Embed all texts, or read it from the disk."""
+    """Embed all texts, or read their embeddings from the disk."""
     path = folder / f"contracts-{task.name}.npz"
     if not path.exists():
         encoder = DocumentEncoder.from_pretrained(default_model(), **INT8)
-        texts, seconds = task.pool + task.test, []
-        encoder.encode(texts[:8], show_progress=False)  # which compiles it
+        texts = task.pool + task.test
+        seconds = []
+        encoder.encode(texts[:8], show_progress=False)  # compiles it
 
         def timed(read: Any, **how: Any) -> Any:
             start = process_time()
@@ -176,11 +211,18 @@ def embed(task: FewLabels, folder: Path) -> Embedded:
             seconds.append(process_time() - start)
             return found
 
-        ends = [timed(encoder.encode, long_documents=how) for how in ("first", "head_tail")]
+        first = timed(encoder.encode, long_documents="first")
+        head_tail = timed(encoder.encode, long_documents="head_tail")
         passages = timed(encoder.encode_passages)
-        lengths = [len(piece.input_ids) for piece in read_pieces(texts, encoder.frame, "passages")]
+        found = Embedded(
+            first=first,
+            head_tail=head_tail,
+            passages=passages.embeddings,
+            counts=passages.counts,
+            lengths=np.array([len(piece.input_ids) for piece in read_pieces(texts, encoder.frame, "passages")]),
+            seconds=np.array(seconds),
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
-        found = Embedded(*ends, passages.embeddings, passages.counts, np.array(lengths), np.array(seconds))
         np.savez(path, **found._asdict())
     with np.load(path) as saved:
         return Embedded(**saved)
@@ -190,25 +232,29 @@ def measure(folder: Path, options: argparse.Namespace, measured: list[tuple[str,
     """A record for each system, reading, number of labels and draw."""
     records = options.output / "records.jsonl"
     done = {tuple(record[field] for field in KEY) for record in read_records(records)}
-    task, *doubtful = load(folder)
+    task, is_doubtful, is_doubtful_test = load(folder)
     embedded = embed(task, options.embeddings)
-    examples, tested = (np.flatnonzero(~of | options.doubtful) for of in doubtful)
-    title = task.name + DOUBTFUL * options.doubtful
+    examples = np.flatnonzero(~is_doubtful | options.doubtful)
+    tested = np.flatnonzero(~is_doubtful_test | options.doubtful)
+    title = f"{task.name}{DOUBTFUL}" if options.doubtful else task.name
     embedders: dict[str, Remembered] = {}
     for number, per_label in product(range(options.draws), options.per_label):
         for name, reading in measured:
             values = (title, name, f"{ENCODER} {reading}", per_label, number)
             if values in done:
                 continue
-            embedder = embedders.setdefault(reading, embedders.get(reading) or Remembered(task, embedded, reading))
+            if reading not in embedders:
+                embedders[reading] = Remembered(task, embedded, reading)
+            embedder = embedders[reading]
             rows = examples[draw(task.pool_labels[examples], int(per_label), number)]
-            answer = SYSTEMS[name](task, rows, embedder, number + 1)  # of 0 they would measure speed as well
+            answer = SYSTEMS[name](task, rows, embedder, number + 1)  # with a seed of 0 they would measure speed too
             found = scores(answer.probabilities[tested], task.test_labels[tested])
             record = dict(zip(KEY, values, strict=True)) | {"examples": len(rows), "classes": len(task.names)} | found
             record |= {"share_read": embedder.share, "embedding_cpu_seconds": embedder.seconds}
             record |= {"texts": len(task.pool) + len(task.test), "tokens": int(embedded.lengths.sum())}
             add_record(records, record)
-            print(*values, *(f"{metric} {found[metric]:.4f}" for metric in METRICS), flush=True)
+            measured = [f"{metric} {found[metric]:.4f}" for metric in METRICS]
+            print(" ".join(map(str, [*values, *measured])), flush=True)
 
 
 def measure_systems(folder: Path, options: argparse.Namespace) -> None:
@@ -220,15 +266,17 @@ def measure_passages(folder: Path, options: argparse.Namespace) -> None:
 
 
 def measure_audit(folder: Path, options: argparse.Namespace) -> None:
-    """Which doubtful labels are found by an audit of all labels, by the least sure answers, and by five sure labels.
+    """Which doubtful labels are found by an audit of all labels, by the least probable labels, and by a classifier.
 
-    "listed" are worth a look, "marked" an audit would change; "least_sure" are the given labels that are least probable
-    out of fold, as many as there are doubtful ones; "contradicted": five sure labels of each class answer otherwise.
+    "listed": labels that the audit lists; "marked": labels that it would change; "least_sure": the given labels that
+    are least probable out of fold, as many as there are doubtful ones; "contradicted": labels that a classifier with
+    five certain labels of each class contradicts.
     """
-    task, *doubtful = load(folder)
+    task, is_doubtful_pool, is_doubtful_test = load(folder)
     embedded = embed(task, options.embeddings)
-    texts, labels = task.pool + task.test, np.concatenate([task.pool_labels, task.test_labels])
-    is_doubtful = np.concatenate(doubtful)
+    texts = task.pool + task.test
+    labels = np.concatenate([task.pool_labels, task.test_labels])
+    is_doubtful = np.concatenate([is_doubtful_pool, is_doubtful_test])
     given = [task.names[label] for label in labels]
     for reading in ("first", "whole"):
         embedder = Remembered(task, embedded, reading)
@@ -236,16 +284,16 @@ def measure_audit(folder: Path, options: argparse.Namespace) -> None:
         with embedder.remembered():
             ids = pipe.add_examples(texts, given)
             pipe.fit(show_progress=False)
-            audit, inputs = pipe.audit(show_progress=False), pipe.datalab_inputs()
+            audit = pipe.audit(show_progress=False)
+            inputs = pipe.datalab_inputs()
         row_of = {row_id: row for row, row_id in enumerate(ids)}
-        marked = [issue for issue in audit.label_issues if issue.apply]
-        found = {
-            kind: [row_of[issue.id] for issue in of]
-            for kind, of in (("listed", audit.label_issues), ("marked", marked))
-        }
-        sure = inputs.pred_probs[np.arange(len(inputs.data)), inputs.data["label"]]
+        probabilities = inputs.pred_probs[np.arange(len(inputs.data)), inputs.data["label"]]
         rows = np.array([row_of[row_id] for row_id in inputs.data["id"]])
-        found["least_sure"] = rows[np.argsort(sure)[: is_doubtful.sum()]]
+        found = {
+            "listed": [row_of[issue.id] for issue in audit.label_issues],
+            "marked": [row_of[issue.id] for issue in audit.label_issues if issue.apply],
+            "least_sure": rows[np.argsort(probabilities)[: is_doubtful.sum()]],
+        }
         record = {"part": "audit", "task": task.name, "encoder": f"{ENCODER} {reading}", "estimate": audit.wrong_labels}
         record |= {"examples": len(ids), "doubtful": int(is_doubtful.sum()), "copies": len(audit.duplicates)}
         for kind, of in found.items():
@@ -302,20 +350,23 @@ def measure_rejection(folder: Path, options: argparse.Namespace) -> None:
 
 def measure_journey(folder: Path, options: argparse.Namespace) -> None:
     """From files to answers, as a user does it: five labels of each class, all other texts of the pool without one."""
-    task, *doubtful = load(folder)
-    files, asked = options.journey  # of a pool in random order
+    task, is_doubtful, _ = load(folder)
+    files, asked = options.journey  # the first ones, since the pool is in random order
     task = replace(task, pool=task.pool[:files], test=task.test[:asked])
-    rows = np.flatnonzero(~doubtful[0][:files])
+    rows = np.flatnonzero(~is_doubtful[:files])
     rows = rows[draw(task.pool_labels[rows], 5, 0)]
     texts = np.array(task.pool, dtype=object)
-    steps: dict[str, tuple[float, float]] = {}
+    cpu_seconds: dict[str, float] = {}
+    seconds: dict[str, float] = {}
 
     @contextmanager
     def timed(step: str) -> Iterator[None]:
-        wall, cpu = perf_counter(), process_time()
+        start = perf_counter()
+        cpu_start = process_time()
         yield
-        steps[step] = process_time() - cpu, perf_counter() - wall
-        print(step, steps[step], flush=True)
+        cpu_seconds[step] = process_time() - cpu_start
+        seconds[step] = perf_counter() - start
+        print(step, (cpu_seconds[step], seconds[step]), flush=True)
 
     with tempfile.TemporaryDirectory() as place:
         for row, text in enumerate(task.pool):
@@ -337,13 +388,18 @@ def measure_journey(folder: Path, options: argparse.Namespace) -> None:
         with timed("explain"):
             print(json.dumps(pipe(task.test[:3], explain=True, return_neighbors=1), indent=1)[:6000])
     frame = DocumentEncoder.from_pretrained(default_model()).frame
-    tokens = [
-        sum(len(piece.input_ids) for piece in read_pieces(texts, frame, "passages")) for texts in (task.pool, task.test)
-    ]
-    record = {"part": "journey", "task": task.name, "encoder": f"{ENCODER} whole", "threads": torch.get_num_threads()}
-    record |= {"documents": len(task.pool), "test": len(task.test)}
-    record |= {"tokens": tokens[0], "test_tokens": tokens[1]}
-    record |= {"cpu_seconds": {k: v[0] for k, v in steps.items()}, "seconds": {k: v[1] for k, v in steps.items()}}
+    record = {
+        "part": "journey",
+        "task": task.name,
+        "encoder": f"{ENCODER} whole",
+        "threads": torch.get_num_threads(),
+        "documents": len(task.pool),
+        "test": len(task.test),
+        "tokens": sum(len(piece.input_ids) for piece in read_pieces(task.pool, frame, "passages")),
+        "test_tokens": sum(len(piece.input_ids) for piece in read_pieces(task.test, frame, "passages")),
+        "cpu_seconds": cpu_seconds,
+        "seconds": seconds,
+    }
     add_record(options.output / "journey.jsonl", record)
 
 
@@ -351,32 +407,41 @@ def write_report(folder: Path, options: argparse.Namespace) -> None:
     """Print the tables of docs/contracts.md, and draw its picture."""
     frame = pd.DataFrame(read_records(folder / "records.jsonl"))
     print(table(("", "read", "macro F1, 5", "macro F1, 20", *(f"{title}, 5" for title in TITLES)), systems(frame)))
-    tasks = [f"{task}, {n}" for task in frame["task"].unique() if not task.endswith(DOUBTFUL) for n in ("5", "20")]
+    tasks = [f"{task}, {per_label}" for task in certain_tasks(frame) for per_label in ("5", "20")]
     print(table(("read", "share", "seconds", *tasks), passages(frame)))
     save(partial(curves, frame), folder / "passages")
 
 
 def systems(frame: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    """A row for each system and how it reads, of the first task."""
+    """A row for each system and strategy on the first task."""
     task = frame["task"].unique()[0]
     for name, reading in MEASURED:
-        five, twenty = (cells_of(frame, task, name, reading, per_label) for per_label in ("5", "20"))
+        five = cells_of(frame, task, name, reading, "5")
+        twenty = cells_of(frame, task, name, reading, "20")
         yield name.replace("_", " "), reading, five[0], twenty[0], *five[1:]
 
 
 def passages(frame: pd.DataFrame) -> Iterator[tuple[str, ...]]:
-    """A row for each way to read: the share of the tokens, seconds for 1,000 texts of the first task, and macro F1."""
-    tasks = [task for task in frame["task"].unique() if not task.endswith(DOUBTFUL)]
+    """A row for each strategy: the share of the tokens, seconds for 1,000 texts of the first task, and macro F1."""
+    tasks = certain_tasks(frame)
     for reading in READINGS:
         mine = frame[(frame["task"] == tasks[0]) & (frame["encoder"] == f"{ENCODER} {reading}")].iloc[0]
         seconds = 1000 * mine["embedding_cpu_seconds"] / mine["texts"]
-        scored = (cells_of(frame, task, "ours", reading, n) for task in tasks for n in ("5", "20"))
-        scored = (cells[0].partition(" ")[0] if cells else "–" for cells in scored)
-        yield f"`{reading}`", f"{100 * mine['share_read']:.1f} %", f"{seconds:,.0f}", *scored
+        scores = []
+        for task in tasks:
+            for per_label in ("5", "20"):
+                cells = cells_of(frame, task, "ours", reading, per_label)
+                scores.append(cells[0].partition(" ")[0] if cells else "–")
+        yield f"`{reading}`", f"{100 * mine['share_read']:.1f} %", f"{seconds:,.0f}", *scores
+
+
+def certain_tasks(frame: pd.DataFrame) -> list[str]:
+    """The tasks without doubtful labels."""
+    return [task for task in frame["task"].unique() if not task.endswith(DOUBTFUL)]
 
 
 def cells_of(frame: pd.DataFrame, task: str, system: str, reading: str, per_label: str) -> list[str]:
-    """Each metric as it is shown in a table; none where it was not measured."""
+    """Each metric as a cell of a table; empty if it was not measured."""
     mine = frame[(frame["task"] == task) & (frame["system"] == system) & (frame["per_label"] == per_label)]
     mine = mine[mine["encoder"] == f"{ENCODER} {reading}"]
     digits = ("log_loss",)
@@ -388,7 +453,7 @@ def cells_of(frame: pd.DataFrame, task: str, system: str, reading: str, per_labe
 
 
 def curves(frame: pd.DataFrame) -> Figure:
-    """Macro F1 by the seconds that embedding takes, a panel for each task; a star for what the pipeline does."""
+    """Macro F1 by the seconds of embedding, a panel for each task; a star for the pipeline's strategy."""
     frame = frame[(frame["system"] == "ours") & ~frame["task"].str.endswith(DOUBTFUL)]
     frame = frame.assign(reading=frame["encoder"].str.removeprefix(f"{ENCODER} "))
     tasks = frame["task"].unique()
@@ -398,10 +463,17 @@ def curves(frame: pd.DataFrame) -> Figure:
             mine = frame[(frame["task"] == task) & (frame["per_label"] == per_label)]
             found = {reading: summarize(of["macro_f1"].tolist()) for reading, of in mine.groupby("reading")}
             seconds = 1000 * (mine["embedding_cpu_seconds"] / mine["texts"]).groupby(mine["reading"]).first()
-            points, places = pd.DataFrame([found[name]._asdict() for name in CHAIN]), seconds[list(CHAIN)]
+            points = pd.DataFrame([found[name]._asdict() for name in CHAIN])
+            places = seconds[list(CHAIN)]
             draw_curve(axis, places.tolist(), points, "std", number, f"{per_label} labels of each class")
-            star = {"color": COLORS[number], "markersize": 11, "markeredgecolor": "black"}
-            axis.plot(seconds["whole"], 100 * found["whole"].mean, "*", **star)
+            axis.plot(
+                seconds["whole"],
+                100 * found["whole"].mean,
+                "*",
+                color=COLORS[number],
+                markersize=11,
+                markeredgecolor="black",
+            )
         axis.set_xscale("log")
         axis.minorticks_off()
         axis.set_xticks(places, [f"{second:,.0f}" for second in places])
@@ -411,8 +483,14 @@ def curves(frame: pd.DataFrame) -> Figure:
     return figure
 
 
-PARTS = {"systems": measure_systems, "passages": measure_passages, "audit": measure_audit}
-PARTS |= {"rejection": measure_rejection, "journey": measure_journey, "report": write_report}
+PARTS = {
+    "systems": measure_systems,
+    "passages": measure_passages,
+    "audit": measure_audit,
+    "rejection": measure_rejection,
+    "journey": measure_journey,
+    "report": write_report,
+}
 
 
 if __name__ == "__main__":

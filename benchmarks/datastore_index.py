@@ -1,15 +1,15 @@
-"""Measure what the indexes of a datastore cost and what they miss.
+"""Measure the cost and the recall of a datastore's indexes.
 
     python benchmarks/datastore_index.py --records docs/results/datastore_index.jsonl \\
         --plot docs/pictures/index_growth.png
 
-The keys are made on the spot, in clusters as real embeddings lie: 2,000 centers in 32 dimensions, spread around them,
-projected into the full dimension with a little noise, scaled to norm 1. Queries are others of the same kind. Nothing is
-downloaded. All indexes are of one datastore, which keeps the keys beside them, so that distances are exact. Measured
-are, for k = 64:
+The keys are synthetic and clustered like real embeddings: 2,000 centers in 32 dimensions, spread around them, projected
+into the full dimension with a little noise, scaled to norm 1. Queries are drawn in the same way. Nothing is downloaded.
+All indexes are of one datastore, which keeps the keys beside them, so that distances are exact. Measured are, for
+k = 64:
 
 - building: training and filling, in seconds;
-- memory: what the process takes more than with the keys alone, and the size of the index were it written to a file;
+- memory: of the process, beyond the keys alone; and the size of the index as a file;
 - single queries, one after the other: median and 99th percentile; batches of 64: queries per second;
 - recall: the share of the 64 nearest, as exact search gives them, that is found.
 
@@ -38,8 +38,11 @@ from docsplit_hf.evaluation.results import processor
 from docsplit_hf.neighbors.store.datastore import KNNDatastore
 from docsplit_hf.training.markdown import table
 
-K, BATCH = 64, 64
-CENTERS, LATENT_DIMENSION, BLOCK = 2_000, 32, 50_000
+K = 64
+BATCH = 64
+CENTERS = 2_000
+LATENT_DIMENSION = 32
+BLOCK = 50_000  # rows that are made at a time
 GROWTH = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 HEADER = (
     "index", "nprobe", "rerank", "build s", "memory MB", "file MB", "p50 ms", "p99 ms", "queries/s", "recall@64",
@@ -50,7 +53,7 @@ Kind = tuple[str, int | None, int | None]  # factory, nprobe and rerank
 
 
 class Measurement(NamedTuple):
-    """What was measured of an index."""
+    """The measurements of an index."""
 
     index: str
     nprobe: int | None
@@ -64,10 +67,28 @@ class Measurement(NamedTuple):
     recall: float
 
 
+class Search(NamedTuple):
+    """The measurements of searching: milliseconds of single queries, queries per second in batches, recall."""
+
+    p50: float
+    p99: float
+    throughput: float
+    recall: float
+
+
 def cells_of(one: Measurement) -> tuple[str, ...]:
-    kind = (one.index, str(one.nprobe or ""), str(one.rerank or ""), f"{one.build:.1f}")
-    sizes = (f"{one.memory:,.0f}", f"{one.size:,.0f}")
-    return *kind, *sizes, f"{one.p50:.2f}", f"{one.p99:.2f}", f"{one.throughput:,.0f}", f"{one.recall:.3f}"
+    return (
+        one.index,
+        str(one.nprobe or ""),
+        str(one.rerank or ""),
+        f"{one.build:.1f}",
+        f"{one.memory:,.0f}",
+        f"{one.size:,.0f}",
+        f"{one.p50:.2f}",
+        f"{one.p99:.2f}",
+        f"{one.throughput:,.0f}",
+        f"{one.recall:.3f}",
+    )
 
 
 def main() -> None:
@@ -100,7 +121,7 @@ def main() -> None:
 
 
 def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
-    """What to measure. IVF has as many lists as the square root of the rows, as a power of two."""
+    """The indexes to measure. The number of IVF lists is the power of two nearest to the square root of the rows."""
     lists = 2 ** round(math.log2(math.sqrt(rows)))
     if not all_of_them:
         return [("Flat", None, None), (f"IVF{lists},Flat", None, None), (f"IVF{lists},{codes}", None, 4)]
@@ -110,7 +131,7 @@ def kinds(rows: int, codes: str, all_of_them: bool) -> list[Kind]:
 
 
 def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys and queries, block by block: no more memory than they take."""
+    """Keys and queries, made block by block to save memory."""
     rng = np.random.default_rng(0)
     centers = rng.standard_normal((CENTERS, LATENT_DIMENSION), dtype=np.float32)
     projection = rng.standard_normal((LATENT_DIMENSION, dimension), dtype=np.float32)
@@ -126,7 +147,7 @@ def make_embeddings(rows: int, queries: int, dimension: int) -> tuple[np.ndarray
 
 
 def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind]) -> list[Measurement]:
-    """Measure each. An index that is searched in several ways is built once."""
+    """Measure each index; one that is searched with several settings is built once."""
     datastore = KNNDatastore.empty(keys.shape[1], ["label"])
     for start in range(0, len(keys), BLOCK):
         block = keys[start : start + BLOCK]
@@ -139,25 +160,43 @@ def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind]) -> li
         last = measurements[-1] if measurements else None
         if last is not None and last.index == factory:
             datastore.reindex(factory, nprobe, rerank)
-            build, memory, size = last.build, last.memory, last.size
+            build = last.build
+            memory = last.memory
+            size = last.size
         else:
             datastore.reindex()
-            before, start = resident_bytes(), time.perf_counter()
+            before = resident_bytes()
+            start = time.perf_counter()
             datastore.reindex(factory, nprobe, rerank)
             build = time.perf_counter() - start
-            memory, size = megabytes(resident_bytes() - before), megabytes(index_bytes(datastore))
+            memory = megabytes(resident_bytes() - before)
+            size = megabytes(index_bytes(datastore))
         index = datastore._state.index
         if nprobe is None and hasattr(index, "nprobe"):
             nprobe = index.nprobe
         found = measure_search(datastore, queries, exact)
-        measurements.append(Measurement(factory, nprobe, rerank, build, memory, size, *found))
+        measurements.append(
+            Measurement(
+                index=factory,
+                nprobe=nprobe,
+                rerank=rerank,
+                build=build,
+                memory=memory,
+                size=size,
+                p50=found.p50,
+                p99=found.p99,
+                throughput=found.throughput,
+                recall=found.recall,
+            )
+        )
     return measurements
 
 
-def measure_search(datastore: KNNDatastore, queries: np.ndarray, exact: np.ndarray) -> tuple[float, ...]:
-    """Median and 99th percentile of single queries in milliseconds, queries per second in batches, recall."""
+def measure_search(datastore: KNNDatastore, queries: np.ndarray, exact: np.ndarray) -> Search:
+    """Measure single queries, batches and recall; ``exact``: the rows of an exact search, ``(Q, k)``."""
     datastore.search(queries[:1], K)
-    seconds, hits = [], 0
+    seconds = []
+    hits = 0
     for query, expected in zip(queries, exact, strict=True):
         start = time.perf_counter()
         neighbors = datastore.search(query[None], K)
@@ -169,11 +208,11 @@ def measure_search(datastore: KNNDatastore, queries: np.ndarray, exact: np.ndarr
         datastore.search(batch, K)
     throughput = BATCH * len(batches) / (time.perf_counter() - start)
     p50, p99 = 1000 * np.percentile(seconds, [50, 99])
-    return p50, p99, throughput, hits / exact.size
+    return Search(p50, p99, throughput, hits / exact.size)
 
 
 def index_bytes(datastore: KNNDatastore) -> int:
-    """The size of the index were it written to a file, without writing it."""
+    """The size of the index as a file, computed without writing it."""
     import faiss
 
     if datastore._state.index is None:
@@ -189,7 +228,7 @@ def index_bytes(datastore: KNNDatastore) -> int:
 
 
 def resident_bytes() -> int:
-    """What the process has in memory, once all that is free has been given back."""
+    """The resident memory of the process, after free memory has been returned to the system."""
     gc.collect()
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL("libc.so.6").malloc_trim(0)

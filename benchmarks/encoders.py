@@ -1,10 +1,10 @@
-"""Size and speed of encoders, in float32 by torch and in int8 by OpenVINO, on one thread and in one run.
+"""Size and speed of encoders, in float32 by torch and in int8 by OpenVINO, on one thread.
 
     python benchmarks/encoders.py docsplit-small-en all-MiniLM-L6-v2 all-mpnet-base-v2 --record output/encoders.jsonl
 
-All read the same texts, and take turns; a speed is the median of the rounds, of the processor's seconds, so that other
-work on the machine counts little. Tokens are those of each encoder, without padding. ``cosine`` is that of the int8
-embedding of a text to its embedding in float32: the mean, and the one text of a hundred that is furthest off.
+All embed the same texts, and take turns. A speed is the median over the rounds, in seconds of the processor, which
+depend little on other work on the machine. Tokens are those of each encoder, without padding. ``cosine`` compares the
+int8 embedding of a text with its float32 embedding: the mean, and the lowest of a hundred texts.
 """
 
 import argparse
@@ -27,7 +27,7 @@ PRECISIONS = {"float32": {}, "int8": {"backend": "openvino", "precision": "int8"
 
 
 def processor_seconds(encoder: DocumentEncoder, texts: list[str]):
-    """A competitor: encodes all texts, and gives the processor's seconds."""
+    """A competitor that encodes all texts and returns the processor's seconds."""
 
     def run() -> float:
         start = time.process_time()

@@ -1,4 +1,4 @@
-"""How the cost of fit() grows with the documents without labels: seconds, and memory at its peak.
+"""How the cost of fit() grows with the unlabeled documents: seconds, and peak memory.
 
     OMP_NUM_THREADS=1 python benchmarks/fitting_growth.py
 
@@ -6,9 +6,9 @@ A hundred examples of ten labels, and 1,000 up to 100,000 documents, all of abou
 vocabulary of 100,000 by Zipf's law, a third of them from the label's own part of it. The embeddings, of 384 dimensions,
 lie around the center of their label, spread over 32 dimensions. Nothing is downloaded, and nothing is embedded.
 
-Each number of documents has a process of its own. What is drawn are the seconds of all cores together: with one thread
-they are the same on a busy machine, where two threads would wait for each other. "memory" is what fit() takes at its
-peak beyond what the process held before, which is the datastore and what was imported.
+Each number of documents has a process of its own. The picture shows the seconds of all cores together, since with one
+thread they do not depend on other work on the machine. "memory" is the peak of fit() beyond the memory of the process
+before it, with the datastore and the imported modules.
 """
 
 import argparse
@@ -16,9 +16,10 @@ import json
 import multiprocessing
 import resource
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib import pyplot
@@ -26,22 +27,49 @@ from matplotlib import pyplot
 from docsplit_hf import KNNDatastore
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts
 from docsplit_hf.training.markdown import table
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "fitting_growth.png"
-LABELS, EXAMPLES, DIMENSION, LATENT, WORDS, VOCABULARY, OWN_WORDS = 10, 100, 384, 32, 200, 100_000, 2_000
+LABELS = 10
+EXAMPLES = 100
+DIMENSION = 384
+LATENT = 32  # dimensions of the spread around a label's center
+WORDS = 200  # of a text
+VOCABULARY = 100_000
+OWN_WORDS = 2_000  # words of the vocabulary that belong to a label
 TARGETS = {10_000: 10, 100_000: 60}  # seconds
 BLUE = "#0072B2"
 
+Result = TypeVar("Result")
+
+
+class Spent(NamedTuple):
+    """The cost of some work."""
+
+    seconds: float
+    processor: float  # seconds of all cores, which do not depend on other processes
+    memory: float  # MiB
+
 
 class Cost(NamedTuple):
-    """What fit() took."""
+    """The cost of fit()."""
 
     documents: int
     seconds: float
-    processor: float  # seconds of all cores: what counts where others run too
-    memory: float  # MiB
-    accuracy: float  # of the mixture by folds: something was learned
+    processor: float
+    memory: float
+    accuracy: float  # of the mixture in cross-validation, to show that something was learned
+
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        return (
+            f"{self.documents:,}",
+            f"{self.seconds:.1f}",
+            f"{self.processor:.1f}",
+            f"{self.memory:,.0f}",
+            f"{self.accuracy:.0%}",
+        )
 
 
 def main() -> None:
@@ -58,7 +86,7 @@ def main() -> None:
             costs.append(process.submit(measure, documents).result())
         print(costs[-1], flush=True)
     columns = ("documents", "seconds", "of all cores", "memory, MiB", "accuracy by folds")
-    print(table(columns, [(f"{c[0]:,}", f"{c[1]:.1f}", f"{c[2]:.1f}", f"{c[3]:,.0f}", f"{c[4]:.0%}") for c in costs]))
+    print(table(columns, [cost.cells() for cost in costs]))
     if options.record is not None:
         options.record.write_text("".join(json.dumps(cost._asdict()) + "\n" for cost in costs), encoding="utf-8")
     if len(costs) > 1:
@@ -68,28 +96,42 @@ def main() -> None:
 def measure(documents: int) -> Cost:
     """Fit on a datastore, in a process of its own."""
     datastore = make_datastore(documents)
-    metric_class("accuracy")  # which imports evaluate, as the pipeline does
+    metric_class("accuracy")  # imports evaluate, like the pipeline
 
-    before, start, used = peak(), time.perf_counter(), time.process_time()
-    fitted = fit_experts(datastore.snapshot, show_progress=False)
-    datastore.fitted = fitted.to_state()
-    seconds, used = time.perf_counter() - start, time.process_time() - used
+    def fit() -> FittedExperts:
+        fitted = fit_experts(datastore.snapshot, show_progress=False)
+        datastore.fitted = fitted.to_state()
+        return fitted
+
+    fitted, spent = spent_on(fit)
     mixture = next(record for record in fitted.settings["measured"] if record["expert"] == "mixture")
-    return Cost(documents, seconds, used, peak() - before, mixture["accuracy"])
+    return Cost(documents, spent.seconds, spent.processor, spent.memory, mixture["accuracy"])
+
+
+def spent_on(work: Callable[[], Result]) -> tuple[Result, Spent]:
+    """The result of some work, and its cost; memory counts beyond the earlier peak of the process."""
+    peak_before = peak()
+    start = time.perf_counter()
+    processor_start = time.process_time()
+    result = work()
+    seconds = time.perf_counter() - start
+    processor = time.process_time() - processor_start
+    return result, Spent(seconds, processor, peak() - peak_before)
 
 
 def peak() -> float:
-    """The most memory that the process has had, in MiB."""
+    """The peak memory of this process, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def make_datastore(documents: int, labeled: bool = False) -> KNNDatastore:
-    """Examples and documents of ten labels, or only examples; the first are the same, however many there are."""
+    """Examples and documents of ten labels, or examples only; larger datastores begin with the rows of smaller ones."""
     rng = np.random.default_rng(0)
     centers = rng.standard_normal((LABELS, LATENT)) * 0.5
     projection = rng.standard_normal((LATENT, DIMENSION))
     frequency = 1 / np.arange(1, VOCABULARY + 1)
-    common, own = (np.cumsum(f / f.sum()) for f in (frequency, frequency[:OWN_WORDS]))
+    common = np.cumsum(frequency / frequency.sum())
+    own = np.cumsum(frequency[:OWN_WORDS] / frequency[:OWN_WORDS].sum())
     terms = np.array([f"w{number:x}" for number in range(VOCABULARY)], dtype=object)
 
     def make(count: int, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
@@ -119,12 +161,12 @@ def make_datastore(documents: int, labeled: bool = False) -> KNNDatastore:
 
 
 def draw(costs: list[Cost], path: Path) -> None:
-    """Seconds and memory over the number of documents, all logarithmic, with a line of what is proportional."""
+    """Seconds and memory over the number of documents, all logarithmic, beside lines of proportional growth."""
     figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
     documents = np.array([cost.documents for cost in costs])
     measured = (
-        ("seconds of all cores together", [c.processor for c in costs]),
-        ("memory, MiB", [c.memory for c in costs]),
+        ("seconds of all cores together", [cost.processor for cost in costs]),
+        ("memory, MiB", [cost.memory for cost in costs]),
     )
     for axes, (name, values) in zip(panels, measured, strict=True):
         axes.plot(documents, values, "o-", color=BLUE, label="fit()")

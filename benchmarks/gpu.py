@@ -1,12 +1,12 @@
-"""All that is to be measured on a GPU, in the order of its worth: half an hour of one is enough.
+"""All measurements on a GPU, the most valuable first: half an hour of one is enough.
 
     python benchmarks/gpu.py --dry_run     # each command on the CPU with a tiny model, in a few minutes
     python benchmarks/gpu.py               # on a GPU; needs no network
     python benchmarks/gpu.py --only train  # those whose names begin so
 
-What a command prints goes into --output, with a line of gpu.jsonl that says whether it ran and how long. A command that
-takes three times the expected minutes is stopped, and the next one runs. The minutes are estimates: nothing of this has
-run on a GPU.
+The output of each command goes into --output, beside gpu.jsonl with its exit code and seconds. A command that takes
+three times the expected minutes is stopped, and the next one runs. The minutes are estimates: nothing of this has run
+on a GPU.
 """
 
 import argparse
@@ -30,11 +30,11 @@ from docsplit_hf.training.markdown import table
 
 ROOT = Path(__file__).parent.parent
 TINY = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
-TIMES = 3  # the expected minutes, after which a command is stopped
+TIMES = 3  # a command is stopped after this multiple of the expected minutes
 
 
 class Command(NamedTuple):
-    """A command, its minutes on a GPU, and what a dry run changes. MODEL: the folder of the weights; OUT: a new one."""
+    """A command, its minutes on a GPU, and options of a dry run. MODEL: the folder of the weights; OUT: a new one."""
 
     name: str
     minutes: float
@@ -48,8 +48,10 @@ PRETRAIN = (
 )
 DRY_PRETRAIN = "--use_cpu --per_device_train_batch_size 4 --max_steps 2 --test_size 8 --max_length 32"
 SHARDED = "-m accelerate.commands.launch --config_file examples/accelerate_configs/fsdp.yaml --num_processes 1"
-STEP, DRY_STEP = "benchmarks/training_step.py --model MODEL", "--batch 4 --steps 1 --rounds 1 --max_length 32"
-INFERENCE, DRY_INFERENCE = "benchmarks/inference.py --model MODEL", "--documents 40 --rounds 1 --max_length 32"
+STEP = "benchmarks/training_step.py --model MODEL"
+DRY_STEP = "--batch 4 --steps 1 --rounds 1 --max_length 32"
+INFERENCE = "benchmarks/inference.py --model MODEL"
+DRY_INFERENCE = "--documents 40 --rounds 1 --max_length 32"
 MEMORY = "benchmarks/memory.py --model MODEL --precision bf16 --rounds 1 --batches 64 128 256 512"
 DRY_MEMORY = "--batches 4 --chunked_batches 8 --forward_chunk_size 4 --documents 16 --max_length 32"
 GROWTH = "benchmarks/growth.py --model MODEL --precision bf16 --pictures OUT"
@@ -105,9 +107,8 @@ def main() -> None:
                 file.write(json.dumps(record) + "\n")
             failed += code != 0
             print(f"{command.name}: {'failed' if code else 'ran'}, {seconds:.0f} s", flush=True)
-    raise SystemExit(
-        failed and f"{failed} of {len(chosen)} failed: the end of their logs in {options.output} says why."
-    )
+    if failed:
+        raise SystemExit(f"{failed} of {len(chosen)} failed: see the end of their logs in {options.output}.")
 
 
 def make_checkpoint(folder: str, sizes: dict[str, int]) -> None:
@@ -120,7 +121,7 @@ def make_checkpoint(folder: str, sizes: dict[str, int]) -> None:
 
 
 def run(arguments: str, limit: float, log: Path, on_the_cpu: bool) -> tuple[int, float]:
-    """Run a command; its exit code, 124 for one that took too long, and its seconds."""
+    """Run a command; return its exit code, 124 after the time limit, and its seconds."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""} if on_the_cpu else None
     start = time.monotonic()
     with log.open("w") as file:

@@ -40,8 +40,9 @@ from docsplit_hf.training.markdown import table
 
 PICTURES = Path(__file__).parent.parent / "docs" / "pictures"
 SMALL = {"hidden_size": 256, "intermediate_size": 384, "num_hidden_layers": 6, "num_attention_heads": 4}
-BLUE, ORANGE = "#0072B2", "#D55E00"  # told apart by all eyes (Okabe and Ito)
-Series = dict[str, dict[int, float]]  # documents per second by length or batch, of each competitor
+BLUE = "#0072B2"  # colors of Okabe and Ito, for all kinds of color vision
+ORANGE = "#D55E00"
+Series = dict[str, dict[int, float]]  # of each competitor, documents per second by length or batch
 
 
 def main() -> None:
@@ -56,7 +57,7 @@ def main() -> None:
     add("--precision", choices=("bf16", "fp32"), default="fp32", help="Default: %(default)s.")
     add("--pictures", type=Path, default=PICTURES, help="Where the pictures go. Default: docs/pictures.")
     options = parser.parse_args()
-    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # how much is cut
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # no warnings of truncation
     print(f"{options.precision}, medians of {options.rounds} rounds. {ran_on()}")
     with tempfile.TemporaryDirectory() as folder:
         config = prepare_checkpoint(options, folder)
@@ -73,13 +74,19 @@ def by_length(options: argparse.Namespace, folder: str) -> str:
     speed: Series = {"packed": {}, "padded": {}}
     for length in doubled(128, options.longest):
         texts = texts_of_length(options, folder, length)
-        packings = (("packed", "on"), ("padded", "off"))
-        competitors = {name: embedding(options, small_encoder(folder, length, p), texts) for name, p in packings}
+        competitors = {
+            "packed": embedding(options, small_encoder(folder, length, packing="on"), texts),
+            "padded": embedding(options, small_encoder(folder, length, packing="off"), texts),
+        }
         seconds = take_turns(options.rounds, competitors)
         for name in speed:
             speed[name][length] = len(texts) / seconds.median(name)
     draw(
-        options.pictures / "speed_by_length.png", speed, "length of a document, tokens", "embedding, documents/s", "log"
+        options.pictures / "speed_by_length.png",
+        speed,
+        horizontal="length of a document, tokens",
+        vertical="embedding, documents/s",
+        logarithmic=True,
     )
     rows = [
         (f"{length:,}", f"{packed:,.2f}", f"{padded:,.2f}", f"{packed / padded:.2f}")
@@ -89,7 +96,7 @@ def by_length(options: argparse.Namespace, folder: str) -> str:
 
 
 def texts_of_length(options: argparse.Namespace, folder: str, length: int) -> list[str]:
-    """As many texts of so many tokens as --tokens allow, one at least, cut from the texts one after the other."""
+    """Texts of ``length`` tokens, --tokens in all but at least one text, cut from the concatenated texts."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rows = tokenizer(load_texts(options.texts, options.documents), add_special_tokens=False)["input_ids"]
     tokens = np.resize(np.concatenate(rows), (max(options.tokens // length, 1), length))
@@ -107,7 +114,8 @@ def embedding(options: argparse.Namespace, encoder: DocumentEncoder, texts: list
 
 
 def by_batch_size(options: argparse.Namespace, folder: str) -> str:
-    documents, bf16 = load_segmented(options, folder, options.largest_batch), options.precision == "bf16"
+    documents = load_segmented(options, folder, options.largest_batch)
+    bf16 = options.precision == "bf16"
     competitors = {
         str(batch): timed_ours(folder, documents, batch, options.max_length, mlm=True, bf16=bf16)
         for batch in doubled(8, options.largest_batch)
@@ -131,7 +139,7 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
 
 
 def draw(path: Path, speed: Series, horizontal: str, vertical: str, logarithmic: bool = False) -> None:
-    """Draw documents per second over length or batch size: linear from 0 on, where little changes."""
+    """Draw documents per second over length or batch size, on a linear axis from 0 or a logarithmic one."""
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     for (name, series), color, marker in zip(speed.items(), (BLUE, ORANGE), "os", strict=False):
         axes.plot(list(series), list(series.values()), color=color, marker=marker, label=name)

@@ -11,8 +11,8 @@ too, in an environment of its own, which openvino_rival.py describes. With --cla
 the documents for neighbors beside; the other has a head alone. The time includes tokenizing. The ratios are medians of
 the rounds' ratios, with the least and the greatest.
 
-A line after the table says how far the embeddings are apart: in float32 from those of sentence-transformers, as the
-largest difference of an element, and in other precisions from our own in float32, as cosines.
+A line after the table compares the embeddings: in float32 with those of sentence-transformers, by the largest
+difference of an element, and in other precisions with our own in float32, by cosines.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,10 +56,12 @@ Run = Callable[[list[str]], object]
 BATCH = 32  # the default of sentence-transformers
 EXAMPLES = 1_000  # rows of the datastore
 LABELS = {i: f"label {i}" for i in range(20)}
-OURS, THEIRS = "docsplit_hf", "sentence-transformers"
+OURS = "docsplit_hf"
+THEIRS = "sentence-transformers"
 THEIRS_INT8 = f"{THEIRS}, openvino int8"
 FEATURES = 'pipeline("feature-extraction")'
-OURS_KNN, CLASSIFICATION = 'pipeline("docsplit-knn")', 'pipeline("text-classification")'
+OURS_KNN = 'pipeline("docsplit-knn")'
+CLASSIFICATION = 'pipeline("text-classification")'
 
 
 def main() -> None:
@@ -68,15 +71,19 @@ def main() -> None:
     parser.add_argument("--openvino_python", help="The Python of an environment for sentence-transformers' int8.")
     parser.add_argument("--record", type=Path, help="A JSONL file to add the seconds of every round to.")
     options = parser.parse_args()
-    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # how much is cut is the same for all
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # no warnings of truncation, which is the same for all
     texts = load_texts(options.texts, options.documents)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         config = prepare_checkpoint(options, folder)
-        competitors = (classifiers if options.classifier else encoders)(options, folder, texts)
+        if options.classifier:
+            competitors = classifiers(options, folder, texts)
+            pairs = knn_pairs()
+        else:
+            competitors = encoders(options, folder, texts)
+            pairs = encoder_pairs()
         lengths, flops = operations(options, folder, texts)
-        clocks = {name: timed(lambda run=run: run(texts)) for name, run in competitors.items()}
-        pairs = knn_pairs() if options.classifier else encoder_pairs()
+        clocks = {name: timed(partial(run, texts)) for name, run in competitors.items()}
         if options.openvino_python:
             clocks[THEIRS_INT8] = stack.enter_context(openvino_rival(options, folder, texts))
             pairs.append((f"{OURS}, int8", THEIRS_INT8))
@@ -93,7 +100,7 @@ def measure(
     clocks: Mapping[str, Callable[[], float]],
     pairs: Sequence[Pair],
 ) -> None:
-    """Time the competitors, and print what was measured, and how fast they were."""
+    """Time the competitors, and print the setting and the table of speeds."""
     print(
         f"{describe_model(options, config)}. {len(lengths):,} documents of {min(lengths)} to {max(lengths)} tokens, "
         f"{np.mean(lengths):.0f} on average, cut at {options.max_length}. Median of {options.rounds} rounds."
@@ -101,8 +108,14 @@ def measure(
     print(f"{ran_on()}\n")
     seconds = take_turns(options.rounds, clocks)
     if options.record:
-        about = {"measured": "classification" if options.classifier else "inference", "max_length": options.max_length}
-        write_record(options.record, seconds, len(lengths), pairs, **about)
+        write_record(
+            options.record,
+            seconds,
+            len(lengths),
+            pairs,
+            measured="classification" if options.classifier else "inference",
+            max_length=options.max_length,
+        )
     print(comparison(seconds, len(lengths), pairs, {name: flops for name in clocks if name.endswith("bf16")}))
 
 
@@ -144,9 +157,10 @@ def feature_extraction(options: argparse.Namespace, folder: str) -> Run:
     )  # fmt: skip
 
     def embed(texts: list[str]) -> np.ndarray:
-        # A generator, so that the states of all texts are not held at once. The mean is over the padding too: what is
-        # measured is the time.
-        return normalize(torch.stack([states[0].mean(0) for states in extract(text for text in texts)])).numpy()
+        # From a generator the pipeline yields states one by one, so that those of all texts are never in memory at
+        # once. The mean includes the padding, since only the time is measured.
+        one_by_one = (text for text in texts)
+        return normalize(torch.stack([states[0].mean(0) for states in extract(one_by_one)])).numpy()
 
     return embed
 
@@ -162,8 +176,9 @@ def classifiers(options: argparse.Namespace, folder: str, texts: list[str]) -> d
 
 
 def knn_pipeline(options: argparse.Namespace, folder: str, texts: list[str]) -> KNNClassifierPipeline:
-    arguments = {"pooling": "mean", "max_length": options.max_length, "decouple": False, "normalize": True}
-    model = KNNClassifier.from_encoder(folder, id2label=LABELS, **arguments)
+    model = KNNClassifier.from_encoder(
+        folder, id2label=LABELS, pooling="mean", max_length=options.max_length, decouple=False, normalize=True
+    )
     pipe = KNNClassifierPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(folder), device=DEVICE)
     examples = texts[:EXAMPLES]
     pipe.add_examples(examples, [LABELS[i % len(LABELS)] for i in range(len(examples))])
@@ -180,7 +195,7 @@ def stock_pipeline(options: argparse.Namespace, folder: str, dtype: str) -> Pipe
 
 
 def operations(options: argparse.Namespace, folder: str, texts: list[str]) -> tuple[list[int], float]:
-    """The tokens of each document, and the operations that the encoder needs for all."""
+    """The number of tokens of each document, and the encoder's operations for all of them."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     lengths = [len(ids) for ids in tokenizer(texts, truncation=True, max_length=options.max_length)["input_ids"]]
     return lengths, forward_flops(AutoModel.from_pretrained(folder), lengths)
@@ -188,19 +203,23 @@ def operations(options: argparse.Namespace, folder: str, texts: list[str]) -> tu
 
 @contextlib.contextmanager
 def openvino_rival(options: argparse.Namespace, folder: str, texts: list[str]) -> Iterator[Callable[[], float]]:
-    """A process with sentence-transformers' int8, calibrated on the same kind of text; gives the seconds of a round."""
+    """A process with sentence-transformers' int8, calibrated on the same kind of text; yields the timing function."""
     with tempfile.TemporaryDirectory() as given:
         checkpoint = Path(given, "checkpoint")
         shutil.copytree(folder, checkpoint)
         Path(given, "texts.json").write_text(json.dumps(texts))
         calibration = load_package_documentation(PACKAGES, test_size=300)["test"]["text"]
         Path(given, "train.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in calibration))
+        script = Path(__file__).with_name("openvino_rival.py")
         arguments = [str(checkpoint), str(options.max_length), str(torch.get_num_threads()), given]
-        command = [options.openvino_python, str(Path(__file__).with_name("openvino_rival.py")), *arguments]
+        command = [options.openvino_python, str(script), *arguments]
         without_ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen(command, env=without_ours, **pipes) as process:
-            while (line := process.stdout.readline().strip()) != "ready":
+        with subprocess.Popen(
+            command, env=without_ours, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            line = ""
+            while line != "ready":
+                line = process.stdout.readline().strip()
                 if not line and process.poll() is not None:
                     raise SystemExit(f"{' '.join(command)} failed: nothing is measured.")
 
@@ -213,13 +232,15 @@ def openvino_rival(options: argparse.Namespace, folder: str, texts: list[str]) -
 
 
 def differences(competitors: dict[str, Run], texts: list[str]) -> str:
-    ours, theirs = (competitors[f"{name}, fp32"](texts) for name in (OURS, THEIRS))
-    others = {name: competitors[f"{OURS}, {name}"](texts) for name in ("bf16", "openvino bf16", "int8")}
-    cosines = {name: (found * ours).sum(1) for name, found in others.items()}
-    said = ", ".join(f"{name} {values.mean():.5f} (least {values.min():.5f})" for name, values in cosines.items())
+    ours = competitors[f"{OURS}, fp32"](texts)
+    theirs = competitors[f"{THEIRS}, fp32"](texts)
+    precisions = []
+    for name in ("bf16", "openvino bf16", "int8"):
+        cosines = (competitors[f"{OURS}, {name}"](texts) * ours).sum(1)
+        precisions.append(f"{name} {cosines.mean():.5f} (least {cosines.min():.5f})")
     return (
         f"Largest difference from {THEIRS} in float32: {np.abs(ours - theirs).max():.1e}. "
-        f"Mean cosine to our own float32: {said}."
+        f"Mean cosine to our own float32: {', '.join(precisions)}."
     )
 
 

@@ -1,15 +1,14 @@
-"""What long texts cost: memory at its peak beside that of short ones, and tokens per second.
+"""The cost of long texts: peak memory beside that of short texts, and characters per second.
 
     python benchmarks/long_texts.py
     python benchmarks/long_texts.py --count 1000 --words 100000 --small --measure first average predict
 
 By default one text of 50 million characters. Each measurement is a process of its own, with the encoder that ships, or
-a tiny one (--small), which reads many texts in little time and the memory of which is all that is asked of it. The
-process does the task with as many short texts first, of 100 words, and then with the long ones, ten of which are
-different. What the texts themselves take is no part of the peak.
+a tiny one (--small), which is fast, for measurements of memory alone. The process does the task with short texts of 100
+words first, and then with the same number of long ones, ten of them different. The peak does not include the texts.
 
-first, head_tail, average, passages: encoded. predict, predict_passages: classified by neighbors, of a
-generator. segment: split into sentences for training.
+first, head_tail, average, passages: encoding. predict, predict_passages: classification by neighbors, from a generator
+of texts. segment: splitting into sentences for training.
 """
 
 import argparse
@@ -25,6 +24,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmark_inputs import load_texts
 from datasets import Dataset
@@ -37,6 +37,18 @@ from docsplit_hf.training.markdown import table
 DIFFERENT = 10
 
 
+class Cost(NamedTuple):
+    """The cost of a task with texts of one length."""
+
+    seconds: float
+    characters: int
+    peak: float  # MiB, without the texts
+
+    def rate(self) -> str:
+        """Thousands of characters per second."""
+        return f"{self.characters / self.seconds / 1e3:,.0f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -45,11 +57,12 @@ def main() -> None:
     add("--words", type=int, help="Words of each text. Default: 50 million characters.")
     add("--small", action="store_true", help="With an encoder of one layer and 64 dimensions, of random weights.")
     add("--measure", nargs="+", choices=MEASURES, default=list(MEASURES), help="Default: all.")
-    add("--process", nargs=2, help=argparse.SUPPRESS)  # what is measured, and the file: this is one of the processes
+    add("--process", nargs=2, help=argparse.SUPPRESS)  # a measurement and the file of texts, for one of the processes
     options = parser.parse_args()
     if options.process:
         name, path = options.process
-        print(json.dumps(measure(MEASURES[name], json.loads(Path(path).read_text()), options.count, options.small)))
+        texts = json.loads(Path(path).read_text())
+        print(json.dumps(measure(MEASURES[name], texts, options.count, options.small)))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "texts.json")
@@ -59,20 +72,28 @@ def main() -> None:
             command = [sys.executable, __file__, "--process", name, str(path), "--count", str(options.count)]
             command += ["--small"] if options.small else []
             output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            seconds, characters, short_peak, peak = json.loads(output.splitlines()[-1])
-            rate = [f"{chars / second / 1e3:,.0f}" for chars, second in zip(characters, seconds, strict=True)]
-            rows.append(
-                (name, f"{seconds[1]:,.1f}", *rate, f"{short_peak:,.0f}", f"{peak:,.0f}", f"{peak / short_peak:.2f}")
-            )
+            short, long = (Cost(*values) for values in json.loads(output.splitlines()[-1]))
+            rows.append((
+                name,
+                f"{long.seconds:,.1f}",
+                short.rate(),
+                long.rate(),
+                f"{short.peak:,.0f}",
+                f"{long.peak:,.0f}",
+                f"{long.peak / short.peak:.2f}",
+            ))  # fmt: skip
             print(*rows[-1], file=sys.stderr)
     what = "of 50 million characters" if options.words is None else f"of {options.words:,} words"
     print(f"{options.count:,} texts {what}. {ran_on()}\n")
-    speeds = "thousand characters/s, short texts", "long texts"
-    print(table(("", "seconds", *speeds, "peak of short texts, MiB", "of long texts", "ratio"), rows))
+    header = (
+        "", "seconds", "thousand characters/s, short texts", "long texts",
+        "peak of short texts, MiB", "of long texts", "ratio",
+    )  # fmt: skip
+    print(table(header, rows))
 
 
 def make_texts(source: str | None, words: int | None, count: int) -> list[str]:
-    """Different texts of that many words, of what there is of texts."""
+    """Up to ten different texts of ``words`` words, cut from the source's words again and again."""
     joined = "\n".join(load_texts(source, 1000))
     if words is None:
         return [(joined * (50_000_000 // len(joined) + 1))[:50_000_000]]
@@ -82,24 +103,29 @@ def make_texts(source: str | None, words: int | None, count: int) -> list[str]:
 
 def measure(
     task: Callable[[DocumentEncoder, list[str]], None], texts: list[list[str]], count: int, small: bool
-) -> tuple[list[float], list[int], float, float]:
-    """Of short and of long texts the seconds, the characters, and the peak in MiB less what the texts take."""
+) -> list[Cost]:
+    """The costs with short texts and with long texts."""
     logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
     encoder = DocumentEncoder.from_pretrained(device="cpu")
     if small:
-        shape = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 128}
-        tiny = BertModel(BertConfig(vocab_size=len(encoder.tokenizer), **shape))
-        encoder = DocumentEncoder(tiny, encoder.tokenizer, "mean", 256)
+        config = BertConfig(
+            vocab_size=len(encoder.tokenizer),
+            hidden_size=64,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            intermediate_size=128,
+        )
+        encoder = DocumentEncoder(BertModel(config), encoder.tokenizer, "mean", 256)
     own = sum(len(text) for kind in texts for text in kind) / 2**20
-    seconds, characters, peaks = [], [], []
+    costs = []
     for kind in texts:
         given = list(islice(cycle(kind), count))
         start = time.perf_counter()
         task(encoder, given)
-        seconds.append(time.perf_counter() - start)
-        characters.append(sum(map(len, given)))
-        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - own)
-    return seconds, characters, *peaks
+        seconds = time.perf_counter() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        costs.append(Cost(seconds=seconds, characters=sum(map(len, given)), peak=peak - own))
+    return costs
 
 
 def encode(encoder: DocumentEncoder, texts: list[str], strategy: str) -> None:
@@ -126,9 +152,15 @@ def segment(encoder: DocumentEncoder, texts: list[str]) -> None:
     segment_documents(Dataset.from_dict({"text": texts}), encoder.tokenizer, single_sentence="dropout_pair")
 
 
-MEASURES = {name: partial(encode, strategy=name) for name in ("first", "head_tail", "average")}
-MEASURES |= {"passages": passages, "predict": partial(classify, strategy="first")}
-MEASURES |= {"predict_passages": partial(classify, strategy="passages"), "segment": segment}
+MEASURES = {
+    "first": partial(encode, strategy="first"),
+    "head_tail": partial(encode, strategy="head_tail"),
+    "average": partial(encode, strategy="average"),
+    "passages": passages,
+    "predict": partial(classify, strategy="first"),
+    "predict_passages": partial(classify, strategy="passages"),
+    "segment": segment,
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the first dimensions of an encoder are worth: few-shot macro F1 with some of them against all.
+"""The accuracy of an encoder's first dimensions: few-shot macro F1 with some of them against all.
 
     docsplit pretrain --dataset_name articles.jsonl --matryoshka_dims 128 64 --output_dir output/nested
     docsplit pretrain --dataset_name articles.jsonl --output_dir output/plain
@@ -35,18 +35,30 @@ def main() -> None:
 
 
 def mean_scores(encoder: DocumentEncoder, options: argparse.Namespace) -> np.ndarray:
-    """Macro F1, the mean over the folders, of both classifiers ``(2, dims)``."""
+    """Macro F1 of both classifiers ``(2, dims)``, mean over the folders."""
     found = []
     for folder in options.folders:
-        train, test = labeled_texts(folder, "train"), labeled_texts(folder, "test")
-        whole = [encoder.encode(texts) for texts, _ in (train, test)]
-        cut = [[_leading(rows, dim) for rows in whole] for dim in options.dims]
-        found.append([few_shot_scores(*rows, train[1], test[1], options.shots, options.seeds) for rows in cut])
+        train_texts, labels = labeled_texts(folder, "train")
+        test_texts, test_labels = labeled_texts(folder, "test")
+        train = encoder.encode(train_texts)
+        test = encoder.encode(test_texts)
+        by_dimensions = [
+            few_shot_scores(
+                _leading(train, dim),
+                _leading(test, dim),
+                labels,
+                test_labels,
+                shots=options.shots,
+                seeds=options.seeds,
+            )
+            for dim in options.dims
+        ]
+        found.append(by_dimensions)
     return np.mean(found, axis=0).T
 
 
 def _leading(embeddings: np.ndarray, dim: int) -> np.ndarray:
-    """As ``encode(truncate_dim=dim)`` gives them."""
+    """The embeddings that ``encode(truncate_dim=dim)`` gives."""
     leading = embeddings[:, :dim]
     return leading / np.linalg.norm(leading, axis=1, keepdims=True)
 

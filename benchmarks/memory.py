@@ -1,4 +1,4 @@
-"""The memory that a training step takes at its peak, and its time: large batches, with gradient caching and without.
+"""Peak memory and time of a training step: large batches, with gradient caching and without.
 
     python benchmarks/memory.py
     python benchmarks/memory.py --forward_chunk_size 32 --chunked_batches 64 2048 --documents 4096
@@ -48,10 +48,10 @@ class Run(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Of one process, bytes and seconds."""
+    """The measurements of one process."""
 
-    peak: int
-    on_top: int
+    peak: int  # bytes
+    on_top: int  # bytes beyond the imported libraries
     seconds: float
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     add("--documents", type=int, default=2048, help="Documents of each run. Default: %(default)s.")
     add("--precision", choices=("bf16", "fp32"), default="fp32", help="Default: %(default)s.")
     add("--processes", type=int, default=1, help="They share the batch. Default: %(default)s.")
-    add("--process", nargs=2, help=argparse.SUPPRESS)  # a folder and a run: this is one of the processes
+    add("--process", nargs=2, help=argparse.SUPPRESS)  # a folder and a run, for one of the processes
     options = parser.parse_args()
     if options.process:
         folder, run = options.process
@@ -86,48 +86,61 @@ def main() -> None:
 
 
 def rounds(options: argparse.Namespace, folder: str) -> dict[Run, list[Measured]]:
-    """What all runs took. One that has not fitted is not tried again."""
+    """The measurements of all runs. A run that did not fit into memory is not repeated."""
     chunked = [Run(batch, options.forward_chunk_size) for batch in options.chunked_batches]
     measured: dict[Run, list[Measured]] = {run: [] for run in chunked + [Run(batch, None) for batch in options.batches]}
     for turn in range(options.rounds):
         for run, values in measured.items():
-            if len(values) == turn and (one := measure_in_processes(options, folder, run)):
-                values.append(one)
+            if len(values) == turn:
+                found = measure_in_processes(options, folder, run)
+                if found is not None:
+                    values.append(found)
     return measured
 
 
 def measure_in_processes(options: argparse.Namespace, folder: str, run: Run) -> Measured | None:
-    """What a run takes in fresh processes, the most of them each; None if that failed."""
+    """The measurements of a run in fresh processes, the largest of each kind; None if it does not fit into memory."""
     together = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.processes)]
     launch = together if options.processes > 1 else []
     command = [sys.executable, *launch, *sys.argv, "--process", folder, json.dumps(run)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 0:
-        measured = [json.loads(line) for line in result.stdout.splitlines()[-options.processes :]]
-        return Measured(*map(max, zip(*measured, strict=True)))
+        processes = [Measured(*json.loads(line)) for line in result.stdout.splitlines()[-options.processes :]]
+        return Measured(
+            peak=max(process.peak for process in processes),
+            on_top=max(process.on_top for process in processes),
+            seconds=max(process.seconds for process in processes),
+        )
     if result.returncode == -signal.SIGKILL or any(words in result.stderr for words in OUT_OF_MEMORY):
         return None
     raise SystemExit(f"{run} failed:\n{result.stderr}")
 
 
 def measure(options: argparse.Namespace, folder: str, run: Run) -> Measured:
-    """Train, and see how far the memory went up. Called in a process of its own."""
+    """Train, and measure the peak memory. Called in a process of its own."""
     logging.set_verbosity_error()
-    arguments = {"forward_chunk_size": run.chunk}
-    documents, bf16 = load_from_disk(f"{folder}/documents"), options.precision == "bf16"
+    documents = load_from_disk(f"{folder}/documents")
     if DEVICE == "cpu" and sys.platform == "linux":
         allow_no_more_than_is_free()
     start = peak()
-    batch = run.batch // options.processes
-    seconds = timed_ours(folder, documents, batch, options.max_length, mlm=True, bf16=bf16, **arguments)()
+    train = timed_ours(
+        folder,
+        documents,
+        batch=run.batch // options.processes,
+        max_length=options.max_length,
+        mlm=True,
+        bf16=options.precision == "bf16",
+        forward_chunk_size=run.chunk,
+    )
+    seconds = train()
     return Measured(peak(), peak() - start, seconds)
 
 
 def peak() -> int:
-    """The most bytes until now: of the process, or of torch on the GPU."""
+    """The peak memory until now in bytes: of the process, or of torch on the GPU."""
     if DEVICE == "cuda":
         return torch.cuda.max_memory_allocated()
-    if sys.platform == "linux":  # where ru_maxrss begins with what the parent process had
+    if sys.platform == "linux":  # ru_maxrss would include the parent process's memory here
         with open("/proc/self/status", encoding="ascii") as lines:
             return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -147,14 +160,19 @@ def report(options: argparse.Namespace, measured: dict[Run, list[Measured]]) -> 
         rows.append((f"{run.batch:,}", "all" if run.chunk is None else f"{run.chunk:,}", *cells))
     chunked = [run for run in medians if run.chunk is not None]
     if len(chunked) > 1:
-        least, most = min(chunked), max(chunked)
-        ratios = [f"x {large / small:.2f}" for large, small in zip(medians[most], medians[least], strict=True)]
-        rows.append((f"{most.batch:,} to {least.batch:,}", f"{options.forward_chunk_size:,}", *ratios))
+        smallest = min(chunked)
+        largest = max(chunked)
+        ratios = [f"x {large / small:.2f}" for large, small in zip(medians[largest], medians[smallest], strict=True)]
+        rows.append((f"{largest.batch:,} to {smallest.batch:,}", f"{options.forward_chunk_size:,}", *ratios))
     return table(header, rows)
 
 
 def median(values: list[Measured]) -> Measured:
-    return Measured(*(statistics.median(column) for column in zip(*values, strict=True)))
+    return Measured(
+        peak=statistics.median(value.peak for value in values),
+        on_top=statistics.median(value.on_top for value in values),
+        seconds=statistics.median(value.seconds for value in values),
+    )
 
 
 def cells_of(median: Measured, documents: int) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""What a datastore loses and gains when it is spread over shards that are searched at once, and their answers merged.
+"""Recall and time of a datastore that is spread over shards, with searches in parallel and merged answers.
 
     python benchmarks/merge_simulation.py
 
@@ -23,7 +23,8 @@ from ten_million import DIMENSION, K, Source
 
 from docsplit_hf.training.markdown import table
 
-QUERIES, DRAWS = 300, 100_000
+QUERIES = 300
+DRAWS = 100_000  # of the slowest of several searches
 
 
 def main() -> None:
@@ -32,11 +33,14 @@ def main() -> None:
     parser.add_argument("--shards", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32], help="Default: 1 to 32.")
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
-    source, rng = Source(), np.random.default_rng(0)
-    keys, queries = (source.embeddings(*drawn)[0].astype(np.float32) for drawn in ((0, options.rows), (1, QUERIES)))
+    source = Source()
+    rng = np.random.default_rng(0)
+    keys = source.embeddings(part=0, count=options.rows)[0].astype(np.float32)
+    queries = source.embeddings(part=1, count=QUERIES)[0].astype(np.float32)
     exact = faiss.IndexFlatL2(DIMENSION)
     exact.add(keys)
-    truth, rows = exact.search(queries, K)[1], []
+    _, truth = exact.search(queries, K)
+    rows = []
     for count in options.shards:
         seconds, recall, merging = searched_in_shards(keys, queries, truth, rng.integers(count, size=len(keys)), count)
         slowest = rng.choice(seconds, size=(DRAWS, count)).max(1)
@@ -50,7 +54,9 @@ def searched_in_shards(
     keys: np.ndarray, queries: np.ndarray, truth: np.ndarray, shard_of: np.ndarray, count: int
 ) -> tuple[np.ndarray, float, float]:
     """Seconds of each search of each shard, recall after merging, and mean seconds of merging one query's answers."""
-    seconds, distances, found = [], [], []
+    seconds = []
+    distances = []
+    found = []
     for shard in range(count):
         rows = np.flatnonzero(shard_of == shard)
         lists = 2 ** round(math.log2(math.sqrt(len(rows))))
@@ -66,18 +72,24 @@ def searched_in_shards(
             distances.append(near[0])
             found.append(rows[local[0]])
     start = time.perf_counter()
-    distances, found = (np.stack(part).reshape(count, len(queries), K) for part in (distances, found))
-    merged = [part.swapaxes(0, 1).reshape(len(queries), -1) for part in (distances, found)]
-    nearest = np.take_along_axis(merged[1], np.argpartition(merged[0], K - 1, axis=1)[:, :K], axis=1)
+    merged_distances = by_query(distances, count, len(queries))
+    merged_rows = by_query(found, count, len(queries))
+    places = np.argpartition(merged_distances, K - 1, axis=1)[:, :K]
+    nearest = np.take_along_axis(merged_rows, places, axis=1)
     merging = (time.perf_counter() - start) / len(queries)
     recall = np.mean([len(set(one) & set(other)) / K for one, other in zip(nearest, truth, strict=True)])
     return np.array(seconds), float(recall), merging
 
 
+def by_query(answers: list[np.ndarray], shards: int, queries: int) -> np.ndarray:
+    """The answers of all shards to each query, ``(Q, shards * K)``; given shard by shard, ``(K,)`` for each query."""
+    return np.stack(answers).reshape(shards, queries, K).swapaxes(0, 1).reshape(queries, -1)
+
+
 def enough(shards: int) -> int:
     """The least answers of each shard that lose at most one in a thousand of the nearest, on average.
 
-    Of the K nearest a shard holds X, binomial with p = 1 / shards; of n answers it loses max(X - n, 0).
+    A shard holds X of the K nearest, binomial with p = 1 / shards; with n answers it loses max(X - n, 0).
     """
     held = np.arange(K + 1)
     chances = binom.pmf(held, K, 1 / shards)

@@ -3,11 +3,11 @@
     python benchmarks/milvus_engines.py /data/milvus --records docs/results/milvus/engines.jsonl
 
 It starts the server of the package milvus with that folder. 50,000 rows go into each engine, with adds, removals and
-relabeling: rows per second, the calls of all three counted. Then 500 queries, fewer of milvus-lite and of passages: on
-how many of them an engine gives the label that memory gives, and how many of the nearest 64 are the same; and the
-seconds of a query by itself. Then the same after the server was killed and started again, from indexed segments; and
-with documents of three passages. Keys are made on the spot: 200 labels of ten topics each, and noise. It prints a
-table, and appends a record of each line.
+relabeling: rows per second, over all three. Then 500 queries, fewer with milvus-lite and with passages: the share of
+labels that agree with those of the engine in memory, the share of equal neighbors among the nearest 64, and the seconds
+of a single query. Then the same after the server was killed and started again, from indexed segments; and with
+documents of three passages. Keys are synthetic: 200 labels of ten topics each, and noise. It prints a table, and
+appends a record of each line.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.mixing.mixture import knn_probabilities
 from docsplit_hf.training.markdown import table
 
-K, LABELS, TOPICS = 64, 200, 2_000
+K = 64
+LABELS = 200
+TOPICS = 2_000
+AFTER_KILL = "after a kill, indexed"
 
 
 def main() -> None:
@@ -63,7 +67,7 @@ def main() -> None:
 
 
 def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> Iterator[dict[str, Any]]:
-    """The records of rows of one key, or of documents of ``each`` passages."""
+    """The records with rows of one key, or with documents of ``each`` passages."""
     rng = np.random.default_rng(0)
     count = options.rows // each
     made = count + count // 4  # a fifth is removed
@@ -72,15 +76,22 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
     queries, _ = make_rows(rng, centers, options.queries)
     ids = [f"row-{i}" for i in range(made)]
     passages = [make_passages(rng, key, each) for key in keys] if each > 1 else []
-    address, new = f"http://127.0.0.1:{server.listen_port}", {"dimension": options.dimension}
-    new |= {"label_names": [f"label {i}" for i in range(LABELS)]}
-    indexes = {f"server, {index}": (address, f"{index}{each}", index) for index in ("FLAT", "HNSW", "AUTOINDEX")}
-    indexes = {"milvus-lite, FLAT": (lite, "engines", "FLAT"), **indexes}
-    engines = {"memory": KNNDatastore.empty(**new)} | {
-        name: connect_datastore(place, collection, index=index, timeout=600, **new)
-        for name, (place, collection, index) in indexes.items()
-        if options.engines is None or name in options.engines
-    }
+    address = f"http://127.0.0.1:{server.listen_port}"
+    label_names = [f"label {i}" for i in range(LABELS)]
+    remote = {"milvus-lite, FLAT": (lite, "engines", "FLAT")}  # address, collection and index
+    for index in ("FLAT", "HNSW", "AUTOINDEX"):
+        remote[f"server, {index}"] = (address, f"{index}{each}", index)
+    engines: dict[str, Any] = {"memory": KNNDatastore.empty(options.dimension, label_names)}
+    for name, (place, collection, index) in remote.items():
+        if options.engines is None or name in options.engines:
+            engines[name] = connect_datastore(
+                place,
+                collection,
+                index=index,
+                timeout=600,
+                dimension=options.dimension,
+                label_names=label_names,
+            )
     rates = {}
     for engine, datastore in engines.items():
         start = time.perf_counter()
@@ -90,28 +101,22 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
             datastore.remove([ids[i] for i in part[::5]])
             datastore.relabel({ids[i]: 0 for i in part[1::100]})
         rates[engine] = round(made * each / (time.perf_counter() - start))
-    for when in ("after adds and removes", "after a kill, indexed"):
-        if when == "after a kill, indexed":
-            engines = {name: each for name, each in engines.items() if "lite" not in name}
-            for name, datastore in engines.items():
-                if "server" in name:
-                    build(datastore._collection)
-            server.server_proc.kill()
-            server.server_proc.wait()
-            server.start()
-            for name, datastore in engines.items():
-                if "server" in name:
-                    engines[name] = patient(lambda known=datastore: connect_datastore(address, known.collection))
-        wanted = None
+    for when in ("after adds and removes", AFTER_KILL):
+        if when == AFTER_KILL:
+            engines = {name: datastore for name, datastore in engines.items() if "lite" not in name}
+            restart(server, address, engines)
+        wanted = None  # the neighbors in memory, which comes first
         for engine, datastore in engines.items():
             few = queries[: len(queries) // each // (5 * each if "lite" in engine else 1)]
-            found, seconds = [], []
+            found = []
+            seconds = []
             for query in few:
                 asked = make_passages(np.random.default_rng(1), query, each) if each > 1 else None
                 start = time.perf_counter()
                 found.append(datastore.search(query[None], K, asked))
                 seconds.append(time.perf_counter() - start)
-            wanted = wanted or found
+            if wanted is None:
+                wanted = found
             yield {
                 "engine": engine,
                 "documents": len(datastore),
@@ -125,32 +130,51 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
             }
 
 
+def restart(server: Any, address: str, engines: dict[str, Any]) -> None:
+    """Build the indexes of the server's collections, kill it, start it again, and connect the engines anew."""
+    on_server = [name for name in engines if "server" in name]
+    for name in on_server:
+        build(engines[name]._collection)
+    server.server_proc.kill()
+    server.server_proc.wait()
+    server.start()
+    for name in on_server:
+        engines[name] = patient(partial(connect_datastore, address, engines[name].collection))
+
+
 def build(collection: Any) -> None:
     """Have the server write its rows to segments, and wait for their index."""
-    client, name = collection._client, collection.name
+    client = collection._client
+    name = collection.name
     client.flush(name)
     while client.describe_index(name, "vector")["pending_index_rows"]:
         time.sleep(0.5)
 
 
 def agreement(wanted: list[Any], found: list[Any]) -> dict[str, float]:
-    """The share of queries with the same label, and of neighbors that are the same."""
-    scale = float(np.median([neighbors.distances for neighbors in wanted]))
-    voted = [
-        [int(knn_probabilities(n.distances, n.labels, LABELS, scale / 10).argmax()) for n in each]
-        for each in (wanted, found)
-    ]
-    shared = [len({*one.ids[0]} & {*other.ids[0]}) / K for one, other in zip(wanted, found, strict=True)]
+    """The share of queries with equal labels, and of equal neighbors."""
+    temperature = float(np.median([neighbors.distances for neighbors in wanted])) / 10
+    same_labels = []
+    shared = []
+    for one, other in zip(wanted, found, strict=True):
+        same_labels.append(label_of(one, temperature) == label_of(other, temperature))
+        shared.append(len({*one.ids[0]} & {*other.ids[0]}) / K)
     return {
-        "same label, %": round(100 * float(np.mean(np.equal(*voted))), 2),
+        "same label, %": round(100 * float(np.mean(same_labels)), 2),
         f"same of {K}, %": round(100 * float(np.mean(shared)), 3),
     }
 
 
+def label_of(neighbors: Any, temperature: float) -> int:
+    """The label that the neighbors of a query vote for."""
+    return int(knn_probabilities(neighbors.distances, neighbors.labels, LABELS, temperature).argmax())
+
+
 def make_rows(rng: np.random.Generator, centers: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Keys around topics, and their labels, of which each has ten topics."""
+    """Keys around topics, and their labels; each label has ten topics."""
     topics = rng.integers(0, TOPICS, count)
-    return centers[topics] + 2 * rng.standard_normal((count, centers.shape[1])).astype(np.float32), topics % LABELS
+    noise = rng.standard_normal((count, centers.shape[1])).astype(np.float32)
+    return centers[topics] + 2 * noise, topics % LABELS
 
 
 def make_passages(rng: np.random.Generator, keys: np.ndarray, each: int) -> Passages:
@@ -162,8 +186,12 @@ def make_passages(rng: np.random.Generator, keys: np.ndarray, each: int) -> Pass
 
 
 def join(passages: list[Passages]) -> Passages:
-    """The passages of one row after the other."""
-    return Passages(*(np.concatenate(column) for column in zip(*passages, strict=True)))
+    """The passages of all rows in one object."""
+    return Passages(
+        embeddings=np.concatenate([row.embeddings for row in passages]),
+        counts=np.concatenate([row.counts for row in passages]),
+        spans=np.concatenate([row.spans for row in passages]),
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""Kill a Milvus server, and a client, at random moments of what they do, and count what is lost and what is doubled.
+"""Kill a Milvus server, and a client, at random moments of their operations, and count lost and doubled rows.
 
     python benchmarks/milvus_kills.py /data/milvus --records docs/results/milvus/kills.jsonl
 
 It starts the server of the package milvus with that folder. An operation adds 300 documents of one to three passages,
-some of a text that goes on in further rows, or merges another datastore, removes documents, or searches. At a random
-moment of it the server, or the process that runs it, gets SIGKILL and is started again; the operation is repeated until
-it works, as its errors say. Then a new connection must find what a datastore in memory has, which did the same
-undisturbed: the same rows, each once, and the same answers. One record for each kill.
+some with texts that are stored in several rows, or merges another datastore, removes documents, or searches. At a
+random moment the server, or the process of the client, gets SIGKILL and is started again; the operation is repeated
+until it succeeds, as its error messages advise. Then a new connection must find the same rows, each once, and give the
+same answers as a datastore in memory that did the same operations undisturbed. One record for each kill.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
 from docsplit_hf.neighbors.store.row_table import ids_among
 
-DIMENSION, ROWS, K, LABELS = 64, 300, 10, ["a", "b", "c"]
+DIMENSION = 64
+ROWS = 300
+K = 10
+LABELS = ["a", "b", "c"]
 KINDS = ("add", "merge", "search", "remove")  # in turns
 TIMEOUT = 3.0
 
@@ -42,7 +45,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50, help="of the server, and of the client (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--records", type=Path, default=Path("milvus_kills.jsonl"), help="(default: %(default)s)")
-    parser.add_argument("--client", nargs=2, help=argparse.SUPPRESS)  # the process that is killed: address, number
+    parser.add_argument("--client", nargs=2, help=argparse.SUPPRESS)  # address and number, for the killed process
     options = parser.parse_args()
     logging.disable()  # pymilvus prints each error
     if options.client:
@@ -60,27 +63,29 @@ def main() -> None:
 
 
 def start_server(folder: str) -> Any:
-    """The server of the package milvus, which has answered."""
+    """Start the server of the package milvus, and wait until it answers."""
     from milvus import MilvusServer, MilvusServerConfig
 
     config = MilvusServerConfig(data_dir=folder)
-    config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
+    config.set("common.session.ttl", 3)  # by default, a killed server counts as alive for 30 s
     server = MilvusServer(config)
     server.start()
-    server.config.resolve = lambda: None  # when it starts again, it takes the same ports
+    server.config.resolve = lambda: None  # keeps the same ports when it starts again
     return server
 
 
 def kill(victim: str, server: Any, kills: int, seed: int, records: Path) -> Any:
     """The record of each kill."""
-    rng, address, usual = np.random.default_rng(seed), f"http://127.0.0.1:{server.listen_port}", {}
-    new = {"dimension": DIMENSION, "label_names": LABELS}
-    local, remote = KNNDatastore.empty(**new), connect_datastore(address, "kills", index="FLAT", **new)
+    rng = np.random.default_rng(seed)
+    address = f"http://127.0.0.1:{server.listen_port}"
+    usual = {}  # seconds of each kind of operation, undisturbed
+    local = KNNDatastore.empty(DIMENSION, LABELS)
+    remote = connect_datastore(address, "kills", index="FLAT", dimension=DIMENSION, label_names=LABELS)
     for number in range(kills + len(KINDS)):
-        kind, undisturbed = KINDS[number % len(KINDS)], number < len(KINDS)
+        kind = KINDS[number % len(KINDS)]
         operate(local, number)
         start = time.perf_counter()
-        if undisturbed:
+        if number < len(KINDS):
             operate(remote, number)
             usual[kind] = time.perf_counter() - start
             continue
@@ -106,8 +111,10 @@ def kill(victim: str, server: Any, kills: int, seed: int, records: Path) -> Any:
 
 
 def kill_server(server: Any, address: str, number: int, delay: float) -> tuple[list[str], bool]:
-    """What was said until an operation worked, whose server was killed; and whether it was unfinished then."""
-    datastore, finished, was_finished = connect_datastore(address, "kills", timeout=TIMEOUT), threading.Event(), []
+    """Kill the server during an operation, and repeat it; its errors, and whether it was unfinished at the kill."""
+    datastore = connect_datastore(address, "kills", timeout=TIMEOUT)
+    finished = threading.Event()
+    was_finished = []
 
     def strike() -> None:
         time.sleep(delay)
@@ -124,7 +131,7 @@ def kill_server(server: Any, address: str, number: int, delay: float) -> tuple[l
 
 
 def kill_client(address: str, number: int, delay: float) -> tuple[list[str], bool]:
-    """The same of a process of its own, which is killed, and of another one that repeats it."""
+    """Kill a client process during an operation, and repeat it here; the same results as of ``kill_server``."""
     command = [sys.executable, __file__, os.devnull, "--client", address, str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdout.readline() == "begins\n"
@@ -135,7 +142,7 @@ def kill_client(address: str, number: int, delay: float) -> tuple[list[str], boo
 
 
 def repeat(datastore: Any, number: int, finished: threading.Event | None = None) -> list[str]:
-    """Operate until it works, and give what was said meanwhile."""
+    """Repeat an operation until it succeeds; return the errors until then."""
     said = []
     for _ in range(100):
         try:
@@ -150,7 +157,7 @@ def repeat(datastore: Any, number: int, finished: threading.Event | None = None)
 
 
 def patient(call: Any) -> Any:
-    """What a call gives, once the server is back."""
+    """Repeat a call until the server is back, and return its result."""
     for _ in range(100):
         try:
             return call()
@@ -160,59 +167,73 @@ def patient(call: Any) -> Any:
 
 
 def operate(datastore: Any, number: int) -> None:
-    """The operation of a number: what it does is the same each time."""
-    kind, rng = KINDS[number % len(KINDS)], np.random.default_rng(number)
+    """Do the operation of a number, which is the same each time."""
+    kind = KINDS[number % len(KINDS)]
+    rng = np.random.default_rng(number)
     keys = rng.standard_normal((ROWS, DIMENSION)).astype(np.float32)
     if kind == "search":
         for _ in range(20):
             datastore.search(keys, K)
         return
-    if kind == "remove":  # two thirds of what the two before have added; a removal is not repeated for what is gone
+    if kind == "remove":  # two thirds of the rows that the two operations before have added, if they are still there
         ids = [f"{before}-{i}" for before in (number - 2, number - 3) for i in range(ROWS) if i % 3]
         datastore.remove(ids_among(ids, datastore.find(ids=ids).rows))
         return
     counts = rng.integers(1, 4, ROWS)
     near = np.repeat(keys, counts, axis=0)
     near[np.repeat(counts > 1, counts)] += 1
-    rows = {
-        "keys": keys,
-        "labels": [LABELS[i] for i in rng.integers(0, 3, ROWS)],
-        "texts": [f"text {number}-{i} " * (1 if i % 50 else 10_000) for i in range(ROWS)],
-        "ids": [f"{number}-{i}" for i in range(ROWS)],
-        "passages": Passages(near, counts, np.zeros((len(near), 2), np.int64)),
-    }
-    if kind == "add":
-        datastore.add(**rows)
-    else:
-        other = KNNDatastore.empty(DIMENSION, LABELS)
-        other.add(**rows)
-        datastore.merge(other)
+    target = KNNDatastore.empty(DIMENSION, LABELS) if kind == "merge" else datastore
+    target.add(
+        keys=keys,
+        labels=[LABELS[i] for i in rng.integers(0, 3, ROWS)],
+        texts=[f"text {number}-{i} " * (1 if i % 50 else 10_000) for i in range(ROWS)],
+        ids=[f"{number}-{i}" for i in range(ROWS)],
+        passages=Passages(near, counts, np.zeros((len(near), 2), np.int64)),
+    )
+    if kind == "merge":
+        datastore.merge(target)
 
 
 def compare(local: KNNDatastore, remote: Any) -> dict[str, int]:
-    """How many documents are lost, how many rows are doubled or left over, and how much else is wrong."""
-    wanted, found, collection = local.snapshot, remote.snapshot, remote._collection
-    ids, there = (state.rows["id"].to_pylist() for state in (wanted, found))
-    place, passages = {row_id: i for i, row_id in enumerate(there)}, wanted.counts
-    long = [max(len(json.dumps([text, None])) // 65_535, int(count > 1)) for text, count in
-            zip(wanted.rows["text"].to_pylist(), passages, strict=True)]  # fmt: skip
-    rows = [collection.count(partition) for partition in ("examples", "documents", "rest")]
-    own = [place[row_id] for row_id in ids if row_id in place]
-    wrong = len(own) == len(ids) and not same(wanted, found.take(np.array(own)))
+    """The number of lost documents, of doubled or left-over rows, and of other differences."""
+    wanted = local.snapshot
+    found = remote.snapshot
+    wanted_ids = wanted.rows["id"].to_pylist()
+    found_ids = found.rows["id"].to_pylist()
+    place = {row_id: i for i, row_id in enumerate(found_ids)}
+    own = [place[row_id] for row_id in wanted_ids if row_id in place]
+    if len(own) == len(wanted_ids):
+        rows = sum(remote._collection.count(partition) for partition in ("examples", "documents", "rest"))
+        doubled = rows - expected_rows(wanted)
+        is_wrong = not same(wanted, found.take(np.array(own)))
+    else:
+        doubled = len(found_ids) - len(own)
+        is_wrong = False
     queries = np.random.default_rng(0).standard_normal((100, DIMENSION)).astype(np.float32)
     return {
-        "documents": len(ids),
-        "lost": len(ids) - len(own),
-        "doubled": sum(rows) - int(passages.sum()) - sum(long) if len(own) == len(ids) else len(there) - len(own),
-        "wrong": int(wrong) + int(local.search(queries, K).ids != remote.search(queries, K).ids),
+        "documents": len(wanted_ids),
+        "lost": len(wanted_ids) - len(own),
+        "doubled": doubled,
+        "wrong": int(is_wrong) + int(local.search(queries, K).ids != remote.search(queries, K).ids),
     }
 
 
+def expected_rows(wanted: Any) -> int:
+    """The rows of a collection: one per passage, and more for long texts, at least one with several passages."""
+    rows = int(wanted.counts.sum())
+    for text, count in zip(wanted.rows["text"].to_pylist(), wanted.counts, strict=True):
+        rows += max(len(json.dumps([text, None])) // 65_535, int(count > 1))
+    return rows
+
+
+def labels_of(state: Any) -> list[str]:
+    return [state.label_names[label] for label in state.labels]
+
+
 def same(wanted: Any, found: Any) -> bool:
-    """Whether rows in the same order are equal in all that they have."""
-    names = [[state.label_names[i] for i in state.labels] for state in (wanted, found)]
+    """Whether rows in the same order have equal labels, texts, keys and passages."""
     return (
-        names[0] == names[1]
+        labels_of(wanted) == labels_of(found)
         and wanted.rows["text"].to_pylist() == found.rows["text"].to_pylist()
         and np.array_equal(wanted.keys, found.keys)
         and np.array_equal(wanted.passages.embeddings, found.passages.embeddings)

@@ -7,10 +7,10 @@
 
 The first command made the encoder of the record: all-MiniLM-L6-v2's tokens, by 20,000 of the passages, after a single
 step. A passage is whole sentences of 20 words or more. `docsplit embed-corpus` embeds them in tasks of datatrove, into
-shards; the package milvus starts a server, into which ``merge`` writes the shards, for so many minutes, while another
-process asks for 64 neighbors of a held-out passage, with pauses of half a second. Afterwards, with the server's index
-built: single queries, and how many of the neighbors of an exact search are found; and the same of a KNNDatastore of the
-same rows. What has been measured is kept in the folder, and is not measured again.
+shards; the package milvus starts a server, into which ``merge`` writes the shards for up to --minutes, while another
+process searches 64 neighbors of a held-out passage, with pauses of half a second. Afterwards, with the server's index
+built: single queries, and recall of an exact search; and the same with a KNNDatastore of the same rows. Finished
+phases are kept in the folder, and not repeated.
 """
 
 from __future__ import annotations
@@ -37,8 +37,14 @@ from milvus_kills import start_server
 
 from docsplit_hf import DocumentEncoder, KNNDatastore, connect_datastore
 
-K, WORDS, QUERIES, SINGLE, PAUSE, PART = 64, 20, 200, 50, 0.5, 50_000
-INDEX, SEARCHED = "IVF1024,PQ48", ((32, 4), (32, 16), (128, 16))  # of the KNNDatastore: nprobe and rerank
+K = 64
+WORDS = 20  # of a passage, at least
+QUERIES = 200
+SINGLE = 50  # queries that are timed
+PAUSE = 0.5  # seconds
+PART = 50_000  # rows of a merge
+INDEX = "IVF1024,PQ48"  # of the KNNDatastore
+SEARCHED = ((32, 4), (32, 16), (128, 16))  # nprobe and rerank
 
 
 def main() -> None:
@@ -51,7 +57,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="later no more rows go in (default: %(default)s)")
     parser.add_argument("--index", default="IVF_FLAT", help="of the server (default: %(default)s)")
     parser.add_argument("--record", type=Path, default=Path("million.json"), help="(default: %(default)s)")
-    parser.add_argument("--search", metavar="ADDRESS", help=argparse.SUPPRESS)  # the process that searches meanwhile
+    parser.add_argument("--search", metavar="ADDRESS", help=argparse.SUPPRESS)  # for the process that searches
     options = parser.parse_args()
     logging.disable()  # pymilvus prints each error
     if options.search:
@@ -74,15 +80,17 @@ def main() -> None:
 
 
 def passages(articles: Path) -> Iterator[dict[str, str]]:
-    """Whole sentences of an article, as many as have 20 words together."""
+    """Passages of whole sentences of an article, with 20 words or more."""
     with gzip.open(articles, "rt", encoding="utf-8") as lines:
         for article in map(json.loads, lines):
-            held, number = "", 0
+            held = ""
+            number = 0
             for sentence in re.split(r"(?<=[.!?]) +(?=[A-Z\"'(])|\n", article["text"]):
                 held = f"{held} {sentence}".strip()
                 if len(held.split()) >= WORDS:
                     yield {"id": f"{article['id']}-{number}", "text": held}
-                    held, number = "", number + 1
+                    held = ""
+                    number += 1
 
 
 def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
@@ -99,7 +107,8 @@ def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
     shards = options.folder / "shards"
     command = [sys.executable, "-m", "docsplit_hf", "embed-corpus", "--dataset_name", str(documents), "--workers", "1"]
     command += ["--output", str(shards), "--tasks", str(options.tasks), "--model_name_or_path", options.model]
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
@@ -112,8 +121,9 @@ def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """Rows going into the server, and searches meanwhile."""
-    address, process = f"http://127.0.0.1:{server.listen_port}", server.server_proc.pid
+    """Write rows into the server while another process searches."""
+    address = f"http://127.0.0.1:{server.listen_port}"
+    process = server.server_proc.pid
     shards = KNNDatastore.from_shards(options.folder / "shards")
     remote = connect_datastore(
         address, "million", dimension=shards.dimension, multi_label=True, index=options.index, timeout=600
@@ -121,12 +131,18 @@ def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
     command = [sys.executable, __file__, *map(str, (options.folder, options.articles, options.model))]
     with subprocess.Popen([*command, "--search", address], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"begins\n"
-        start, own, theirs, there = time.perf_counter(), time.process_time(), processor_of(process), 0
+        start = time.perf_counter()
+        client_start = time.process_time()
+        server_start = processor_of(process)
+        there = 0
         while there < options.rows and time.perf_counter() - start < 60 * options.minutes:
-            remote.merge(rows_of(shards, there, there := min(there + PART, options.rows)))
+            end = min(there + PART, options.rows)
+            remote.merge(rows_of(shards, there, end))
+            there = end
             print(f"{there:,} rows after {time.perf_counter() - start:.0f} s", flush=True)
-        seconds, own = time.perf_counter() - start, time.process_time() - own
-        theirs = processor_of(process) - theirs
+        seconds = time.perf_counter() - start
+        client_seconds = time.process_time() - client_start
+        server_seconds = processor_of(process) - server_start
         searches = json.loads(other.communicate(b"")[0])
     coming = searches["seconds"]
     thirds = np.array_split(coming, 3) if len(coming) > 2 else []
@@ -135,8 +151,8 @@ def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
         "rows there": len(remote),
         "rows per second in": round(there / seconds),
         "s": round(seconds),
-        "client, processor s": round(own),
-        "server, processor s": round(theirs),
+        "client, processor s": round(client_seconds),
+        "server, processor s": round(server_seconds),
         "meanwhile": quantiles(coming) | {"errors": searches["errors"]},
         "p50 of thirds, ms": [quantiles(third)["p50, ms"] for third in thirds],
         "memory, GB": memory(process),
@@ -144,10 +160,12 @@ def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def serve(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """Searches once the server's index is built; its memory and disk."""
-    there, process = rows_of_stream(options), server.server_proc.pid
+    """Search with the server's index built; measure its memory and disk."""
+    there = rows_of_stream(options)
+    process = server.server_proc.pid
     remote = connect_datastore(f"http://127.0.0.1:{server.listen_port}", "million", timeout=600)
-    indexed, start = wait_for_index(remote._collection, options.minutes), time.perf_counter()
+    indexed = wait_for_index(remote._collection, options.minutes)
+    start = time.perf_counter()
     data = options.folder / "server" / "data"
     parts = {part.name: round(size(part) / there) for part in data.iterdir() if part.is_dir()}
     record = {"rows there": len(remote), "indexed rows": indexed, "memory, GB": memory(process)}
@@ -157,8 +175,10 @@ def serve(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def wait_for_index(collection: Any, minutes: float) -> int:
-    """Have the server write its rows to segments, wait for their index, and give how many rows are in one."""
-    client, name, start = collection._client, collection.name, time.perf_counter()
+    """Have the server write its rows to segments, wait for their index, and return the number of indexed rows."""
+    client = collection._client
+    name = collection.name
+    start = time.perf_counter()
     client.flush(name)
     while time.perf_counter() - start < 60 * minutes:
         about = client.describe_index(name, "vector")
@@ -169,10 +189,11 @@ def wait_for_index(collection: Any, minutes: float) -> int:
 
 
 def local(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """The same rows in the memory of this process, as in the shards, float16: exactly, and by FAISS."""
+    """The same rows, float16 as in the shards, in the memory of this process: exact search, and FAISS."""
     held = rows_of(KNNDatastore.from_shards(options.folder / "shards"), 0, rows_of_stream(options))
     record: dict[str, Any] = {"exact": timed(held, load_queries(options), K)}
-    nearest, start = truth(options), time.process_time()
+    nearest = truth(options)
+    start = time.process_time()
     for nprobe, rerank in SEARCHED:
         held.reindex(INDEX, nprobe, rerank)
         if "build, processor s" not in record:
@@ -182,13 +203,13 @@ def local(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def truth(options: argparse.Namespace) -> list[list[str]]:
-    """The nearest of the rows that went in, by an exact search."""
+    """The nearest of the streamed rows, by exact search."""
     shards = KNNDatastore.from_shards(options.folder / "shards")
     return rows_of(shards, 0, rows_of_stream(options)).search(load_queries(options), K).ids
 
 
 def rows_of_stream(options: argparse.Namespace) -> int:
-    """How many went in."""
+    """The number of streamed rows."""
     return int(json.loads((options.folder / "stream.json").read_text())["rows"])
 
 
@@ -198,14 +219,24 @@ def rows_of(shards: KNNDatastore, start: int, end: int) -> KNNDatastore:
 
 
 def search_meanwhile(options: argparse.Namespace) -> None:
-    """Ask for neighbors, twice a second, until the other process closes the pipe; print how long each took."""
+    """Search twice a second until the other process closes the pipe; print the seconds of each search."""
     closed = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), closed.set())).start()
-    remote, queries = connect_datastore(options.search, "million", timeout=600), load_queries(options)
-    seconds, errors, number = [], 0, 0
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        closed.set()
+
+    threading.Thread(target=wait_for_the_end).start()
+    remote = connect_datastore(options.search, "million", timeout=600)
+    queries = load_queries(options)
+    seconds = []
+    errors = 0
+    number = 0
     print("begins", flush=True)
     while not closed.wait(PAUSE):
-        query, number, start = queries[number % len(queries)][None], number + 1, time.perf_counter()
+        query = queries[number % len(queries)][None]
+        number += 1
+        start = time.perf_counter()
         try:
             remote.search(query, K)
             seconds.append(time.perf_counter() - start)
@@ -217,8 +248,9 @@ def search_meanwhile(options: argparse.Namespace) -> None:
 
 
 def found(options: argparse.Namespace, datastore: Any, nearest: list[list[str]]) -> dict[str, Any]:
-    """How long single queries take for 64 and for 10 neighbors, and which share of the nearest they find."""
-    queries, record = load_queries(options), {}
+    """The time of single queries for 64 and for 10 neighbors, and the share of the nearest that they find."""
+    queries = load_queries(options)
+    record = {}
     for k in (K, 10):
         record |= {f"{name}, {k}": value for name, value in timed(datastore, queries, k).items()}
         record |= {f"recall, {k}": recall(datastore.search(queries, k).ids, nearest)[f"recall, {k}"]}
@@ -226,9 +258,12 @@ def found(options: argparse.Namespace, datastore: Any, nearest: list[list[str]])
 
 
 def recall(ids: list[list[str]], nearest: list[list[str]]) -> dict[str, float]:
-    """Which share of the nearest 64 and 10 is among the first so many that were found."""
-    shares = {k: [len({*own[:k]} & {*true[:k]}) / k for own, true in zip(ids, nearest, strict=True)] for k in (K, 10)}
-    return {f"recall, {k}": round(float(np.mean(share)), 4) for k, share in shares.items()}
+    """The share of the nearest 64, and of the nearest 10, among as many that were found."""
+    recalls = {}
+    for k in (K, 10):
+        shares = [len({*own[:k]} & {*true[:k]}) / k for own, true in zip(ids, nearest, strict=True)]
+        recalls[f"recall, {k}"] = round(float(np.mean(shares)), 4)
+    return recalls
 
 
 def timed(datastore: Any, queries: np.ndarray, k: int) -> dict[str, float]:
@@ -242,7 +277,7 @@ def timed(datastore: Any, queries: np.ndarray, k: int) -> dict[str, float]:
 
 
 def quantiles(seconds: Any) -> dict[str, float]:
-    if not len(seconds):  # few rows are in before the first search has an answer
+    if not len(seconds):  # with few rows, the stream may end before the first search
         return {"queries": 0}
     shown = {f"p{q}, ms": round(1000 * float(np.percentile(seconds, q)), 1) for q in (50, 99)}
     return {"queries": len(seconds), **shown}

@@ -1,10 +1,10 @@
-"""Measure what near-duplicates cost in pretraining, and what datatrove's MinHash finds of them.
+"""Measure the effect of near-duplicates on pretraining, and how many of them datatrove's MinHash finds.
 
     python benchmarks/near_duplicates.py --texts articles.jsonl
 
 Some articles are copied several times, each copy with some of its words left out. A small BERT with random weights is
-trained three times with as many steps, on the articles with their copies, on what MinHash leaves of them, and on the
-articles alone. Half-document retrieval is measured on other articles. MinHash cuts English into words with spaCy.
+trained for the same number of steps on the articles with their copies, on the articles that MinHash keeps, and on the
+articles alone. Half-document retrieval is measured on other articles. MinHash splits English into words with spaCy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from docsplit_hf import (
 from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
 from docsplit_hf.training.markdown import table
 
-HELD_OUT, BATCH, MAX_LENGTH = 500, 64, 64
+HELD_OUT = 500
+BATCH = 64
+MAX_LENGTH = 64
 
 
 def main() -> None:
@@ -52,7 +54,8 @@ def main() -> None:
     torch.set_num_threads(1)
 
     texts = load_texts(options.texts, options.articles + HELD_OUT)
-    articles, held_out = texts[HELD_OUT:], texts[:HELD_OUT]
+    held_out = texts[:HELD_OUT]
+    articles = texts[HELD_OUT:]
     copies = make_copies(articles, options)
     whole = [Document(text, f"article {i}") for i, text in enumerate(articles)]
     whole += [Document(text, f"copy {i}") for i, text in enumerate(copies)]
@@ -60,7 +63,7 @@ def main() -> None:
     start = time.perf_counter()
     left = deduplicate(whole)
     seconds = time.perf_counter() - start
-    # Of a group of an article and its copies, one is kept, whichever.
+    # One of each group, an article and its copies, should be kept.
     groups = {f"article {i}": i for i in range(len(articles))}
     groups |= {f"copy {i}": i // options.copies for i in range(len(copies))}
     there = {groups[name] for name, _ in left}
@@ -73,17 +76,25 @@ def main() -> None:
         "MinHash": [text for _, text in left],
         "without the copies": articles,
     }
-    tokenizer, rows = train_small_bert_tokenizer(articles), []
+    tokenizer = train_small_bert_tokenizer(articles)
     test = segment_documents(Dataset.from_dict({"text": held_out}), tokenizer)
+    rows = []
     for name, corpus in corpora.items():
         documents = segment_documents(Dataset.from_dict({"text": corpus}), tokenizer)
-        found = [train(documents, test, tokenizer, options.steps, seed) for seed in range(options.seeds)]
-        recalls, accuracies = ([100 * value for value in values] for values in zip(*found, strict=True))
-        cells = [f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}" for values in (recalls, accuracies)]
-        rows.append((name, f"{len(corpus):,}", *cells))
+        recalls = []
+        accuracies = []
+        for seed in range(options.seeds):
+            recall, accuracy = train(documents, test, tokenizer, options.steps, seed)
+            recalls.append(100 * recall)
+            accuracies.append(100 * accuracy)
+        rows.append((name, f"{len(corpus):,}", mean_and_deviation(recalls), mean_and_deviation(accuracies)))
         print(*rows[-1], flush=True)
     print()
     print(table(("trained on", "documents", "recall@1, other articles", "in-batch accuracy, last steps"), rows))
+
+
+def mean_and_deviation(values: list[float]) -> str:
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
 def make_copies(articles: list[str], options: argparse.Namespace) -> list[str]:
@@ -98,8 +109,8 @@ def make_copies(articles: list[str], options: argparse.Namespace) -> list[str]:
 
 
 def deduplicate(documents: list[Document]) -> list[tuple[str, str]]:
-    """The ids and texts of what MinHash leaves, in datatrove's four stages."""
-    config = MinhashConfig(hash_config=HashConfig(hash_fc="sha1"))  # xxhash 4 takes no strings, as datatrove 0.10 wants
+    """The ids and texts of the documents that MinHash keeps, in datatrove's four stages."""
+    config = MinhashConfig(hash_config=HashConfig(hash_fc="sha1"))  # xxhash 4 refuses the strings of datatrove 0.10
     with tempfile.TemporaryDirectory() as folder:
         stages = [
             ([[*documents], JsonlWriter(f"{folder}/all", compression=None)], 1),

@@ -1,14 +1,14 @@
 """sentence-transformers with its own int8 by OpenVINO, run by inference.py in an environment of its own.
 
-It needs optimum-intel, which wants an older transformers than docsplit_hf does:
+It needs optimum-intel, which requires an older transformers than docsplit_hf:
 
     python -m venv st-openvino
     st-openvino/bin/pip install torch sentence-transformers datasets "optimum-intel[openvino]"
     python benchmarks/inference.py --openvino_python st-openvino/bin/python
 
-Where the torchvision that this brings does not fit the torch, uninstall it. Arguments: the folder of the checkpoint,
-the longest input in tokens, threads, and a folder with the texts to embed (texts.json) and to calibrate on
-(train.jsonl). For each line of its input it embeds the texts and prints the seconds.
+If the installed torchvision does not fit the torch, uninstall it. Arguments: the folder of the checkpoint, the longest
+input in tokens, threads, and a folder with the texts to embed (texts.json) and to calibrate on (train.jsonl). For each
+line of its input it embeds the texts and prints the seconds.
 """
 
 import json
@@ -29,9 +29,16 @@ def load(checkpoint: str, max_length: int, **options: object) -> SentenceTransfo
 def main() -> None:
     checkpoint, max_length, threads, folder = sys.argv[1:]
     given = Path(folder)
-    dataset = {"dataset_name": str(given), "dataset_config_name": "default", "dataset_split": "train"}
     float32 = load(checkpoint, int(max_length), export=True)
-    export_static_quantized_openvino_model(float32, None, checkpoint, **dataset, column_name="text")
+    export_static_quantized_openvino_model(
+        float32,
+        None,
+        checkpoint,
+        dataset_name=str(given),
+        dataset_config_name="default",
+        dataset_split="train",
+        column_name="text",
+    )
     config = {"INFERENCE_NUM_THREADS": int(threads)}
     file_name = "openvino/openvino_model_qint8_quantized.xml"
     model = load(checkpoint, int(max_length), file_name=file_name, ov_config=config)

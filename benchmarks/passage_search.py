@@ -1,31 +1,33 @@
-"""Measure grouped search: what passages cost in memory and time, and which distance of documents finds what is near.
+"""Measure grouped search: memory and time of passages, and the accuracy of several distances of documents.
 
     OMP_NUM_THREADS=1 python benchmarks/passage_search.py
     OMP_NUM_THREADS=1 python benchmarks/passage_search.py --embeddings papers.npz --documents docs.jsonl.gz \
         --pairs train.jsonl.gz test.jsonl.gz
 
-The first measures datastores of float32 and float16 keys and approximate indexes of the passages beside float16 ones:
+The first measures datastores of float32 and float16 keys, and approximate indexes of the passages beside float16 keys:
 memory of the keys and of the index, time of a query of one vector and of one of as many passages as the documents have,
-and how many of the 64 nearest documents are those that float32 finds. The passages are made on the spot, in clusters:
-2,000 topics in 32 dimensions, documents around them, passages around these.
+and the share of the 64 nearest documents by float32 that is found. The passages are synthetic and clustered: 2,000
+topics in 32 dimensions, documents around them, passages around these.
 
 The second compares distances of documents: on pairs of papers (``id_a``, ``id_b``, ``label`` 1 where one cites the
-other), by the accuracy of a threshold of the first file on the second and the area under the curve there; and by how
-many of the papers that a paper is paired with by a citation are among its 20 nearest. ``--shared 3`` gives all papers
-three passages more, the same for all, as forms and licenses have them. ``papers.npz`` has float
-``E`` (P, D) of passages, ``doc`` (P,) the line of each passage's paper in the file of documents, and ``n`` tokens.
-Both print a table, and append a record of each measurement to passage_search.jsonl.
+other), by the accuracy on the second file of a threshold from the first, and the area under the curve on the second;
+and by the share of citing and cited papers that are among each other's 20 nearest. ``--shared 3`` adds three equal
+passages to all papers, like the boilerplate of forms and licenses. ``papers.npz`` has float ``E`` (P, D) of passages,
+``doc`` (P,), the line of each passage's paper in the file of documents, and ``n``, its tokens. Both print a table, and
+append a record of each measurement to passage_search.jsonl.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from datastore_index import index_bytes, machine, megabytes
@@ -38,9 +40,32 @@ from docsplit_hf.models.inference.long_documents import Passages
 from docsplit_hf.neighbors.store.grouped_search import grouped_search, matched_distances
 from docsplit_hf.training.markdown import table
 
-K, RECALL_AT, TOPICS, LATENT_DIMENSION = 64, 20, 2_000, 32
+K = 64
+RECALL_AT = 20
+TOPICS = 2_000
+LATENT_DIMENSION = 32
 RECORDS = Path("passage_search.jsonl")
-MEANS, TEMPERATURES = (1, 3, 10), (0.03, 0.1, 0.3)
+MEANS = (1, 3, 10)
+TEMPERATURES = (0.03, 0.1, 0.3)
+QUERIES = ("one vector", "passages")
+
+
+class Documents(NamedTuple):
+    """The keys of documents, ``(N, D)``, and their passages."""
+
+    keys: np.ndarray
+    passages: Passages
+
+    def rows(self, start: int, end: int) -> Documents:
+        """Some of the documents."""
+        first = int(self.passages.counts[:start].sum())
+        last = int(self.passages.counts[:end].sum())
+        passages = Passages(
+            embeddings=self.passages.embeddings[first:last],
+            counts=self.passages.counts[start:end],
+            spans=self.passages.spans[first:last],
+        )
+        return Documents(self.keys[start:end], passages)
 
 
 def main() -> None:
@@ -64,14 +89,16 @@ def main() -> None:
 
 
 def measure_search(options: argparse.Namespace) -> list[dict[str, Any]]:
-    keys, passages = make_documents(options.rows + options.queries, options.passages, options.dimension)
-    stored, asked = split(keys, passages, options.rows)
-    datastore = KNNDatastore(stored[0], np.zeros(options.rows, int), ["label"], passages=stored[1])
-    exact = [datastore.search(*arguments).rows for arguments in searches(asked)]
+    documents = make_documents(options.rows + options.queries, options.passages, options.dimension)
+    stored = documents.rows(0, options.rows)
+    asked = copy.deepcopy(documents.rows(options.rows, options.rows + options.queries))
+    labels = np.zeros(options.rows, int)
+    datastore = KNNDatastore(stored.keys, labels, ["label"], passages=stored.passages)
+    exact = {kind: search(datastore, asked, kind) for kind in QUERIES}
     records = [measure(datastore, "float32", asked, exact)]
-    del datastore
-    datastore = KNNDatastore(stored[0], np.zeros(options.rows, int), ["label"], passages=stored[1], dtype="float16")
-    del keys, passages, stored
+    del datastore  # frees its memory before the next one is made
+    datastore = KNNDatastore(stored.keys, labels, ["label"], passages=stored.passages, dtype="float16")
+    del documents, stored
     records.append(measure(datastore, "float16", asked, exact))
     for index in options.indexes:
         datastore.reindex(index)
@@ -79,8 +106,8 @@ def measure_search(options: argparse.Namespace) -> list[dict[str, Any]]:
     return records
 
 
-def make_documents(rows: int, passages: int, dimension: int) -> tuple[np.ndarray, Passages]:
-    """Keys and passages of documents, of norm 1."""
+def make_documents(rows: int, passages: int, dimension: int) -> Documents:
+    """Documents with keys and passages of norm 1."""
     rng = np.random.default_rng(0)
     projection = rng.standard_normal((LATENT_DIMENSION, dimension), dtype=np.float32)
     documents = rng.standard_normal((TOPICS, LATENT_DIMENSION), dtype=np.float32)[rng.integers(0, TOPICS, rows)]
@@ -94,91 +121,85 @@ def make_documents(rows: int, passages: int, dimension: int) -> tuple[np.ndarray
     keys = embeddings.mean(1)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     spans = np.zeros((rows * passages, 2), dtype=np.int64)
-    return keys, Passages(embeddings.reshape(-1, dimension), np.full(rows, passages), spans)
+    return Documents(keys, Passages(embeddings.reshape(-1, dimension), np.full(rows, passages), spans))
 
 
-def split(keys: np.ndarray, passages: Passages, rows: int) -> tuple[tuple[np.ndarray, Passages], ...]:
-    """The first rows, and the others."""
-    place = int(passages.counts[:rows].sum())
-    first = Passages(passages.embeddings[:place], passages.counts[:rows], passages.spans[:place])
-    second = Passages(passages.embeddings[place:].copy(), passages.counts[rows:], passages.spans[place:])
-    return (keys[:rows], first), (keys[rows:].copy(), second)
+def search(datastore: KNNDatastore, asked: Documents, kind: str) -> np.ndarray:
+    """The rows of the nearest documents, by the vectors of the queries or by their passages, ``(Q, k)``."""
+    return datastore.search(asked.keys, K, asked.passages if kind == "passages" else None).rows
 
 
-def searches(asked: tuple[np.ndarray, Passages]) -> list[tuple[np.ndarray, int, Passages | None]]:
-    """The arguments of a search by the vectors of documents, and of one by their passages."""
-    return [(asked[0], K, None), (asked[0], K, asked[1])]
-
-
-def measure(
-    datastore: KNNDatastore, name: str, asked: tuple[np.ndarray, Passages], exact: list[np.ndarray]
-) -> dict[str, Any]:
+def measure(datastore: KNNDatastore, name: str, asked: Documents, exact: dict[str, np.ndarray]) -> dict[str, Any]:
     passages = datastore.snapshot.passages
     record = {"keys": name, "MB": f"{megabytes(datastore.keys.nbytes + passages.embeddings.nbytes):,.0f}"}
     record["MB of index"] = f"{megabytes(index_bytes(datastore)):,.0f}"
-    singles = [split(asked[0][i:], taken(asked[1], i), 1)[0] for i in range(len(asked[0]))]
-    for number, what in enumerate(("one vector", "passages")):
+    singles = [asked.rows(i, i + 1) for i in range(len(asked.keys))]
+    for kind in QUERIES:
         times = []
         for single in singles:
-            arguments = searches(single)[number]
             start = time.perf_counter()
-            datastore.search(*arguments)
+            search(datastore, single, kind)
             times.append(time.perf_counter() - start)
-        arguments = searches(asked)[number]
         start = time.perf_counter()
-        found = datastore.search(*arguments).rows
+        found = search(datastore, asked, kind)
         batch = (time.perf_counter() - start) / len(found)
-        agreement = np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(found, exact[number], strict=True)])
-        record[f"{what}: ms alone"] = round(1000 * float(np.median(times)), 1)
-        record[f"{what}: ms of {len(found)}"] = round(1000 * batch, 1)
-        record[f"{what}: same neighbors"] = round(float(agreement), 4)
+        agreement = np.mean([len(np.intersect1d(a, b)) / K for a, b in zip(found, exact[kind], strict=True)])
+        record[f"{kind}: ms alone"] = round(1000 * float(np.median(times)), 1)
+        record[f"{kind}: ms of {len(found)}"] = round(1000 * batch, 1)
+        record[f"{kind}: same neighbors"] = round(float(agreement), 4)
     print(json.dumps(record), flush=True)
     return record
 
 
-def taken(passages: Passages, first: int) -> Passages:
-    """The passages from a document on."""
-    place = int(passages.counts[:first].sum())
-    return Passages(passages.embeddings[place:], passages.counts[first:], passages.spans[place:])
-
-
 def compare_distances(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """How well each distance of documents tells pairs of papers where one cites the other."""
+    """How well each distance of documents separates citing pairs of papers from others."""
     loaded = np.load(options.embeddings)
     embeddings = loaded["E"].astype(np.float32)
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    tokens = loaded["n"].astype(np.float32)
     counts = np.bincount(loaded["doc"])
-    ends, tokens = np.cumsum(counts), loaded["n"].astype(np.float32)
-    shared = np.linspace(0, len(embeddings) - 1, options.shared).astype(int)  # of different papers
+    ends = np.cumsum(counts)
+    shared = np.linspace(0, len(embeddings) - 1, options.shared).astype(int)  # passages of different papers
     papers = [np.concatenate([paper, embeddings[shared]]) for paper in np.split(embeddings, ends[:-1])]
     tokens = np.concatenate([np.append(paper, tokens[shared]) for paper in np.split(tokens, ends[:-1])])
-    embeddings, counts = np.concatenate(papers), counts + options.shared
+    embeddings = np.concatenate(papers)
+    counts = counts + options.shared
     keys = np.add.reduceat(embeddings * tokens[:, None], np.cumsum(counts) - counts)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
     numbers = {paper["id"]: line for line, paper in enumerate(read(options.documents))}
-    pairs = [
-        np.array([[numbers[pair["id_a"]], numbers[pair["id_b"]]] for pair in read(path)]) for path in options.pairs
-    ]
-    labels = [np.array([int(pair["label"]) for pair in read(path)]) for path in options.pairs]
-    measured = [
-        [{name: of(2 - 2 * papers[a] @ papers[b].T) for name, of in DISTANCES.items()} for a, b in tqdm(given)]
-        for given in pairs
-    ]
-    for part, given in zip(measured, pairs, strict=True):
-        for distances, (a, b) in zip(part, given, strict=True):
-            distances["keys"] = 2 - 2 * float(keys[a] @ keys[b])
-    cited = np.concatenate(pairs)[np.concatenate(labels) == 1]
-    ones = np.ones_like(counts)
-    recalls = {STORE: recall(embeddings, counts, cited), "keys": recall(keys, ones, cited)}
+
+    def distances_of(pairs: np.ndarray) -> dict[str, np.ndarray]:
+        """Each distance of each pair."""
+        found = defaultdict(list)
+        for first, second in tqdm(pairs):
+            between_passages = 2 - 2 * papers[first] @ papers[second].T
+            for name, distance in DISTANCES.items():
+                found[name].append(distance(between_passages))
+            found["keys"].append(2 - 2 * float(keys[first] @ keys[second]))
+        return {name: np.array(values) for name, values in found.items()}
+
+    first_path, second_path = options.pairs
+    pairs, labels = read_pairs(first_path, numbers)
+    test_pairs, test_labels = read_pairs(second_path, numbers)
+    distances = distances_of(pairs)
+    test_distances = distances_of(test_pairs)
+    cited = np.concatenate([pairs, test_pairs])[np.concatenate([labels, test_labels]) == 1]
+    recalls = {STORE: recall(embeddings, counts, cited), "keys": recall(keys, np.ones_like(counts), cited)}
     records = []
-    for name in measured[0][0]:
-        first, second = (np.array([distances[name] for distances in part]) for part in measured)
-        accuracy = np.mean((second <= best_threshold(first, labels[0])) == labels[1])
+    for name, found in test_distances.items():
+        accuracy = np.mean((found <= best_threshold(distances[name], labels)) == test_labels)
         record = {"shared": options.shared, "distance": name, "accuracy": round(100 * float(accuracy), 2)}
-        record["AUROC"] = round(100 * float(roc_auc_score(labels[1], -second)), 2)
+        record["AUROC"] = round(100 * float(roc_auc_score(test_labels, -found)), 2)
         record[f"cited among {RECALL_AT}"] = round(100 * recalls[name], 2) if name in recalls else ""
         records.append(record)
     return records
+
+
+def read_pairs(path: Path, numbers: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of papers as their lines in the file of documents, ``(M, 2)``, and labels ``(M,)``."""
+    rows = read(path)
+    pairs = np.array([[numbers[row["id_a"]], numbers[row["id_b"]]] for row in rows])
+    return pairs, np.array([int(row["label"]) for row in rows])
 
 
 def mean_of(best: int) -> Callable[[np.ndarray], float]:
@@ -204,7 +225,7 @@ DISTANCES |= {"matches, all alike (Chamfer)": chamfer, STORE: of_the_store}
 
 
 def recall(embeddings: np.ndarray, counts: np.ndarray, cited: np.ndarray) -> float:
-    """The share of pairs of which one is among the 20 nearest of the other, its own paper aside."""
+    """The share of pairs, in both directions, with one paper among the 20 nearest others of the other."""
     rows = grouped_search(embeddings, counts, embeddings, counts, RECALL_AT + 1).rows
     near = {(query, row) for query, found in enumerate(rows.tolist()) for row in found}
     return float(np.mean([((a, b) in near) + ((b, a) in near) for a, b in cited.tolist()])) / 2

@@ -1,9 +1,10 @@
-"""DocSplitProjection and what else one would do to frozen embeddings: few-shot classification; it goes on where it was.
+"""Few-shot classification with DocSplitProjection and other maps of frozen embeddings.
 
     python benchmarks/projection.py --encoders MiniLM=sentence-transformers/all-MiniLM-L6-v2 docsplit-small-en \\
         --tasks 20News=data/20news BBCNews=data/bbc_news --output_dir output/projection
 
 All maps are fitted on the training texts of a task, without labels. results.md has tables, results.json the numbers.
+Run it again to continue a stopped run.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
+from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.pretraining.half_retrieval import half_texts
 
 sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 
 from experiments.tasks.load_paper_task import load_paper_task
 
-LIMITS = {"max_train_examples": 2000, "max_test_examples": 1000}  # the study's
+MAX_TRAIN_EXAMPLES = 2000  # as in the study
+MAX_TEST_EXAMPLES = 1000
 SETTINGS = EvaluationSettings(shots=5, max_length=160)
 SEED = 0
 
@@ -41,12 +44,12 @@ def centered(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray) -> M
 
 
 def power(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, exponent: float, shrinkage: float = 0) -> Map:
-    """A power of the covariance: whitening at -0.5; above 0 the opposite, which needs no halves."""
+    """A power of the covariance, without halves: -0.5 is whitening, positive exponents are its opposite."""
     return partial(apply, embeddings.mean(0), matrix_power(shrunk(np.cov(embeddings.T), shrinkage), exponent))
 
 
 def all_but_the_top(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray) -> Map:
-    """Without the first D / 100 principal components (Mu and Viswanath 2018)."""
+    """Remove the first D / 100 principal components (Mu and Viswanath 2018)."""
     _, vectors = np.linalg.eigh(np.cov(embeddings.T))
     top = vectors[:, -max(1, len(vectors) // 100) :]
     return partial(apply, embeddings.mean(0), np.eye(len(vectors)) - top @ top.T)
@@ -55,10 +58,17 @@ def all_but_the_top(embeddings: np.ndarray, first: np.ndarray, second: np.ndarra
 def cca(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, shrinkage: float) -> Map:
     """Regularized CCA of the halves, each direction times the root of its correlation."""
     both = np.concatenate([first, second])
-    mean, whiten = both.mean(0), matrix_power(shrunk(np.cov(both.T), shrinkage), -0.5)
+    mean = both.mean(0)
+    whiten = matrix_power(shrunk(np.cov(both.T), shrinkage), -0.5)
     cross = (first - mean).T @ (second - mean) / len(first)
     shared, directions = np.linalg.eigh(whiten @ (cross + cross.T) @ whiten / 2)
     return partial(apply, mean, whiten @ directions * np.sqrt(shared.clip(0)))
+
+
+def cca_of_few(embeddings: np.ndarray, first: np.ndarray, second: np.ndarray, shrinkage: float, most: int) -> Map:
+    """CCA of the halves of ``most`` random documents."""
+    rows = order(first)[:most]
+    return cca(embeddings, first[rows], second[rows], shrinkage)
 
 
 def projection(
@@ -68,7 +78,7 @@ def projection(
     shrinkage: float | None = None,
     most: int | None = None,
 ) -> Map:
-    """Ours, fitted on all halves or on those of so many random documents."""
+    """DocSplitProjection, fitted on all halves or on those of ``most`` random documents."""
     rows = order(first)[:most]
     return DocSplitProjection.from_halves(first[rows], second[rows], shrinkage, SEED)
 
@@ -104,8 +114,8 @@ MAPS: dict[str, Callable[..., Map]] = {
     "projection, 100 documents": partial(projection, most=100),
     "projection, 300 documents": partial(projection, most=300),
     "projection, 1000 documents": partial(projection, most=1000),
-    "CCA, shrinkage 10, 100 documents": lambda x, a, b: cca(x, a[order(a)[:100]], b[order(a)[:100]], 10),
-    "CCA, shrinkage 10, 300 documents": lambda x, a, b: cca(x, a[order(a)[:300]], b[order(a)[:300]], 10),
+    "CCA, shrinkage 10, 100 documents": partial(cca_of_few, shrinkage=10, most=100),
+    "CCA, shrinkage 10, 300 documents": partial(cca_of_few, shrinkage=10, most=300),
 }
 
 
@@ -114,11 +124,12 @@ def order(rows: np.ndarray) -> np.ndarray:
 
 
 class MappedSystem:
-    """An encoder with a map behind it, which is fitted on the training texts and their halves."""
+    """An encoder followed by a map that is fitted on the training texts and their halves."""
 
     def __init__(self, name: str, encoder: EncoderSystem, kind: str) -> None:
         self.name = f"{name} + {kind}"
-        self.encoder, self.kind = encoder, kind
+        self.encoder = encoder
+        self.kind = kind
         self.fingerprint = hashlib.sha256(f"{encoder.fingerprint} {kind} {SEED}".encode()).hexdigest()
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[np.ndarray]:
@@ -130,7 +141,7 @@ class MappedSystem:
 
 
 def tables(records: list[dict]) -> str:
-    """Of each encoder, macro F1 in %, and in parentheses the difference to the encoder as it is, on the same draws."""
+    """Macro F1 of each encoder in %, and in parentheses its difference from the plain encoder, on the same draws."""
     frame = pd.DataFrame(records).assign(score=[100 * record["metrics"]["macro_f1"] for record in records])
     if (frame.groupby("system")["system_fingerprint"].nunique() > 1).any():
         raise ValueError("Two encoders of one name are in results.json: delete it, and measure again.")
@@ -138,22 +149,33 @@ def tables(records: list[dict]) -> str:
     names = list(dict.fromkeys(record["system"] for record in records))
     tasks = list(dict.fromkeys(record["task"] for record in records))
     lines = []
-    for encoder in (name for name in names if " + " not in name):
+    for encoder in names:
+        if " + " in encoder:
+            continue
         lines += [f"| {encoder} | {' | '.join(tasks)} | mean |", "|" + " --- |" * (len(tasks) + 2)]
         plain = with_mean(frame[encoder][tasks])
-        for name in (name for name in names if name.partition(" + ")[0] == encoder):
-            scores = with_mean(frame[name][tasks])
-            changes = {task: summarize(scores[task] - plain[task]) for task in scores}
-            spread = {task: summarize(scores[task]).interval for task in scores}
-            cells = [
-                f"{scores[task].mean():.1f} ± {spread[task]:.1f}"
-                if name == encoder
-                else f"{scores[task].mean():.1f} ({change.mean:+.1f} ± {change.interval:.1f})"
-                for task, change in changes.items()
-            ]
-            lines.append(f"| {name.partition(' + ')[2] or 'as it is'} | {' | '.join(cells)} |")
+        for name in names:
+            base, _, kind = name.partition(" + ")
+            if base == encoder:
+                scores = with_mean(frame[name][tasks])
+                cells = [cell(scores[task], plain[task] if kind else None) for task in scores]
+                lines.append(f"| {kind or 'as it is'} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def cell(scores: pd.Series, plain: pd.Series | None) -> str:
+    """The mean with its interval, or with its difference from the plain encoder."""
+    if plain is None:
+        return f"{scores.mean():.1f} ± {summarize(scores).interval:.1f}"
+    change = summarize(scores - plain)
+    return f"{scores.mean():.1f} ({change.mean:+.1f} ± {change.interval:.1f})"
+
+
+def load_task(named: str) -> EvaluationTask:
+    """Load a task given as NAME=FOLDER."""
+    name, folder = named.split("=", 1)
+    return load_paper_task(name, folder, max_train_examples=MAX_TRAIN_EXAMPLES, max_test_examples=MAX_TEST_EXAMPLES)
 
 
 def with_mean(scores: pd.DataFrame) -> pd.DataFrame:
@@ -168,7 +190,7 @@ def main() -> None:
     parser.add_argument("--output_dir", type=Path, default="output/projection", help="Default: %(default)s.")
     parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
     options = parser.parse_args()
-    tasks = [load_paper_task(*named.split("=", 1), **LIMITS) for named in options.tasks]
+    tasks = [load_task(named) for named in options.tasks]
     store = ResultStore(options.output_dir, describe_run(sys.argv))
     for named in options.encoders:
         name, _, path = named.partition("=")

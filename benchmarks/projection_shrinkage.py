@@ -1,31 +1,25 @@
-"""Which shrinkage halves of held-out documents ask for, by two criteria that need no labels.
+"""The best shrinkage for halves of held-out documents, by two criteria without labels.
 
     python benchmarks/projection_shrinkage.py --encoders MiniLM=sentence-transformers/all-MiniLM-L6-v2 \\
         --tasks 20News=data/20news BBCNews=data/bbc_news --output_dir output/projection
 
-It takes the embeddings that benchmarks/projection.py has kept, and writes shrinkage.json beside its results.
+It uses the cached embeddings of benchmarks/projection.py, and writes shrinkage.json beside its results.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
+from projection import SEED, SETTINGS, cca, load_task, order
 from scipy.special import logsumexp
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.pretraining.docsplit_projection import FOLDS, choose_shrinkage
 from docsplit_hf.pretraining.half_retrieval import half_texts
-
-sys.path.append(str(Path(__file__).parents[1]))  # for experiments
-
-from projection import LIMITS, SEED, SETTINGS, cca, order
-
-from experiments.tasks.load_paper_task import load_paper_task
 
 DOCUMENTS = (100, 300, 1000, None)
 CCA_SHRINKAGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -37,8 +31,8 @@ def info_nce_of_cca(first: np.ndarray, second: np.ndarray, shrinkage: float) -> 
     fold = order(first) % FOLDS
     losses = []
     for number in range(FOLDS):
-        kept, held_out = fold != number, fold == number
-        mapped = cca(first[kept], first[kept], second[kept], shrinkage)
+        held_out = fold == number
+        mapped = cca(first[~held_out], first[~held_out], second[~held_out], shrinkage)
         scores = mapped(first[held_out]) @ mapped(second[held_out]).T / TEMPERATURE
         losses.append(np.mean(logsumexp(scores, axis=1) - scores.diagonal()))
     return float(np.mean(losses))
@@ -58,16 +52,18 @@ def main() -> None:
         cache = options.cache_dir or options.output_dir / "embeddings"
         system = EncoderSystem(name, EncoderWithOptions(encoder, bf16=True), cache)
         for task in options.tasks:
-            texts = load_paper_task(*task.split("=", 1), **LIMITS).train_texts
-            first, second = half_texts(texts, SEED, show_progress=False)
-            [halves] = system.features([*first, *second])
-            first, second = halves[: len(first)], halves[len(first) :]
+            first_texts, second_texts = half_texts(load_task(task).train_texts, SEED, show_progress=False)
+            [halves] = system.features([*first_texts, *second_texts])
+            first = halves[: len(first_texts)]
+            second = halves[len(first_texts) :]
             for most in DOCUMENTS:
                 chosen = order(first)[:most]
                 shrinkage, error = choose_shrinkage(first[chosen], second[chosen], SEED)
                 losses = {each: info_nce_of_cca(first[chosen], second[chosen], each) for each in CCA_SHRINKAGES}
-                row = {"encoder": name, "task": task.partition("=")[0], "documents": len(chosen)}
-                row |= {
+                row = {
+                    "encoder": name,
+                    "task": task.partition("=")[0],
+                    "documents": len(chosen),
                     "projection": shrinkage,
                     "error": round(error, 3),
                     "cca_by_info_nce": min(losses, key=losses.get),

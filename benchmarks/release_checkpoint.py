@@ -1,9 +1,9 @@
-r"""Make a trained checkpoint the one that ships: float16 on disk, float32 wherever it is loaded, and nothing else.
+r"""Make a trained checkpoint the one that ships: float16 on disk, loaded in float32, without other files.
 
     python benchmarks/release_checkpoint.py output/student-with-head --max_length 512
 
-It writes into the folder that docsplit_hf loads by default. It ends with an error if that is larger than 25 MB, or if
-the embeddings are not those of the checkpoint. The card is written by hand, with the numbers of its results.json.
+It writes into the folder that docsplit_hf loads by default. It ends with an error if the folder is larger than 25 MB,
+or if the embeddings differ from the checkpoint's. The card is written by hand, with the numbers of its results.json.
 """
 
 import argparse
@@ -21,26 +21,27 @@ from docsplit_hf.models.checkpoints.atomic_replacement import open_to_readers
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_FOLDER
 
 MOST_BYTES = 25_000_000
-PACKAGES = ("accelerate",)  # whose documentation is embedded to compare
+PACKAGES = ("accelerate",)  # their documentation is embedded for the comparison
 WEIGHTS = "model.safetensors"
-# Beside weights, configuration and tokenizer: what sentence-transformers reads.
+# Files of sentence-transformers, beside weights, configuration and tokenizer.
 LENGTH = "sentence_bert_config.json"
 SETTINGS = ("modules.json", LENGTH, "1_Pooling/config.json")
 LEAST_COSINE = 0.9999
-# Where transformers 5.23 found a tokenizer, and how a teacher's cut texts: it writes both beside what a tokenizer is.
+# Entries of transformers 5.23 about the place of a tokenizer and about truncation by a teacher, which are removed.
 INCIDENTAL = ("is_local", "local_files_only", "name_or_path", "max_length", "stride", "truncation_strategy")
 
 
 def save_in_half_precision(
     source: str | Path, folder: str | Path, texts: list[str], max_length: int | None = None
 ) -> float:
-    """Copy a checkpoint of ``ContrastiveTrainer`` in float16, and give the least cosine between old and new embeddings.
+    """Copy a checkpoint of ``ContrastiveTrainer`` in float16; return the least cosine between old and new embeddings.
 
-    The configuration says float32, so that ``AutoModel``, ``SentenceTransformer`` and ``pipeline``, which go by it,
-    read float32: in float16 a CPU is slow, and training would get lost. Only what loading needs is copied.
-    ``max_length``: how many tokens the copy reads by default; None: as many as the checkpoint.
+    The dtype of the configuration is float32, so that ``AutoModel``, ``SentenceTransformer`` and ``pipeline`` load the
+    weights in float32: in float16 a CPU is slow, and training diverges. Only the files for loading are copied.
+    ``max_length``: the default maximum length of the copy in tokens; None: the checkpoint's.
     """
-    source, folder = Path(source), Path(folder)
+    source = Path(source)
+    folder = Path(folder)
     for name in ("config.json", WEIGHTS, *SETTINGS):
         if not (source / name).is_file():
             raise FileNotFoundError(

@@ -1,9 +1,9 @@
-r"""The passages that docsplit-small-en is distilled on: English of several kinds, from public repositories.
+r"""The passages for distilling docsplit-small-en: English of several kinds, from public repositories.
 
     python benchmarks/release_corpus.py output/corpus.jsonl --clones output/clones --exclude evaluation/*.jsonl
 
-It clones the repositories (700 MB), unless they are there. A passage is one or more whole sentences, one a line, of
-10 to 220 words: many short, few long. What shares 13 words in a row with a text to exclude is left out, and counted.
+It clones the repositories (700 MB), unless they are there. A passage is one or more whole sentences, one per line, of
+10 to 220 words: many short, few long. Passages with 13 consecutive words of an excluded text are left out, and counted.
 """
 
 import argparse
@@ -25,11 +25,12 @@ from tqdm.auto import tqdm
 
 from docsplit_hf import load_package_documentation
 
-SHORTEST, LONGEST = 10, 220  # words of a passage
-SHINGLE = 13  # words in a row that are taken for a copy
-LEAST_COMMON = 0.15  # of the words of English text are among these:
+SHORTEST = 10  # words of a passage
+LONGEST = 220
+SHINGLE = 13  # consecutive words that count as a copy
 COMMON = frozenset("the of and to a in is that for it as was with be by on not he his this are or from at you".split())
-# Of a repository: the commit, what of it is text, and how many passages are taken at most.
+LEAST_COMMON = 0.15  # share of the words in COMMON, in English text
+# Of each repository: the commit, a pattern of its text files, and the most passages that are taken.
 REPOSITORIES = {
     "ZhouYii/PatchedDistro": ("961716d8a5a0df1a6373a4d61e360a0b5d1b85cd", r"^data/A./wiki_", 1_000_000),
     "staeiou/arxiv_archive": ("f043eb1d71da6ed2fb9eac63ab8707359ff606ea", r"20200101/per_category/.*\.xz$", 300_000),
@@ -44,7 +45,7 @@ REPOSITORIES = {
 
 
 def files(repository: str, clones: Path) -> Iterator[tuple[str, bytes]]:
-    """The files of a repository that are text, in the order of their names drawn at random."""
+    """The text files of a repository, names and contents, in random order."""
     commit, pattern, _ = REPOSITORIES[repository]
     folder = clones / repository.partition("/")[2]
     if not folder.exists():
@@ -75,8 +76,10 @@ def documents(name: str, content: bytes) -> Iterator[str]:
 
 
 def passages(document: str, rng: random.Random) -> Iterator[str]:
-    """Cut a document into passages of whole sentences, each of a length drawn anew."""
-    held, words, wanted = [], 0, 0
+    """Split a document into passages of whole sentences, each with a random length."""
+    held = []
+    words = 0
+    wanted = 0
     for paragraph in re.split(r"\n\s*\n|\n(?=[A-Z#*-])", document):
         for sentence in re.split(r"(?<=[.!?]) +(?=[A-Z\"'(])", " ".join(paragraph.split())):
             count = len(sentence.split())
@@ -84,7 +87,8 @@ def passages(document: str, rng: random.Random) -> Iterator[str]:
                 continue
             if held and words + count > wanted:
                 yield "\n".join(held)
-                held, words = [], 0
+                held = []
+                words = 0
             if not held:
                 wanted = SHORTEST * (LONGEST / SHORTEST) ** rng.random()
             held.append(sentence)
@@ -94,13 +98,13 @@ def passages(document: str, rng: random.Random) -> Iterator[str]:
 
 
 def shingles(text: str) -> Iterator[int]:
-    """A number for each 13 words in a row."""
+    """A hash of each 13 consecutive words."""
     words = re.findall(r"\w+", text.lower())
     return (hash(" ".join(words[i : i + SHINGLE])) for i in range(len(words) - SHINGLE + 1))
 
 
 def is_english(text: str) -> bool:
-    """Whether enough of the words are common ones, and most characters are letters."""
+    """Whether enough words are common English ones, and most characters are letters."""
     words = text.lower().split()
     letters = sum(character.isascii() and character.isalpha() for character in text)
     common = sum(word in COMMON for word in words)
@@ -115,7 +119,7 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def sources(clones: Path) -> Iterator[tuple[str, int, Iterable[str]]]:
-    """Each source: its name, its most passages, and its documents."""
+    """Each source: its name, the most passages that are taken, and its documents."""
     for repository, (_, _, most) in REPOSITORIES.items():
         in_files = (documents(name, content) for name, content in files(repository, clones))
         yield repository, most, itertools.chain.from_iterable(in_files)
@@ -130,7 +134,9 @@ def main() -> None:
     options = parser.parse_args()
     excluded = {shingle for path in options.exclude for text in read_texts(path) for shingle in shingles(text)}
     print(f"{len(excluded):,} times {SHINGLE} words in a row of {len(options.exclude)} files are to be excluded.")
-    rng, taken, counts = random.Random(0), {}, Counter()
+    rng = random.Random(0)
+    taken = {}
+    counts = Counter()
     for source, most, texts in sources(options.clones):
         kept = 0
         for text in tqdm(texts, desc=source):

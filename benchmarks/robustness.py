@@ -1,12 +1,12 @@
-"""Break the folder of a classifier on purpose, and count what a user would notice.
+"""Damage the folder of a classifier on purpose, and count the outcomes for a user.
 
     python benchmarks/robustness.py --kills 100 --flips 300
 
-Kills: a process that saves a classifier over another one is killed at a random moment. What is loaded then must be one
-of the two, whole, and nothing else may lie in the folder. Limits: a limit on the size of a file stops the saving.
-Flips: one bit of one file is flipped. Loading must fail, or all answers be the same.
+Kills: a process that saves a classifier over another one is killed at a random moment. The folder must then load as
+exactly one of the two, without left-over files. Limits: a limit on the size of a file stops the saving. Flips: one bit
+of one file is flipped. Loading must fail, or all answers must be unchanged.
 
-The model is a BERT of 30,000 random weights: what is tried is how files are written and read, not what is in them.
+The model is a BERT of 30,000 random weights, since only the writing and reading of files is tested.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,19 +34,25 @@ from transformers import BertConfig, BertModel
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.models.small_bert import train_small_bert_tokenizer
 
-TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(
-    [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
-)]  # fmt: skip
+SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
+TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(SUBJECTS)]
 LABELS = ["fruit", "mineral"] * 20
 DOCUMENTS = [text.replace("The", "A").replace("number", "size") for text in TEXTS]
 
 
 def make_pipeline(seed: int) -> KNNClassifierPipeline:
-    """A classifier with examples, documents and fitted experts: others of all, and other weights, for each seed."""
+    """A classifier with examples, documents and fitted experts; all of them, and the weights, differ by seed."""
     torch.manual_seed(seed)
     tokenizer = train_small_bert_tokenizer(TEXTS, vocab_size=200)
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-                        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2)  # fmt: skip
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.2,
+    )
     model = KNNClassifier.around(BertModel(config), id2label={0: "fruit", 1: "mineral"}, max_length=32 + seed)
     pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu")
     pipe.add_examples(TEXTS[seed:], LABELS[seed:])
@@ -57,22 +64,23 @@ def make_pipeline(seed: int) -> KNNClassifierPipeline:
 
 
 def answers(folder: Path) -> str:
-    """All that the classifier in a folder says, as it says it."""
+    """The complete answers of the classifier in a folder, as JSON."""
     pipe = transformers.pipeline("docsplit-knn", model=str(folder), device="cpu")
-    shown = {"top_k": None, "return_neighbors": 3}
-    said = [pipe(TEXTS[:8], **shown)]
+    ask = partial(pipe, TEXTS[:8], top_k=None, return_neighbors=3)
+    found = [ask()]
     if pipe.datastore.fitted is not None:
-        said += [pipe(TEXTS[:8], explain=True, return_documents=3, **shown), pipe(TEXTS[:8], knn_weight=0.5, **shown)]
-    return json.dumps(said)
+        found.append(ask(explain=True, return_documents=3))
+        found.append(ask(knn_weight=0.5))
+    return json.dumps(found)
 
 
 def files(folder: Path) -> list[str]:
-    """The files of a classifier's folder; those of a datastore without their checksum."""
+    """The files of a classifier's folder, without the checksums in the names of datastore files."""
     return sorted({str(path.relative_to(folder)).split("-")[0] for path in folder.rglob("*") if path.is_file()})
 
 
 def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> str:
-    """Which state a folder is in after it was disturbed."""
+    """The state of a folder after a disturbance."""
     try:
         found = answers(folder)
     except (ValueError, OSError) as error:
@@ -84,7 +92,7 @@ def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> st
 
 
 def save_limited(pipe: KNNClassifierPipeline, folder: Path, limit: int) -> None:
-    """Save, in a process that may write files of so many bytes only."""
+    """Save with a limit on the size of files in bytes, for a process of its own."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     with contextlib.suppress(OSError, SafetensorError):
@@ -105,7 +113,8 @@ def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
             process.join()
             seconds = time.monotonic() - begin
             states[answers(folder)] = state
-        expected, largest = files(folder), max(path.stat().st_size for path in folder.rglob("*"))
+        expected = files(folder)
+        largest = max(path.stat().st_size for path in folder.rglob("*"))
         for title, count in (("killed while it saved", kills), ("stopped by ulimit -f", limits)):
             outcomes: Counter[str] = Counter()
             for _ in range(count):
@@ -140,7 +149,7 @@ def flipped_bits(flips: int, pattern: str, rng: random.Random) -> None:
             path.write_bytes(damaged)
             try:
                 outcome = "identical" if answers(folder) == expected else f"silently different: {path.name}"
-            except Exception:  # whatever a library raises on damaged files: it was noticed
+            except Exception:  # any exception counts: the damage was noticed
                 outcome = "found"
             outcomes[outcome] += 1
             path.write_bytes(content)
@@ -148,7 +157,7 @@ def flipped_bits(flips: int, pattern: str, rng: random.Random) -> None:
 
 
 def report(title: str, outcomes: Counter[str]) -> None:
-    """One line."""
+    """Print one line; exit with an error if a classifier was broken or changed silently."""
     if outcomes.total():
         counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         print(f"{outcomes.total()} {title}: {counts}", flush=True)

@@ -1,4 +1,4 @@
-"""What the benchmarks of speed share: competitors that take turns, one table with ratios, and what it was run on."""
+"""Shared code of the benchmarks of speed: competitors take turns; a table has ratios, and the machine is described."""
 
 import json
 import statistics
@@ -20,7 +20,7 @@ Pair = tuple[str, str]  # a competitor, and the one that it is compared with
 
 
 class Seconds(NamedTuple):
-    """What the rounds took, for each competitor: one number per round."""
+    """The seconds of each competitor, one number per round."""
 
     rounds: dict[str, list[float]]
 
@@ -28,14 +28,14 @@ class Seconds(NamedTuple):
         return statistics.median(self.rounds[name])
 
     def times_as_fast(self, name: str, baseline: str) -> str:
-        """The median ratio of a round, with the least and the greatest: what slows a machine slows a whole round."""
+        """The median of the rounds' ratios, with the least and the greatest; other work slows both sides of a round."""
         pairs = zip(self.rounds[baseline], self.rounds[name], strict=True)
         ratios = sorted(theirs / ours for theirs, ours in pairs)
         return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> Seconds:
-    """Run all competitors in each round, beginning with another each time. One more round goes first, uncounted."""
+    """Run all competitors in each round, each time with another one first, after a warm-up round."""
     seconds: dict[str, list[float]] = {name: [] for name in competitors}
     names = list(competitors)
     for turn in range(rounds + 1):
@@ -47,20 +47,34 @@ def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> S
     return Seconds(seconds)
 
 
-def take_counted_turns(rounds: int, *passes: Callable[[], int]) -> list[tuple[list[float], int]]:
-    """For each pass its seconds, round by round, and the number that it gave, by which a rate is made."""
+class Counted(NamedTuple):
+    """The seconds of a pass, round by round, and the number of items that it counted."""
+
+    seconds: list[float]
+    count: int
+
+    def rates(self) -> list[float]:
+        """Items per second, round by round."""
+        return [self.count / seconds for seconds in self.seconds]
+
+
+def take_counted_turns(rounds: int, *passes: Callable[[], int]) -> list[Counted]:
+    """Let passes over the same data take turns; each returns the number of items that it counted."""
     counts: dict[str, int] = {}
 
     def counting(name: str, one_pass: Callable[[], int]) -> Callable[[], None]:
-        return lambda: counts.update({name: one_pass()})
+        def run() -> None:
+            counts[name] = one_pass()
+
+        return run
 
     competitors = {str(i): timed(counting(str(i), one_pass)) for i, one_pass in enumerate(passes)}
     seconds = take_turns(rounds, competitors)
-    return [(seconds.rounds[name], counts[name]) for name in competitors]
+    return [Counted(seconds.rounds[name], counts[name]) for name in competitors]
 
 
 def timed(function: Callable[[], object]) -> Callable[[], float]:
-    """The same function, giving the seconds that it takes."""
+    """A function that runs ``function`` and returns its seconds."""
 
     def run() -> float:
         start = now()
@@ -71,7 +85,7 @@ def timed(function: Callable[[], object]) -> Callable[[], float]:
 
 
 def now() -> float:
-    """The time in seconds, once a GPU has done what it was given."""
+    """The time in seconds, after a GPU has finished its work."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
@@ -80,9 +94,9 @@ def now() -> float:
 def comparison(
     seconds: Seconds, documents: int, pairs: Sequence[Pair], flops: Mapping[str, float] | None = None
 ) -> str:
-    """For each pair the documents per second of both, and how many times as fast the first is.
+    """A table of pairs: documents per second of both, and how many times as fast the first is.
 
-    On a GPU also the share of its peak, of those whose ``flops`` in bfloat16 for all documents are given.
+    On a GPU also the share of its peak, for competitors with ``flops``, the bfloat16 operations for all documents.
     """
     peak = matmul_peak() if flops and torch.cuda.is_available() else None
 
@@ -97,7 +111,7 @@ def comparison(
 
 
 def write_record(file: Path, seconds: Seconds, documents: int, pairs: Sequence[Pair], **about: object) -> None:
-    """Add a line: the seconds of every round, of which the table is made."""
+    """Append a record with the seconds of every round."""
     row = about | {"documents": documents, "pairs": pairs, "seconds": seconds.rounds, "ran_on": ran_on()}
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as lines:
@@ -113,16 +127,19 @@ def ran_on() -> str:
 
 
 def matmul_peak() -> float:
-    """Operations per second that the device reaches in a large bfloat16 matrix product: what is there to be used."""
-    size, products = 8192, 20
-    left, right = (torch.randn(size, size, dtype=torch.bfloat16, device="cuda") for _ in range(2))
+    """The device's attainable peak: operations per second in a large bfloat16 matrix product."""
+    size = 8192
+    products = 20
+    left = torch.randn(size, size, dtype=torch.bfloat16, device="cuda")
+    right = torch.randn(size, size, dtype=torch.bfloat16, device="cuda")
     fastest = min(timed(lambda: [left @ right for _ in range(products)])() for _ in range(4))
     return 2 * size**3 * products / fastest
 
 
 def forward_flops(model: PreTrainedModel, lengths: Iterable[int]) -> float:
-    """The operations of an encoder's forward pass, matrix products and attention; a training step needs three times."""
-    encoder, config = model.base_model, model.config
+    """Operations of an encoder's forward pass, matrix products and attention; a third of a training step's."""
+    encoder = model.base_model
+    config = model.config
     linear = [layer for name, layer in encoder.named_modules() if isinstance(layer, nn.Linear) and "pooler" not in name]
     weights = sum(layer.weight.numel() for layer in linear)
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
@@ -134,7 +151,7 @@ def forward_flops(model: PreTrainedModel, lengths: Iterable[int]) -> float:
 
 
 def head_flops(model: PreTrainedModel, tokens: int) -> float:
-    """The operations that the head of a masked-LM model needs for so many masked tokens, forward only."""
+    """Operations of a masked-LM head for ``tokens`` masked tokens, forward only."""
     inside = {id(layer) for layer in model.base_model.modules()}
     layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear) and id(layer) not in inside]
     return 2.0 * tokens * sum(layer.weight.numel() for layer in layers)

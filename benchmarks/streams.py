@@ -1,11 +1,11 @@
-"""Measure how several processes and their workers read a streamed corpus: documents per second, and bytes.
+"""Measure the reading of a streamed corpus by several processes and their workers: documents per second, and bytes.
 
     python benchmarks/streams.py --file documents.jsonl
 
-The file is a .jsonl file with a column "text". Each process reads, segments and collates its share of the documents, as
-pretraining does, with one thread; nothing is trained. The bytes are what the readers asked the system for, of the disk
-or of its cache (/proc, Linux only). A stream of one shard, as a compressed file is, is read whole by each process: the
-last rows.
+The file is a .jsonl file with a column "text". Each process reads, segments and collates its share of the documents
+like pretraining, with one thread, without training. The bytes are those that the readers requested from the system,
+from the disk or its cache (/proc, Linux only). The last rows show a stream of a single shard, such as a compressed
+file, which every process reads completely.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import time
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import datasets
 import torch
@@ -26,7 +27,18 @@ from docsplit_hf import DataCollatorForDocSplit, default_checkpoint, load_docume
 from docsplit_hf.pretraining.streaming import RepeatedStream
 from docsplit_hf.training.markdown import table
 
-BATCH, MAX_LENGTH = 32, 128
+BATCH = 32
+MAX_LENGTH = 128
+
+
+class Reader(NamedTuple):
+    """The arguments of the processes that read."""
+
+    file: Path
+    shards: str  # "ranges" or "one"
+    processes: int
+    workers: int  # of each process
+    documents: int  # of each process
 
 
 def main() -> None:
@@ -39,21 +51,25 @@ def main() -> None:
     rows = []
     configurations = [("ranges", processes, workers) for workers in (0, 2) for processes in (1, 2)]
     for shards, processes, workers in [*configurations, ("one", 2, 0), ("one", 2, 2)]:
-        seconds, read, busy = measure(arguments.file, shards, processes, workers, documents)
-        rates = (f"{documents / taken:,.0f}" for taken in (seconds, busy))
-        rows.append((shards, str(processes), str(workers), *rates, f"{read / 1e6:,.0f}"))
+        seconds, bytes_of_all, busy = measure(
+            Reader(arguments.file, shards, processes, workers, documents=documents // processes)
+        )
+        rates = (f"{documents / seconds:,.0f}", f"{documents / busy:,.0f}")
+        rows.append((shards, str(processes), str(workers), *rates, f"{bytes_of_all / 1e6:,.0f}"))
         print(*rows[-1], flush=True)
     print(f"{documents:,} documents of a file of {arguments.file.stat().st_size / 1e6:,.0f} MB.\n")
-    header = "shards", "processes", "workers of each", "documents/s in all", "documents/CPU second", "MB read in all"
+    header = ("shards", "processes", "workers of each", "documents/s in all", "documents/CPU second", "MB read in all")
     print(table(header, rows))
 
 
-def measure(file: Path, shards: str, processes: int, workers: int, documents: int) -> tuple[float, int, float]:
+def measure(reader: Reader) -> tuple[float, int, float]:
     """Seconds from the start of all processes to the end of the last; the bytes and the CPU seconds of all of them."""
     context = multiprocessing.get_context("spawn")
-    barrier, results = context.Barrier(processes + 1), context.Queue()
-    given = file, shards, processes, workers, documents // processes
-    started = [context.Process(target=read, args=(index, *given, barrier, results)) for index in range(processes)]
+    barrier = context.Barrier(reader.processes + 1)
+    results = context.Queue()
+    started = [
+        context.Process(target=read, args=(index, reader, barrier, results)) for index in range(reader.processes)
+    ]
     for process in started:
         process.start()
     barrier.wait()
@@ -62,41 +78,51 @@ def measure(file: Path, shards: str, processes: int, workers: int, documents: in
     seconds = time.perf_counter() - start
     for process in started:
         process.join()
-    read_by_all, busy = (sum(column) for column in zip(*found, strict=True))
-    return seconds, read_by_all, busy
+    bytes_of_all = sum(bytes_of_one for bytes_of_one, _ in found)
+    busy = sum(busy_of_one for _, busy_of_one in found)
+    return seconds, bytes_of_all, busy
 
 
-def read(index, file, shards, processes, workers, documents, barrier, results) -> None:
-    """What one process of a training reads, on one thread; it reports the bytes and the CPU seconds."""
+def read(index: int, reader: Reader, barrier: Any, results: Any) -> None:
+    """Read like one process of a training, on one thread; put its bytes and CPU seconds into ``results``."""
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
-    if shards == "one":
-        source = datasets.load_dataset("json", data_files=str(file), split="train", streaming=True)
+    if reader.shards == "one":
+        source = datasets.load_dataset("json", data_files=str(reader.file), split="train", streaming=True)
         texts = load_documents(source, test_size=0)["train"]
     else:
-        texts = load_documents(file, streaming=True, test_size=0)["train"]
-    stream = RepeatedStream(segment_documents(texts, tokenizer), index, processes)
-    collator = DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH)
-    options = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
-    loader = DataLoader(stream, batch_size=BATCH, collate_fn=collator, **options)
-    before, busy_before = bytes_read("self"), time.process_time()
+        texts = load_documents(reader.file, streaming=True, test_size=0)["train"]
+    stream = RepeatedStream(segment_documents(texts, tokenizer), index, reader.processes)
+    loader = DataLoader(
+        stream,
+        batch_size=BATCH,
+        collate_fn=DataCollatorForDocSplit(tokenizer, max_length=MAX_LENGTH),
+        num_workers=reader.workers,
+        multiprocessing_context="fork" if reader.workers else None,
+    )
+    bytes_before = bytes_read("self")
+    busy_before = time.process_time()
     barrier.wait()
-    batches = iter(loader)  # as long as it is there, so are its workers
-    for _ in islice(batches, documents // BATCH):
+    batches = iter(loader)  # this reference keeps the workers alive
+    for _ in islice(batches, reader.documents // BATCH):
         pass
-    readers = [process.pid for process in multiprocessing.active_children()]
-    busy = time.process_time() - busy_before + sum(map(cpu_seconds, readers))
-    results.put((sum(map(bytes_read, readers)) if workers else bytes_read("self") - before, busy))
+    workers = [process.pid for process in multiprocessing.active_children()]
+    busy = time.process_time() - busy_before + sum(map(cpu_seconds, workers))
+    if reader.workers:
+        bytes_of_process = sum(map(bytes_read, workers))
+    else:
+        bytes_of_process = bytes_read("self") - bytes_before
+    results.put((bytes_of_process, busy))
 
 
 def cpu_seconds(process: int) -> float:
-    """What a process has computed since it began."""
+    """The processor's seconds of a process since its start."""
     user, system = Path(f"/proc/{process}/stat").read_text().rsplit(")")[-1].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def bytes_read(process: int | str) -> int:
-    """What a process has read since it began."""
+    """The bytes that a process has read since its start."""
     return int(Path(f"/proc/{process}/io").read_text().split("rchar:")[1].split()[0])
 
 

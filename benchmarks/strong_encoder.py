@@ -1,8 +1,8 @@
-"""What a strong encoder needs from DocSplit's training: recipes that keep what it knows, on a task's own texts.
+"""DocSplit training of a strong encoder on a task's own texts, with recipes against forgetting.
 
     python benchmarks/strong_encoder.py --tasks 20News=data/20news BBCNews=data/bbc_news --output_dir output/strong
 
-A recipe is trained and measured once; the same command again goes on where it was.
+A recipe is trained and measured once; run the same command again to continue a stopped run.
 """
 
 from __future__ import annotations
@@ -38,31 +38,34 @@ sys.path.append(str(Path(__file__).parents[1]))  # for experiments
 
 from experiments.tasks.load_paper_task import load_paper_task
 
-TRAINED_ON, MEASURED_ON = 2000, {"max_train_examples": 400, "max_test_examples": 600}
-VIEW_TOKENS, READ_TOKENS = 64, 160
-NEGATIVE_FREE = -1e4  # in place of -inf, whose gradient is NaN where nothing else is left
+TRAINED_ON = 2000  # texts
+VIEW_TOKENS = 64
+READ_TOKENS = 160
+MASKED_SCORE = -1e4  # -inf would give NaN gradients for a row without other scores
 
 
 class GuidedTrainer(ContrastiveTrainer):
-    """DocSplit beside its frozen start."""
+    """DocSplit training with guidance by the frozen initial encoder."""
 
     frozen = None
-    distillation = 0.0  # weight of 1 - cosine to the start's embedding of the same view
-    drops_alike = False  # whether what the start finds more alike than the two halves is no negative (GISTEmbed)
+    distillation = 0.0  # weight of 1 - cosine to the initial encoder's embedding of the same view
+    drops_alike = False  # leave out negatives that the initial encoder finds closer than the positive (GISTEmbed)
 
     def contrast(self, embeddings, inputs):
         with torch.no_grad():
-            masks = {name: inputs[name] for name in ("input_ids", "attention_mask")}
-            known = comparable(pool(self.frozen(**masks).last_hidden_state, masks["attention_mask"], "mean"), "cosine")
+            mask = inputs["attention_mask"]
+            states = self.frozen(input_ids=inputs["input_ids"], attention_mask=mask).last_hidden_state
+            known = comparable(pool(states, mask, "mean"), "cosine")
         anchors, positives = embeddings.chunk(2)
         ids = inputs["document_ids"]
         statistics = info_nce(anchors, positives, self.args.temperature, 0, ids, ids)
         if self.drops_alike:
-            guide = torch.mm(*(known.chunk(2)[0], known.chunk(2)[1].T))
+            known_anchors, known_positives = known.chunk(2)
+            guide = known_anchors @ known_positives.T
             alike = (guide > guide.diagonal()[:, None]) | (ids[:, None] == ids[None])
             alike.fill_diagonal_(False)
             scores = comparable(anchors, "cosine") @ comparable(positives, "cosine").T / self.args.temperature
-            scores = scores.masked_fill(alike, NEGATIVE_FREE)
+            scores = scores.masked_fill(alike, MASKED_SCORE)
             loss = functional.cross_entropy(scores, torch.arange(len(ids)), reduction="none")
             statistics = statistics._replace(loss=loss, negatives=(~alike).sum(1).float() - 1)
         if self.distillation:
@@ -71,7 +74,7 @@ class GuidedTrainer(ContrastiveTrainer):
         return statistics
 
 
-RECIPES = {  # what is set on the trainer, the learning rate, and whether a LoRA adapter is trained
+RECIPES = {  # attributes of the trainer, the learning rate, and whether a LoRA adapter is trained
     "docsplit": ({}, 5e-5, False),
     "docsplit + distillation": ({"distillation": 10.0}, 5e-5, False),
     "docsplit + no alike negatives": ({"drops_alike": True}, 5e-5, False),
@@ -128,7 +131,7 @@ def main() -> None:
     for named in options.tasks:
         name, _, folder = named.partition("=")
         texts = load_paper_task(name, folder, max_train_examples=TRAINED_ON).train_texts
-        task = load_paper_task(name, folder, **MEASURED_ON)
+        task = load_paper_task(name, folder, max_train_examples=400, max_test_examples=600)
         for recipe in ("start", *options.recipes):
             model = start
             if recipe != "start":

@@ -4,10 +4,9 @@
     OMP_NUM_THREADS=1 python benchmarks/suggestions.py --tasks 20news bbc_news
 
 A task is a folder with train.jsonl and test.jsonl (text, label). All strategies begin with the same random example of
-each class, and ask for a batch of documents of the pool at a time, whose labels are then known. The labels of each go
-to the same classifier, the mixture of experts with all other documents without labels; only the choice differs.
-Embeddings are made once. A line of suggestions.jsonl is written after each fit; a run that is killed goes on after the
-last whole curve.
+each class, and choose a batch of documents of the pool at a time, which are then labeled. All strategies have the same
+classifier, the fitted experts with all other documents unlabeled; only the choice differs. Embeddings are computed
+once. Each finished curve is a line of suggestions.jsonl; a killed run continues after the last one.
 """
 
 from pathlib import Path
@@ -28,14 +27,15 @@ from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_expe
 from docsplit_hf.neighbors.suggestions import suggest
 from docsplit_hf.training.markdown import table
 
-RANDOM, OURS = "random", "suggest"
+RANDOM = "random"
+OURS = "suggest"
 STRATEGIES = {OURS: "#D55E00", RANDOM: "#000000", "breaking ties": "#0072B2", "embedding k-means": "#009E73"}
-BUDGETS = (0.5, 1.0)  # of the labels of random choice, at which it is told how many the others need
+BUDGETS = (0.5, 1.0)  # shares of random choice's labels at which the strategies are compared
 RESAMPLES = 1_000
 
 
 class SmallText:
-    """What small-text asks of a classifier and of a data set, which is the numbers of the pool."""
+    """A classifier for small-text; its data set is the row numbers of the pool."""
 
     def __init__(self, probabilities: np.ndarray) -> None:
         self.probabilities = probabilities
@@ -56,17 +56,18 @@ def main() -> None:
     for folder in options.tasks:
         task = load_few_labels(folder, options.pool)
         embedder = Embedder(options.encoder, task, options.embeddings)
-        embeddings = embedder.embed(task.pool), embedder.embed(task.test)
+        pool = embedder.embed(task.pool)
+        test = embedder.embed(task.test)
         known = {
-            (r["task"], r["encoder"], r["strategy"], r["draw"])
-            for r in read_records(options.output / "suggestions.jsonl")
+            (record["task"], record["encoder"], record["strategy"], record["draw"])
+            for record in read_records(options.output / "suggestions.jsonl")
         }
         for number in tqdm(range(options.draws), desc=task.name, unit="draw"):
             for strategy in STRATEGIES:
                 if (task.name, encoder, strategy, number) in known:
                     continue
                 key = {"task": task.name, "encoder": encoder, "strategy": strategy, "draw": number}
-                curve = run(task, *embeddings, strategy, number, options.batch, options.rounds)
+                curve = run(task, pool, test, strategy, number, options.batch, options.rounds)
                 add_record(options.output / "suggestions.jsonl", key | {"pool": len(task.pool), "curve": curve})
     report(options.output)
 
@@ -74,18 +75,20 @@ def main() -> None:
 def run(
     task: FewLabels, pool: np.ndarray, test: np.ndarray, strategy: str, number: int, batch: int, rounds: int
 ) -> list[dict[str, Any]]:
-    """One curve: how good the classifier is by the number of labels."""
-    rng, rows, curve = np.random.default_rng(number), draw(task.pool_labels, 1, number), []
+    """One curve: macro F1 and accuracy by the number of labels."""
+    rng = np.random.default_rng(number)
+    rows = draw(task.pool_labels, 1, number)
+    curve = []
     for step in range(rounds + 1):
         store = _store(task, pool, rows)
         store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
         ready = ready_experts(store.snapshot)
         probabilities = ask_experts(ready, test, task.test, None).probabilities
-        scores = {m: metric_class(m)() for m in ("macro_f1", "accuracy")}
-        found = {
-            m: float(s.compute(predictions=probabilities, references=task.test_labels)[m]) for m, s in scores.items()
-        }
-        curve.append({"labels": len(rows)} | found)
+        point = {"labels": len(rows)}
+        for metric in ("macro_f1", "accuracy"):
+            found = metric_class(metric)().compute(predictions=probabilities, references=task.test_labels)
+            point[metric] = float(found[metric])
+        curve.append(point)
         if step < rounds:
             rows = np.concatenate([rows, _choose(strategy, store, ready, task, pool, rows, batch, rng)])
     return curve
@@ -93,8 +96,8 @@ def run(
 
 def _store(task: FewLabels, pool: np.ndarray, rows: np.ndarray) -> KNNDatastore:
     others = rest(len(task.pool), rows)
-    texts, names = np.array(task.pool, dtype=object), task.names
-    store = KNNDatastore(pool[rows], task.pool_labels[rows], names, texts[rows], ids=[f"e{row}" for row in rows])
+    texts = np.array(task.pool, dtype=object)
+    store = KNNDatastore(pool[rows], task.pool_labels[rows], task.names, texts[rows], ids=[f"e{row}" for row in rows])
     store.add_documents(pool[others], texts[others], ids=[str(row) for row in others])
     return store
 
@@ -118,25 +121,21 @@ def _choose(
     probabilities = ask_experts(ready, pool, task.pool, None, without_equal=True).probabilities
     if strategy == "breaking ties":
         return BreakingTies().query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count)
-    np.random.seed(int(rng.integers(2**31)))  # k-means of small-text takes the global state
+    np.random.seed(int(rng.integers(2**31)))  # small-text's k-means uses the global state
     both = np.concatenate([others, rows])
     query = EmbeddingKMeans().query
     return query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count, embeddings=pool[both])
 
 
 def report(folder: Path) -> None:
-    """The table and the figure of all records."""
+    """Write the table and the figure of all records."""
     records = read_records(folder / "suggestions.jsonl")
     tasks = list(dict.fromkeys(record["task"] for record in records))
-    lines, rng = [], np.random.default_rng(0)
+    lines = []
+    rng = np.random.default_rng(0)
     for task in tasks:
-        curves = {
-            name: np.array(
-                [[p["macro_f1"] for p in r["curve"]] for r in records if (r["task"], r["strategy"]) == (task, name)]
-            )
-            for name in STRATEGIES
-        }
-        labels = np.array([point["labels"] for point in next(r for r in records if r["task"] == task)["curve"]])
+        curves = {name: _macro_f1(records, task, name) for name in STRATEGIES}
+        labels = _label_counts(records, task)
         for name in STRATEGIES:
             row = [task, name]
             for budget in BUDGETS:
@@ -146,19 +145,39 @@ def report(folder: Path) -> None:
             difference = curves[name][:, 1:].mean(1) - curves[RANDOM][:, 1:].mean(1)
             row.append("" if name == RANDOM else _interval(difference * 100, rng))
             lines.append(row)
-    heads = ("task", "choice", "half way: macro F1", "of random's labels", "at the end: macro F1", "of random's labels")
-    heads += ("mean gain over random",)
+    heads = (
+        "task",
+        "choice",
+        "half way: macro F1",
+        "of random's labels",
+        "at the end: macro F1",
+        "of random's labels",
+        "mean gain over random",
+    )
     text = f"# Suggestions\n\n{table(heads, lines)}"
     (folder / "suggestions.md").write_text(text + "\n", encoding="utf-8")
     print(text)
     _figure(folder, tasks, records)
 
 
+def _macro_f1(records: list[dict[str, Any]], task: str, strategy: str) -> np.ndarray:
+    """Macro F1 by draw and step."""
+    curves = [record["curve"] for record in records if record["task"] == task and record["strategy"] == strategy]
+    return np.array([[point["macro_f1"] for point in curve] for curve in curves])
+
+
+def _label_counts(records: list[dict[str, Any]], task: str) -> np.ndarray:
+    """The number of labels at each step, which is the same for all strategies and draws."""
+    first = next(record for record in records if record["task"] == task)
+    return np.array([point["labels"] for point in first["curve"]])
+
+
 def _share(labels: np.ndarray, ours: np.ndarray, random: np.ndarray, last: int, rng: np.random.Generator) -> str:
-    """Which share of random's labels it takes to be as good as it on average, and a 95 % interval over draws."""
+    """The share of random choice's labels that is needed for its mean macro F1, and a 95 % interval over draws."""
 
     def share(rows: np.ndarray) -> float:
-        mean, goal = np.maximum.accumulate(ours[rows].mean(0)), random[rows, last].mean()
+        mean = np.maximum.accumulate(ours[rows].mean(0))
+        goal = random[rows, last].mean()
         return float(np.interp(goal, mean, labels) / labels[last]) if mean[-1] >= goal else np.inf
 
     every = np.arange(len(ours))
@@ -170,7 +189,8 @@ def _share(labels: np.ndarray, ours: np.ndarray, random: np.ndarray, last: int, 
 
 def _interval(values: np.ndarray, rng: np.random.Generator) -> str:
     means = rng.choice(values, (RESAMPLES, len(values))).mean(1)
-    return "{:+.1f} ({:+.1f} to {:+.1f})".format(values.mean(), *np.quantile(means, [0.025, 0.975]))
+    low, high = np.quantile(means, [0.025, 0.975])
+    return f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def _figure(folder: Path, tasks: list[str], records: list[dict[str, Any]]) -> None:
@@ -179,10 +199,10 @@ def _figure(folder: Path, tasks: list[str], records: list[dict[str, Any]]) -> No
     figure = Figure(figsize=(4 * len(tasks), 3.4), layout="constrained")
     for axis, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         for name, color in STRATEGIES.items():
-            mine = [r["curve"] for r in records if (r["task"], r["strategy"]) == (task, name)]
-            labels = [point["labels"] for point in mine[0]]
-            values = 100 * np.array([[point["macro_f1"] for point in curve] for curve in mine])
-            mean, half = values.mean(0), 1.96 * values.std(0, ddof=1) / np.sqrt(len(values))
+            labels = _label_counts(records, task)
+            values = 100 * _macro_f1(records, task, name)
+            mean = values.mean(0)
+            half = 1.96 * values.std(0, ddof=1) / np.sqrt(len(values))
             axis.plot(labels, mean, color=color, label=name, linewidth=2 if name == OURS else 1.2)
             axis.fill_between(labels, mean - half, mean + half, color=color, alpha=0.12, linewidth=0)
         axis.set(title=task, xlabel="labels", ylabel="macro F1")

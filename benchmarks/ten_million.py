@@ -1,25 +1,24 @@
-"""Measure a datastore whose keys stay on the disk: building, opening, memory, single queries, from 100,000 rows up.
+"""Measure a datastore with keys on the disk: building, opening, memory, single queries, from 100,000 rows up.
 
     python benchmarks/ten_million.py --folder output/ten_million
     python benchmarks/ten_million.py --folder output/ten_million --rows 100000 1000000
 
-10,000,000 rows need 9 GB of disk, and half an hour on one thread. The keys are made on the spot, float16, in a folder
-of shards: 200 topics, in each 100 subtopics, and documents around these. All three levels are normal with the spectrum
-of a power law, as the principal components of text embeddings have (the j-th standard deviation is j^-0.5, of 128
-dimensions, which a random rotation puts into the full space), times 1, 0.7 and 0.7, so that topics overlap; a little
-noise in all dimensions; brought to norm 1. Subtopics are of unequal size (log-normal). Queries are others of the same
-kind.
+10,000,000 rows need 9 GB of disk, and half an hour on one thread. The keys are synthetic, float16, in a folder of
+shards: 200 topics, 100 subtopics of each, and documents around these. All three levels are normal with a power-law
+spectrum, like the principal components of text embeddings (the j-th standard deviation is j^-0.5, in 128 dimensions,
+which a random rotation maps into the full space), times 1, 0.7 and 0.7, so that topics overlap; with a little noise in
+all dimensions, and norm 1. Subtopics have unequal sizes (log-normal). Queries are drawn in the same way.
 
-Each figure comes from a fresh process, and shards, index and cached rows lie below the folder:
+Each figure comes from a fresh process; shards, index and cached rows are below the folder:
 
-- checking: what the first opening does once, but for the index; building: the index. Both with the memory meanwhile:
-  "anonymous" is what the process has for itself; the resident set also counts what it has read of mapped files, which
-  the system takes back when it needs the room.
-- nprobe and rerank: those that take the least time of all that find enough for 100 queries. The recall that is shown
-  is of 200 others; truth is the exact search of the same keys.
-- opening: the call of from_shards in a new process, the import of the package apart.
+- checking: the work of the first opening, without the index; building: the index. Both with their peak memory:
+  "anonymous" is the process's own memory; the resident set also includes pages of mapped files, which the system frees
+  on demand.
+- nprobe and rerank: the fastest settings with enough recall on 100 queries. The recall in the table is of 200 others;
+  truth is exact search of the same keys.
+- opening: the call of from_shards in a new process, without the import of the package.
 - single queries, k = 64, one after the other: median and 99th percentile of 1,000; "cold": the median of 100 after the
-  system was asked to forget the keys.
+  keys were dropped from the system's cache.
 - adding 10,000 rows, removing 10, and merging both into the index: in the records.
 - FAISS flat: IndexFlatL2 over the same keys in memory, as float32, up to 1,000,000 rows.
 """
@@ -42,11 +41,20 @@ from typing import Any
 import numpy as np
 from ten_million_report import plot, table
 
-K, DIMENSION, LATENT = 64, 384, 128
-TOPICS, SUBTOPICS = 200, 100
-SHARD, BLOCK = 500_000, 50_000
-CHOOSING, MEASURED, TIMED, COLD, ADDED = 100, 200, 1000, 100, 10_000
-NPROBES, RERANKS = (8, 16, 32, 64, 128), (2, 4, 8, 16)
+K = 64
+DIMENSION = 384
+LATENT = 128
+TOPICS = 200
+SUBTOPICS = 100
+SHARD = 500_000  # rows
+BLOCK = 50_000  # rows that are made at a time
+CHOOSING = 100  # queries for choosing nprobe and rerank
+MEASURED = 200  # queries for recall
+TIMED = 1000
+COLD = 100
+ADDED = 10_000  # rows
+NPROBES = (8, 16, 32, 64, 128)
+RERANKS = (2, 4, 8, 16)
 
 
 def main() -> None:
@@ -66,7 +74,8 @@ def main() -> None:
     for rows, least in zip(arguments.rows, arguments.recall, strict=True):
         lists = 2 ** round(math.log2(math.sqrt(rows)))
         index = arguments.index or f"IVF{lists},PQ48"
-        folder, file = arguments.folder / str(rows), arguments.folder / f"{rows}.json"
+        folder = arguments.folder / str(rows)
+        file = arguments.folder / f"{rows}.json"
         if file.exists():  # of an earlier run
             records.append(json.loads(file.read_text()))
             continue
@@ -83,7 +92,7 @@ def main() -> None:
 
 
 def run(phase: str, folder: Path, rows: int, options: dict[str, Any]) -> dict[str, Any]:
-    """A phase in a process of its own, on one thread."""
+    """Run a phase in a process of its own, on one thread."""
     command = [sys.executable, __file__, "--phase", phase, "--folder", folder, "--rows", str(rows)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HOME": str(folder / "home")}
     done = subprocess.run(
@@ -93,19 +102,21 @@ def run(phase: str, folder: Path, rows: int, options: dict[str, Any]) -> dict[st
 
 
 def make(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
-    """Write the shards, unless they are there; the last file says that they are whole."""
+    """Write the shards, unless they exist; the manifest of a shard is written last."""
     import pyarrow as pa
     import pyarrow.parquet as pq
     from safetensors.numpy import save_file
 
-    start, shards = time.perf_counter(), folder / "shards"
+    start = time.perf_counter()
+    shards = folder / "shards"
     shards.mkdir(parents=True, exist_ok=True)
     source = Source()
     tasks = range(math.ceil(rows / SHARD))
     for task in tasks:
         if (shards / f"{task:05d}.json").exists():
             continue
-        first, size = task * SHARD, min(SHARD, rows - task * SHARD)
+        first = task * SHARD
+        size = min(SHARD, rows - first)
         keys, topics = source.embeddings(task, size)
         table = {
             "id": [str(row) for row in range(first, first + size)],
@@ -113,21 +124,30 @@ def make(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
             "label": [f"topic {topic}" for topic in topics.tolist()],
             "passages": pa.array(np.ones(size, np.int32)),
         }
-        names = [f"{task:05d}.parquet", f"{task:05d}.safetensors"]
-        pq.write_table(pa.table(table), shards / names[0], compression="zstd")
-        save_file({"keys": keys}, shards / names[1])
-        sha256 = {name: hashlib.sha256((shards / name).read_bytes()).hexdigest() for name in names}
+        rows_file = shards / f"{task:05d}.parquet"
+        keys_file = shards / f"{task:05d}.safetensors"
+        pq.write_table(pa.table(table), rows_file, compression="zstd")
+        save_file({"keys": keys}, keys_file)
+        sha256 = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (rows_file, keys_file)}
         manifest = {"rows": size, "passages": size, "sha256": sha256}
         (shards / f"{task:05d}.json").write_text(json.dumps(manifest))
-    corpus = {"format": "docsplit_hf shards", "version": 1, "tasks": len(tasks), "dimension": DIMENSION}
-    corpus |= {"dtype": "float16", "encoder": {}, "probe": None, "label_names": [f"topic {i}" for i in range(TOPICS)]}
+    corpus = {
+        "format": "docsplit_hf shards",
+        "version": 1,
+        "tasks": len(tasks),
+        "dimension": DIMENSION,
+        "dtype": "float16",
+        "encoder": {},
+        "probe": None,
+        "label_names": [f"topic {i}" for i in range(TOPICS)],
+    }
     (shards / "corpus.json").write_text(json.dumps(corpus))
     np.save(folder / "queries.npy", source.embeddings(1_000_000, CHOOSING + MEASURED + TIMED)[0].astype(np.float32))
     return {"make_s": time.perf_counter() - start, "keys_bytes": sum(f.stat().st_size for f in shards.iterdir())}
 
 
 class Source:
-    """Where embeddings come from: topics, subtopics and their weights."""
+    """The distribution of the embeddings: topics, subtopics and their weights."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -140,9 +160,10 @@ class Source:
         self.rotation = np.linalg.qr(rng.standard_normal((DIMENSION, LATENT)))[0].T.astype(np.float32)
 
     def embeddings(self, part: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Float16 ``(count, D)`` and the topics of a part, which is always the same."""
+        """Embeddings, float16 ``(count, D)``, and their topics; the number of the part is the seed."""
         rng = np.random.default_rng([1, part])
-        made, chosen = np.empty((count, DIMENSION), np.float16), np.searchsorted(self.ends, rng.random(count))
+        made = np.empty((count, DIMENSION), np.float16)
+        chosen = np.searchsorted(self.ends, rng.random(count))
         chosen = np.minimum(chosen, len(self.subtopics) - 1)
         for start in range(0, count, BLOCK):
             own = chosen[start : start + BLOCK]
@@ -156,7 +177,7 @@ class Source:
 
 
 def check(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
-    """What the first opening does besides the index: all is read and checked, ids and texts are written once more."""
+    """The first opening without the index, which reads and checks all files, and writes ids and texts to a cache."""
     from docsplit_hf import KNNDatastore
 
     watched = watch(lambda: KNNDatastore.from_shards(folder / "shards", verify=True), "check")
@@ -174,23 +195,30 @@ def build(folder: Path, rows: int, index: str, **options: Any) -> dict[str, Any]
 
 
 def watch(work: Callable[[], Any], name: str) -> dict[str, Any]:
-    """Time, processor time and memory of some work."""
-    peaks, stop = memory(), threading.Event()
+    """Time, processor time and peak memory of some work."""
+    peaks = memory()
+    stop = threading.Event()
 
     def look() -> None:
         while not stop.wait(0.1):
-            peaks.update({name: max(peaks[name], size) for name, size in memory().items()})
+            for kind, size in memory().items():
+                peaks[kind] = max(peaks[kind], size)
 
-    watcher, start, started = threading.Thread(target=look), time.perf_counter(), time.process_time()
+    watcher = threading.Thread(target=look)
+    start = time.perf_counter()
+    processor_start = time.process_time()
     watcher.start()
     try:
         work()
     finally:
         stop.set()
         watcher.join()
-    spent = {"s": time.perf_counter() - start, "processor_s": time.process_time() - started}
-    sizes = {"peak_rss": peaks["rss"], "peak_anonymous": peaks["anonymous"]}
-    return {f"{name}_{key}": value for key, value in {**spent, **sizes}.items()}
+    return {
+        f"{name}_s": time.perf_counter() - start,
+        f"{name}_processor_s": time.process_time() - processor_start,
+        f"{name}_peak_rss": peaks["rss"],
+        f"{name}_peak_anonymous": peaks["anonymous"],
+    }
 
 
 def size_of(folder: Path, pattern: str) -> int:
@@ -207,11 +235,12 @@ def truth(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
 
 
 def choose(folder: Path, rows: int, index: str, least_recall: float, **options: Any) -> dict[str, Any]:
-    """The settings that take the least time of those that find enough, and what all of them do."""
+    """The fastest settings with enough recall, and the measurements of all that were tried."""
     from docsplit_hf import KNNDatastore
 
     datastore = KNNDatastore.from_shards(folder / "shards", index)
-    queries, expected = load_queries(folder)[:CHOOSING], np.load(folder / "truth.npy")[:CHOOSING]
+    queries = load_queries(folder)[:CHOOSING]
+    expected = np.load(folder / "truth.npy")[:CHOOSING]
     tried = []
     for nprobe in NPROBES:
         for rerank in RERANKS:
@@ -220,7 +249,7 @@ def choose(folder: Path, rows: int, index: str, least_recall: float, **options: 
             tried.append(
                 {"nprobe": nprobe, "rerank": rerank, "p50_ms": median_ms(seconds), "recall": recall(found, expected)}
             )
-    enough = [one for one in tried if one["recall"] >= least_recall + 0.002]  # others are asked later
+    enough = [one for one in tried if one["recall"] >= least_recall + 0.002]  # with a margin for other queries
     best = min(enough, key=lambda one: one["p50_ms"]) if enough else max(tried, key=lambda one: one["recall"])
     return {"nprobe": best["nprobe"], "rerank": best["rerank"], "tried": tried}
 
@@ -232,17 +261,18 @@ def search(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **opti
     imported = time.perf_counter()
     datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
     opened = time.perf_counter()
-    queries, expected = load_queries(folder), np.load(folder / "truth.npy")
+    queries = load_queries(folder)
+    expected = np.load(folder / "truth.npy")
     asked = queries[CHOOSING + MEASURED :]
     datastore.search(asked[:1], K)
     seconds, _ = time_queries(datastore, asked)
     _, found = time_queries(datastore, queries[CHOOSING : CHOOSING + MEASURED])
-    after, peak = memory(), peak_rss()
+    anonymous = memory()["anonymous"]
     return {
         "import_s": imported - start,
         "open_s": opened - imported,
-        "search_peak_rss": peak,
-        "search_anonymous": after["anonymous"],
+        "search_peak_rss": peak_rss(),
+        "search_anonymous": anonymous,
         "p50_ms": median_ms(seconds),
         "p99_ms": 1000 * float(np.percentile(seconds, 99)),
         "recall": recall(found, expected[CHOOSING : CHOOSING + MEASURED]),
@@ -250,7 +280,7 @@ def search(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **opti
 
 
 def cold(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **options: Any) -> dict[str, Any]:
-    """Single queries after the system was asked to forget the keys; last, as what comes next would be slow too."""
+    """Single queries with the keys dropped from the system's cache; the last phase, since it slows those after it."""
     from docsplit_hf import KNNDatastore
 
     datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
@@ -260,15 +290,17 @@ def cold(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **option
         file.release()
         with open(file.path, "rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return {"cold_p50_ms": median_ms(time_queries(datastore, queries[1:])[0])}
+    seconds, _ = time_queries(datastore, queries[1:])
+    return {"cold_p50_ms": median_ms(seconds)}
 
 
 def change(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **options: Any) -> dict[str, Any]:
-    """Rows that are added and removed, searched beside, and merged."""
+    """Add rows, remove rows, and merge both into the index, with queries after each step."""
     from docsplit_hf import KNNDatastore
 
     datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
-    queries, added = load_queries(folder)[-COLD:], Source().embeddings(1_000_001, ADDED)[0]
+    queries = load_queries(folder)[-COLD:]
+    added, _ = Source().embeddings(1_000_001, ADDED)
     steps = {
         "add": lambda: datastore.add(added, np.zeros(ADDED, dtype=np.int64)),
         "remove": lambda: datastore.remove([str(row) for row in range(0, rows, rows // 10)]),
@@ -279,7 +311,8 @@ def change(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **opti
         start = time.perf_counter()
         step()
         record[f"{name}_s"] = time.perf_counter() - start
-        record[f"p50_ms_after_{name}"] = median_ms(time_queries(datastore, queries)[0])
+        seconds, _ = time_queries(datastore, queries)
+        record[f"p50_ms_after_{name}"] = median_ms(seconds)
     return record | {"change_peak_rss": peak_rss()}
 
 
@@ -291,8 +324,9 @@ def flat(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
     from docsplit_hf import KNNDatastore
 
     keys = np.asarray(KNNDatastore.from_shards(folder / "shards").keys).astype(np.float32)
-    index, seconds = faiss.IndexFlatL2(DIMENSION), []
+    index = faiss.IndexFlatL2(DIMENSION)
     index.add(keys)
+    seconds = []
     for query in load_queries(folder)[-50:]:
         start = time.perf_counter()
         index.search(query[None], K)
@@ -308,7 +342,8 @@ def load_queries(folder: Path) -> np.ndarray:
 
 
 def time_queries(datastore: Any, queries: np.ndarray) -> tuple[list[float], np.ndarray]:
-    seconds, found = [], []
+    seconds = []
+    found = []
     for query in queries:
         start = time.perf_counter()
         neighbors = datastore.search(query[None], K)
@@ -326,7 +361,7 @@ def median_ms(seconds: list[float]) -> float:
 
 
 def memory() -> dict[str, int]:
-    """The resident set of this process, and what of it is its own, in bytes (Linux)."""
+    """The resident set of this process, and its anonymous part, in bytes (Linux)."""
     with open("/proc/self/status", encoding="ascii") as file:
         sizes = {line.split(":")[0]: line.split()[1] for line in file if line.startswith(("VmRSS", "RssAnon"))}
     return {"rss": 1024 * int(sizes["VmRSS"]), "anonymous": 1024 * int(sizes["RssAnon"])}

@@ -1,4 +1,4 @@
-"""The time that a training run takes from its first batch to its last step, measured alike for all trainers."""
+"""The time of a training run from its first batch to its last step, measured in the same way for all trainers."""
 
 import argparse
 import tempfile
@@ -26,7 +26,7 @@ from docsplit_hf import (
 
 
 class Clock(TrainerCallback):
-    """From the moment before the first batch is made to the end of the last step: not what is set up before."""
+    """The seconds from before the first batch is made to the end of the last step, without the setup."""
 
     def on_epoch_begin(self, args, state, control, **kwargs) -> None:
         self.start = now()
@@ -36,9 +36,9 @@ class Clock(TrainerCallback):
 
 
 def load_segmented(options: argparse.Namespace, folder: str, count: int) -> Dataset:
-    """So many documents that have halves, as token ids."""
+    """``count`` documents of two sentences or more, as token ids."""
     disable_progress_bars()
-    texts = load_texts(options.texts, count + count // 4 + 20)  # those of one sentence are left out
+    texts = load_texts(options.texts, count + count // 4 + 20)  # some have one sentence, and are left out
     documents = segment_documents(Dataset.from_dict({"text": texts}), AutoTokenizer.from_pretrained(folder))
     if len(documents) < count:
         raise SystemExit(f"{len(documents):,} of {len(texts):,} texts have two sentences or more: nothing is measured.")
@@ -46,7 +46,7 @@ def load_segmented(options: argparse.Namespace, folder: str, count: int) -> Data
 
 
 def make_collator(folder: str, max_length: int, mlm: bool) -> DataCollatorForDocSplit:
-    """What makes the halves. Those of epoch 0 are the same in each round, with MLM or without."""
+    """The collator, which makes the halves; those of epoch 0 are the same in each round, with MLM or without."""
     probability = 0.15 if mlm else 0.0
     return DataCollatorForDocSplit(AutoTokenizer.from_pretrained(folder), max_length, probability)
 
@@ -75,14 +75,20 @@ def timed_ours(
     bf16: bool,
     **arguments: Any,
 ) -> Callable[[], float]:
-    """A run of ContrastiveTrainer over the documents, in seconds. Each call begins with the model of the folder."""
+    """A function that runs ContrastiveTrainer over the documents, from the model in the folder, and returns seconds."""
 
     def run() -> float:
         with tempfile.TemporaryDirectory() as output:
-            chosen = {**common_arguments(batch, bf16), "mlm_weight": 0.1 if mlm else 0.0, **arguments}
+            args = ContrastiveTrainingArguments(
+                output,
+                train_sampling_strategy="sequential",
+                mlm_weight=0.1 if mlm else 0.0,
+                **common_arguments(batch, bf16),
+                **arguments,
+            )
             trainer = ContrastiveTrainer(
                 model=AutoModelForDocSplit.from_pretrained(folder, pooling="mean", mlm_head=mlm),
-                args=ContrastiveTrainingArguments(output, train_sampling_strategy="sequential", **chosen),
+                args=args,
                 train_dataset=documents,
                 data_collator=make_collator(folder, max_length, mlm),
             )
@@ -92,7 +98,7 @@ def timed_ours(
 
 
 def train(trainer: Trainer) -> float:
-    """Train, and give the seconds of the epoch."""
+    """Train, and return the seconds of the epoch."""
     clock = Clock()
     trainer.add_callback(clock)
     for printing in (PrinterCallback, ProgressCallback):

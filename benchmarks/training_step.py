@@ -7,20 +7,21 @@
 Four runs over the same pairs of halves in the same batches, with the same weights, mean pooling, AdamW and clipping:
 
 - ContrastiveTrainer without MLM, and SentenceTransformerTrainer with MultipleNegativesRankingLoss (scale 20, which is
-  1 / 0.05). It reads the halves as texts, and tokenizes them in each step as it always does;
-- ContrastiveTrainer with MLM, and the same in plain transformers, in SimCSE's way: one forward of the padded halves,
-  one of the padded masked copy, whose head predicts all tokens.
+  1 / 0.05). The latter gets the halves as texts, and tokenizes them in each step;
+- ContrastiveTrainer with MLM, and the same in plain transformers, in SimCSE's way: one forward pass of the padded
+  halves, and one of the padded masked copy with a head that predicts all tokens.
 
-They take turns. The time is that of --steps steps with the making of their batches; splitting into sentences, loading
-and setting up are not in it. The ratios are medians of the rounds' ratios, with the least and the greatest.
+They take turns. The time is that of --steps steps with the making of their batches, without splitting into sentences,
+loading and setting up. The ratios are medians of the rounds' ratios, with the least and the greatest.
 
 Dropout is the model's own. On a CPU, ContrastiveTrainer drops keys of the attention instead of single weights, which
-costs nothing; --no_dropout takes all dropout out of all runs.
+costs nothing; --no_dropout removes all dropout from all runs.
 """
 
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,10 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel
 
 Batch = dict[str, torch.Tensor]
 
-OURS, OURS_MLM = "docsplit_hf", "docsplit_hf with MLM"
-THEIRS, PLAIN = "sentence-transformers", "plain transformers with MLM"
+OURS = "docsplit_hf"
+OURS_MLM = "docsplit_hf with MLM"
+THEIRS = "sentence-transformers"
+PLAIN = "plain transformers with MLM"
 PAIRS = ((OURS, THEIRS), (OURS_MLM, PLAIN))
 
 
@@ -74,17 +77,16 @@ def main() -> None:
 def competitors_in(
     precision: str, options: argparse.Namespace, folder: str, documents: Dataset
 ) -> dict[str, Callable[[], float]]:
-    bf16, sizes = precision == "bf16", (options.batch, options.max_length)
+    bf16 = precision == "bf16"
+    ours = partial(timed_ours, folder, documents, options.batch, options.max_length, bf16=bf16)
     competitors = {
-        f"{OURS}, {precision}": timed_ours(folder, documents, *sizes, mlm=False, bf16=bf16),
+        f"{OURS}, {precision}": ours(mlm=False),
         f"{THEIRS}, {precision}": timed_sentence_transformers(options, folder, documents, bf16),
     }
-    if options.without_mlm:
-        return competitors
-    return competitors | {
-        f"{OURS_MLM}, {precision}": timed_ours(folder, documents, *sizes, mlm=True, bf16=bf16),
-        f"{PLAIN}, {precision}": timed_plain(options, folder, documents, bf16),
-    }
+    if not options.without_mlm:
+        competitors[f"{OURS_MLM}, {precision}"] = ours(mlm=True)
+        competitors[f"{PLAIN}, {precision}"] = timed_plain(options, folder, documents, bf16)
+    return competitors
 
 
 def timed_sentence_transformers(
@@ -109,7 +111,7 @@ def in_order(dataset: Dataset, **arguments: Any) -> DefaultBatchSampler:
 
 
 def pairs_of_texts(options: argparse.Namespace, folder: str, documents: Dataset) -> Dataset:
-    """The halves that the collator makes, as texts."""
+    """The collator's halves as texts."""
     collator = make_collator(folder, options.max_length, mlm=False)
     rows = collator(list(documents))["input_ids"]
     texts = collator.tokenizer.batch_decode(rows, skip_special_tokens=True)
@@ -143,8 +145,9 @@ def contrastive_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
 
 
 def mlm_loss(model: PreTrainedModel, batch: Batch) -> torch.Tensor:
-    arguments = {"input_ids": batch["mlm_input_ids"], "labels": batch["mlm_labels"]}
-    return model(attention_mask=batch["attention_mask"], **arguments).loss
+    return model(
+        input_ids=batch["mlm_input_ids"], attention_mask=batch["attention_mask"], labels=batch["mlm_labels"]
+    ).loss
 
 
 def padded_batches(options: argparse.Namespace, folder: str, documents: Dataset) -> Iterator[Batch]:
@@ -153,11 +156,12 @@ def padded_batches(options: argparse.Namespace, folder: str, documents: Dataset)
 
 
 def step_flops(folder: str, batches: list[Batch]) -> dict[str, float]:
-    """What each run in bfloat16 needs for these batches: three forwards, the head on the masked tokens only."""
+    """Operations of each run in bfloat16: three forward passes of each view, and of the head on masked tokens only."""
     model = AutoModelForMaskedLM.from_pretrained(folder)
     lengths = [length for batch in batches for length in batch["attention_mask"].sum(1).tolist()]
     masked = sum(int((batch["mlm_labels"] >= 0).sum()) for batch in batches)
-    views, head = 3 * forward_flops(model, lengths), 3 * head_flops(model, masked)
+    views = 3 * forward_flops(model, lengths)
+    head = 3 * head_flops(model, masked)
     needed = {OURS: views, THEIRS: views, OURS_MLM: 2 * views + head, PLAIN: 2 * views + head}
     return {f"{name}, bf16": operations for name, operations in needed.items()}
 

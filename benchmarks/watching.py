@@ -1,10 +1,11 @@
-"""How often pipe.report() says that something changed: where nothing did, and where a new topic is mixed in.
+"""How often pipe.report() finds a change: without a change, and with a new topic mixed in.
 
     OMP_NUM_THREADS=1 python benchmarks/watching.py --tasks bbc_news
 
 A task is a folder with train.jsonl and test.jsonl (text, label). In each run one class is left out, and the datastore
-gets 20 examples of each other class and all other documents of these but those that come in. These are 200 texts of the
-known classes, with a share of texts of the class that was left out. What is told is how often an interval is off 0.
+gets 20 examples of each other class, and the other documents of these classes except the incoming ones. The incoming
+texts are 200 of the known classes, a share of them replaced by texts of the class that was left out. The table has the
+share of runs with an interval that excludes 0.
 """
 
 import numpy as np
@@ -20,7 +21,9 @@ from docsplit_hf.neighbors.watch_report import MEASURES, change_of
 from docsplit_hf.neighbors.watching import known_words, period_of, sample
 from docsplit_hf.training.markdown import table
 
-PER_LABEL, INCOMING, SHARES = 20, 200, (0.0, 0.1, 0.3)
+PER_LABEL = 20
+INCOMING = 200
+SHARES = (0.0, 0.1, 0.3)  # of texts of the class that was left out
 
 
 def main() -> None:
@@ -45,19 +48,22 @@ def main() -> None:
 
 
 def run(task: FewLabels, embeddings: np.ndarray, seed: int) -> list[list[bool]]:
-    """For each share of texts of a new class: which of the measures changed, and whether any did."""
+    """For each share of texts of a new class: whether each measure changed, and whether any did."""
     rng = np.random.default_rng(seed)
     is_new = task.pool_labels == rng.integers(len(task.names))
     examples = draw(task.pool_labels, PER_LABEL, seed)
     examples = examples[~is_new[examples]]
     others = rng.permutation(np.setdiff1d(np.flatnonzero(~is_new), examples))
-    incoming, documents = others[:INCOMING], others[INCOMING:]
-    texts, new = np.array(task.pool, dtype=object), rng.permutation(np.flatnonzero(is_new))
+    incoming = others[:INCOMING]
+    documents = others[INCOMING:]
+    texts = np.array(task.pool, dtype=object)
+    new = rng.permutation(np.flatnonzero(is_new))
     names = [task.names[label] for label in task.pool_labels[examples]]
     store = KNNDatastore(embeddings[examples], names, [], texts[examples])
     store.add_documents(embeddings[documents], texts[documents])
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    ready, known = ready_experts(store.snapshot), known_words(store.snapshot)
+    ready = ready_experts(store.snapshot)
+    known = known_words(store.snapshot)
     rows = documents[sample(np.arange(len(documents)))]
     then = period_of(ready, known, embeddings[rows], texts[rows].tolist(), None)
     found = []

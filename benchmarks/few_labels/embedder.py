@@ -1,4 +1,4 @@
-"""Embeddings of an encoder that nothing trains: each text is embedded once for all systems and draws."""
+"""Embeddings of a frozen encoder: each text is embedded once for all systems and draws."""
 
 from __future__ import annotations
 
@@ -14,63 +14,75 @@ import numpy as np
 from few_labels.protocol import FewLabels, Text
 from transformers import Pipeline, pipeline
 
-import docsplit_hf  # noqa: F401  makes "docsplit-knn" known
+import docsplit_hf  # noqa: F401  registers "docsplit-knn"
 from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.models.inference.reader import Predictions, Reader
 from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 
-SAMPLE = 64  # texts on which speed is measured
+SAMPLE = 64  # texts for measuring speed
 
 
 class Embedder:
-    """Embeds the texts of a task as pipeline("docsplit-knn") does, and remembers them."""
+    """Embeddings of a task's texts, made as by pipeline("docsplit-knn") and kept in memory."""
 
     def __init__(self, encoder: str, task: FewLabels, folder: str | Path, **options: Any) -> None:
-        self.name, self.options = encoder, options
+        self.name = encoder
+        self.options = options
         self._pipe = self.pipeline()
         texts = task.pool + task.test
         embeddings = cached_embeddings(self, [json.dumps(text) for text in texts], folder)
-        self._known = dict(zip(_keys(*texts_and_pairs(texts)), embeddings, strict=True))
+        self._known = dict(zip(_keys_of(texts), embeddings, strict=True))
         start = perf_counter()
         self.embed_anew(task.pool[:SAMPLE])
         self.seconds_per_text = (perf_counter() - start) / SAMPLE
 
     @property
     def fingerprint(self) -> str:
-        """What changes whenever the embeddings would."""
-        read = self._pipe.reader.length, self._pipe.model.config.long_documents
-        return f"{read} {self._pipe.reader.probe().tobytes().hex()}"
+        """The identity of the embeddings: how long texts are read, and the embedding of a probe."""
+        reading = (self._pipe.reader.length, self._pipe.model.config.long_documents)
+        return f"{reading} {self._pipe.reader.probe().tobytes().hex()}"
 
     def encode(self, texts: Sequence[str], show_progress: bool = False) -> np.ndarray:
-        """Of texts, or pairs, that are written as JSON, since what is kept on disk is known by a text."""
+        """Embed texts or pairs given as JSON, since the cache on disk has strings as keys."""
         return self.embed_anew([json.loads(text) for text in texts])
 
     def pipeline(self) -> Pipeline:
-        """One without examples."""
+        """A pipeline without examples."""
         return pipeline("docsplit-knn", model=self.name, **self.options)
 
     def embed_anew(self, texts: Sequence[Text]) -> np.ndarray:
-        """Normalized, float32 (N, H), by the encoder."""
-        return self._pipe.reader.read(*texts_and_pairs(texts)).retrieval_embeddings
+        """Normalized embeddings, float32 (N, H), computed by the encoder."""
+        single_texts, pairs = texts_and_pairs(texts)
+        return self._pipe.reader.read(single_texts, pairs).retrieval_embeddings
 
     def embed(self, texts: Sequence[Text]) -> np.ndarray:
-        """From memory."""
-        return np.array([self._known[key] for key in _keys(*texts_and_pairs(texts))])
+        """Embeddings from memory."""
+        return np.array([self._known[key] for key in _keys_of(texts)])
 
     @contextmanager
     def remembered(self) -> Iterator[None]:
-        """Pipelines get known texts from memory: else a draw takes minutes, nearly all of them for the same texts."""
+        """Give pipelines the embeddings of known texts from memory, which saves minutes of each draw."""
         read = Reader.read
 
         def recall(reader: Reader, texts: Any, text_pairs: Any = None) -> Predictions:
             keys = _keys(texts, text_pairs)
             if not all(key in self._known for key in keys):
                 return read(reader, texts, text_pairs)
-            return Predictions(np.empty((len(keys), 0), np.float32), np.array([self._known[key] for key in keys]))
+            return Predictions(
+                logits=np.empty((len(keys), 0), np.float32),
+                retrieval_embeddings=np.array([self._known[key] for key in keys]),
+            )
 
         with mock.patch.object(Reader, "read", recall):
             yield
 
 
+def _keys_of(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
+    single_texts, pairs = texts_and_pairs(texts)
+    return _keys(single_texts, pairs)
+
+
 def _keys(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[tuple[str, str | None]]:
-    return list(zip(texts, [None] * len(texts) if pairs is None else pairs, strict=True))
+    if pairs is None:
+        pairs = [None] * len(texts)
+    return list(zip(texts, pairs, strict=True))

@@ -1,4 +1,4 @@
-"""The options of every benchmark that takes tasks and an encoder that nothing trains."""
+"""The common options of benchmarks with tasks and a frozen encoder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RELIABILITY = Path(__file__).parents[2] / "docs" / "results" / "reliability"
 
 
 def task_parser(description: str) -> argparse.ArgumentParser:
-    """A parser with them, to which a benchmark adds its own."""
+    """A parser with the common options; a benchmark adds its own."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
@@ -22,5 +22,5 @@ def task_parser(description: str) -> argparse.ArgumentParser:
 
 
 def encoder_name(encoder: str) -> str:
-    """What an encoder is called in records."""
+    """The name of an encoder in records."""
     return "all-MiniLM-L6-v2" if encoder == default_model() else Path(encoder).name

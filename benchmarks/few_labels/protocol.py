@@ -1,4 +1,4 @@
-"""What all systems are given: a pool of documents, a test set, and the draws of the labeled examples."""
+"""The inputs of all systems: a pool of documents, a test set, and the draws of labeled examples."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from docsplit_hf.text.paper_tasks import load_task
 
 METRICS = ("macro_f1", "accuracy", "log_loss", "expected_calibration_error")
 TEST_SIZE = 1000
-FEWEST_DOCUMENTS = 8  # of a class in the pool: rarer ones could not be learned from 5 labels and measured
-Text = str | dict[str, str]  # a pair is {"text": ..., "text_pair": ...}, as pipeline("docsplit-knn") takes it
+FEWEST_DOCUMENTS = 8  # of a class in the pool; rarer classes are too small to draw 5 labels and measure
+Text = str | dict[str, str]  # a pair is {"text": ..., "text_pair": ...}, as for pipeline("docsplit-knn")
 
 
 @dataclass(frozen=True)
 class FewLabels:
-    """A task: labels are numbers of ``names``, and a description of each class stands in where there are no labels."""
+    """A task; labels are indexes into ``names``, and descriptions of the classes serve as examples without labels."""
 
     name: str
     names: list[str]
@@ -36,12 +36,12 @@ class FewLabels:
 
 @dataclass(frozen=True)
 class Answer:
-    """Probabilities (N, C) of the test texts, and what they took; on a shared machine the processor's seconds count."""
+    """Probabilities (N, C) of the test texts, and their cost; on a shared machine compare the processor's seconds."""
 
     probabilities: np.ndarray
     fit_seconds: float
     fit_cpu_seconds: float
-    embedding_seconds: float = 0.0  # of what is fitted on, where embeddings are made once and kept
+    embedding_seconds: float = 0.0  # for the texts that are fitted on, if embeddings are made once and kept
     documents_per_second: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -49,30 +49,34 @@ class Answer:
 def load_few_labels(
     folder: str | Path, pool_size: int = 2500, test_size: int = TEST_SIZE, fewest: int = FEWEST_DOCUMENTS
 ) -> FewLabels:
-    """A task from a folder of jsonl with train and test, or one of the paper's by its name.
+    """Load a task from a folder of jsonl with train and test, or one of the paper's by its name.
 
     Classes with fewer documents in the pool than ``fewest`` are left out.
     """
     splits = load_task(folder, validation_size=0)
-    pool, test = _sample(splits["train"], pool_size), _sample(splits["test"], test_size)
-    counts = np.bincount(pool["label"], minlength=len(pool.features["label"].names))
+    pool = _sample(splits["train"], pool_size)
+    test = _sample(splits["test"], test_size)
+    all_names = pool.features["label"].names
+    counts = np.bincount(pool["label"], minlength=len(all_names))
     kept = np.flatnonzero(counts >= fewest)
     if len(kept) < 2:
         raise ValueError(f"{folder}: fewer than two classes have {fewest} documents. Give a larger pool.")
-    parts = []
-    for split in (pool, test):
-        split = split.select(np.flatnonzero(np.isin(split["label"], kept)))
-        texts, pairs = texts_of(split)
-        parts.append(
-            list(texts) if pairs is None else [{"text": a, "text_pair": b} for a, b in zip(texts, pairs, strict=True)]
-        )
-        parts.append(np.searchsorted(kept, split["label"]))
-    names = [pool.features["label"].names[label] for label in kept]
-    return FewLabels(Path(folder).name, names, _describe(Path(folder) / "labels.json", names), *parts)
+    pool = pool.select(np.flatnonzero(np.isin(pool["label"], kept)))
+    test = test.select(np.flatnonzero(np.isin(test["label"], kept)))
+    names = [all_names[label] for label in kept]
+    return FewLabels(
+        name=Path(folder).name,
+        names=names,
+        descriptions=_describe(Path(folder) / "labels.json", names),
+        pool=_texts_or_pairs(pool),
+        pool_labels=np.searchsorted(kept, pool["label"]),
+        test=_texts_or_pairs(test),
+        test_labels=np.searchsorted(kept, test["label"]),
+    )
 
 
 def draw(labels: np.ndarray, per_label: int, seed: int) -> np.ndarray:
-    """Rows of so many random examples of each class, or all that it has."""
+    """Rows of ``per_label`` random examples of each class, or all of a smaller class."""
     rows = defaultdict(list)
     for row in np.random.default_rng(seed).permutation(len(labels)).tolist():
         rows[labels[row]].append(row)
@@ -80,18 +84,28 @@ def draw(labels: np.ndarray, per_label: int, seed: int) -> np.ndarray:
 
 
 def rest(count: int, rows: np.ndarray) -> np.ndarray:
-    """The rows of the pool that were not drawn: documents without a label."""
+    """The rows of the pool that were not drawn: the unlabeled documents."""
     return np.setdiff1d(np.arange(count), rows)
 
 
 def as_one_text(texts: list[Text]) -> list[str]:
-    """Pairs joined, for systems that know single texts only."""
+    """Pairs joined, for systems of single texts."""
     return [text if isinstance(text, str) else f"{text['text']}\n{text['text_pair']}" for text in texts]
 
 
 def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The metrics of probabilities over all classes."""
-    return {m: metric_class(m)().compute(predictions=probabilities, references=labels)[m] for m in METRICS}
+    found = {}
+    for metric in METRICS:
+        found |= metric_class(metric)().compute(predictions=probabilities, references=labels)
+    return {metric: found[metric] for metric in METRICS}
+
+
+def _texts_or_pairs(split: Dataset) -> list[Text]:
+    texts, pairs = texts_of(split)
+    if pairs is None:
+        return list(texts)
+    return [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
 
 
 def _sample(split: Dataset, size: int) -> Dataset:

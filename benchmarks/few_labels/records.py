@@ -1,4 +1,4 @@
-"""The records: one line of JSON for each (task, system, encoder, per_label, draw), written the moment it is there."""
+"""The records: a line of JSON for each (task, system, encoder, per_label, draw), written as soon as it is measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEY = ("task", "system", "encoder", "per_label", "draw")
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """The records of a file, which need not exist. A line that a killed process left half written is cut off."""
+    """The records of a file, none without a file. An incomplete last line of a killed process is removed."""
     if not path.exists():
         return []
     whole, newline, rest = path.read_text(encoding="utf-8").rpartition("\n")

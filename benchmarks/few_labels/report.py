@@ -2,7 +2,7 @@
 
     python benchmarks/few_labels/report.py --records output/few_labels.jsonl --out output/few_labels
 
-A mean over the tasks stands where a system has all of them: --tasks leaves some out.
+A mean over the tasks is shown for systems that have all of them; choose tasks with --tasks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEAN = "**mean**"
-TITLES = {  # of a metric, and its digits where it is no percentage
+TITLES = {  # of metrics, and their digits; None: a percentage
     "macro_f1": ("Macro F1", None),
     "accuracy": ("Accuracy", None),
     "log_loss": ("Log loss", 3),
@@ -40,7 +40,7 @@ TITLES = {  # of a metric, and its digits where it is no percentage
     "embedding_seconds": ("Seconds to embed what is fitted on, once", 2),
     "documents_per_second": ("Documents per second, embedding included", 1),
 }
-LEGEND = {  # of a system, for who does not know its name here
+LEGEND = {  # readable names of systems
     "ours": "fit() with documents",
     "ours_without_documents": "fit() without documents",
     "ours_without_names": "fit() without names of labels",
@@ -76,29 +76,36 @@ def main() -> None:
 
 
 def summaries(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str, str], Summary]:
-    """Of each task, system and labels per class over the draws; and over all tasks, where a system has them all.
+    """Summaries over the draws of each task, system and number of labels; and over all tasks, for complete systems.
 
-    The interval of the mean over tasks is that of independent means: it holds the draws, not the choice of the tasks.
+    The interval of the mean over tasks is that of independent means: it is about other draws, not about other tasks.
     """
     groups = frame.dropna(subset=[metric]).groupby(["task", "system", "per_label"], sort=False)[metric]
     found = {key: summarize(values.tolist()) for key, values in groups}
     tasks = frame["task"].unique()
-    for system, per_label in {key[1:]: None for key in found}:
+    for system, per_label in dict.fromkeys((system, per_label) for _, system, per_label in found):
         parts = [found.get((task, system, per_label)) for task in tasks]
         if all(parts):
-            interval = math.hypot(*(part.interval for part in parts)) / len(parts)
-            mean = sum(part.mean for part in parts) / len(parts)
-            found[MEAN, system, per_label] = Summary(mean, math.nan, interval, min(part.repeats for part in parts))
+            found[MEAN, system, per_label] = Summary(
+                mean=sum(part.mean for part in parts) / len(parts),
+                std=math.nan,
+                interval=math.hypot(*(part.interval for part in parts)) / len(parts),
+                repeats=min(part.repeats for part in parts),
+            )
     return found
 
 
 def merged(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """A rival with settings (``setfit#max_steps=400``) under its name where its defaults were not run; and where."""
+    """The records with a rival's settings (``setfit#max_steps=400``) as its defaults where only these were run.
+
+    Also notes of the places where this is so.
+    """
     base = frame["system"].str.partition("#")[0]
     kept = frame["system"] == frame["system"].groupby([frame["task"], frame["per_label"], base]).transform("min")
     frame = frame.assign(base=base)[kept]
-    others = frame[frame["system"] != frame["base"]].groupby(["system", "task", "per_label"]).groups
-    return frame.assign(system=frame["base"]), [f"{escape(name)} on {escape(task)} at {n}" for name, task, n in others]
+    with_settings = frame[frame["system"] != frame["base"]].groupby(["system", "task", "per_label"]).groups
+    notes = [f"{escape(name)} on {escape(task)} at {per_label}" for name, task, per_label in with_settings]
+    return frame.assign(system=frame["base"]), notes
 
 
 def sections(frame: pd.DataFrame) -> list[str]:
@@ -111,18 +118,20 @@ def sections(frame: pd.DataFrame) -> list[str]:
         f"Classes: {', '.join(sizes)}. Columns: labeled examples per class. Means over the draws ± half of the 95 % "
         f"interval; {draws.min()} to {draws.max()} draws. A mean over the tasks stands where a system has all of them."
     ]
-    lines += [f"With other settings than the default: {'; '.join(notes)}."] if notes else []
+    if notes:
+        lines.append(f"With other settings than the default: {'; '.join(notes)}.")
     for metric, (title, digits) in TITLES.items():
         if metric not in frame:
             continue
         found = summaries(frame, metric)
-        rows = [
-            (task if task == MEAN else escape(task), escape(system))
-            + tuple(format_summary(found.get((task, system, n)), "interval", digits) for n in counts)
-            for task in (MEAN, *frame["task"].unique())
-            for system in frame["system"].unique()
-            if any((task, system, n) in found for n in counts)
-        ]
+        rows = []
+        for task in (MEAN, *frame["task"].unique()):
+            for system in frame["system"].unique():
+                of_counts = [found.get((task, system, count)) for count in counts]
+                if any(of_counts):
+                    name = task if task == MEAN else escape(task)
+                    cells = [format_summary(summary, "interval", digits) for summary in of_counts]
+                    rows.append((name, escape(system), *cells))
         lines += [f"## {title}{' (%)' if digits is None else ''}", table(("Task", "System", *counts), rows)]
     return lines
 
@@ -132,22 +141,26 @@ def curves(frame: pd.DataFrame) -> Figure:
     from matplotlib.figure import Figure
 
     frame, _ = merged(frame)
-    means = {key[1:]: value for key, value in summaries(frame, "macro_f1").items() if key[0] == MEAN}
+    means = {}
+    for (task, system, per_label), summary in summaries(frame, "macro_f1").items():
+        if task == MEAN:
+            means[system, per_label] = summary
     counts = sorted({count for _, count in means}, key=labels_per_class)
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     axis = figure.subplots()
     style = {name: value for name, value in CURVE_STYLE.items() if name not in ("elinewidth", "capsize")}
     for number, system in enumerate(dict.fromkeys(name for name, _ in means)):
-        points = [(place, means[system, n]) for place, n in enumerate(counts) if (system, n) in means]
-        x, y = [place for place, _ in points], np.array([100 * summary.mean for _, summary in points])
-        half = np.nan_to_num([100 * summary.interval for _, summary in points])  # none after one draw
-        color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+        x = [place for place, count in enumerate(counts) if (system, count) in means]
+        found = [means[system, counts[place]] for place in x]
+        y = np.array([100 * summary.mean for summary in found])
+        half = np.nan_to_num([100 * summary.interval for summary in found])  # NaN with a single draw
+        color = COLORS[number % len(COLORS)]
         axis.plot(
             x,
             y,
             label=LEGEND.get(system, system),
             color=color,
-            marker=marker,
+            marker=MARKERS[number % len(MARKERS)],
             linestyle=LINES[number // len(COLORS)],
             **style,
         )

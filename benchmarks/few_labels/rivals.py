@@ -1,4 +1,4 @@
-"""SetFit, fit and asked in a process of the rivals' own environment."""
+"""SetFit, fitted and evaluated in a process of the rivals' own environment."""
 
 from __future__ import annotations
 
@@ -17,15 +17,23 @@ RIVALS = {"setfit": "setfit_rival.py", "setfit_tuned": "setfit_rival.py"}
 def run_rival(
     python: str, system: str, options: dict[str, Any], task: FewLabels, rows: np.ndarray, encoder: str, seed: int
 ) -> Answer:
-    """The rival's seed is the draw's."""
-    given = {"model": encoder, "tuned": system.endswith("_tuned"), "options": options, "seed": seed}
-    given |= {"texts": as_one_text([task.pool[row] for row in rows]), "labels": task.pool_labels[rows].tolist()}
+    """The rival's answers; ``seed`` is the number of the draw."""
+    given = {
+        "model": encoder,
+        "tuned": system.endswith("_tuned"),
+        "options": options,
+        "seed": seed,
+        "texts": as_one_text([task.pool[row] for row in rows]),
+        "labels": task.pool_labels[rows].tolist(),
+        "test": as_one_text(task.test),
+    }
     with tempfile.TemporaryDirectory() as folder:
         answers = Path(folder) / "answers.json"
         command = [python, Path(__file__).with_name(RIVALS[system]), answers]
         try:
-            subprocess.run(command, input=json.dumps(given | {"test": as_one_text(task.test)}), text=True, check=True)
+            subprocess.run(command, input=json.dumps(given), text=True, check=True)
         except FileNotFoundError:
             raise SystemExit(f"There is no {python}: make it, see rivals_requirements.txt, or give --python.") from None
         answer = json.loads(answers.read_text())
-    return Answer(**answer | {"probabilities": np.array(answer["probabilities"])})
+    probabilities = np.array(answer.pop("probabilities"))
+    return Answer(probabilities, **answer)

@@ -1,12 +1,13 @@
-"""Few labels per class: this package and what else one would take, on the same draws; resumable, a record at a time.
+"""Few labels per class: this package and its alternatives on the same draws.
 
     python benchmarks/few_labels/run.py --tasks data/20news data/bbc --records output/few_labels.jsonl \\
         --systems ours ours_without_documents two_way probe tfidf setfit name_cosine --per_label 0 1 5 20 100 all
     python benchmarks/few_labels/report.py --records output/few_labels.jsonl --out output/few_labels
 
-Of a task's training set, 2,500 random documents are the pool. The labeled examples are drawn from it, all classes
-alike; the rest of the pool has no labels. SetFit needs an environment, see rivals_requirements.txt. Its options stand
-behind its name: ``setfit#num_iterations=20``; so do other constants of the experts: ``ours#experts.ROUNDS=1``.
+The pool is 2,500 random documents of a task's training set. The labeled examples are drawn from it, equally many of
+each class; the rest of the pool is unlabeled. SetFit needs an environment, see rivals_requirements.txt. Its options
+follow its name: ``setfit#num_iterations=20``; so do other constants of the experts: ``ours#experts.ROUNDS=1``. Run it
+again to continue a stopped run: finished records are kept.
 """
 
 from __future__ import annotations
@@ -57,11 +58,17 @@ def main() -> None:
     add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
     add("--python", default="output/rivals/bin/python", help="Of the rivals' environment. Default: %(default)s.")
     options = parser.parse_args()
-    if unknown := {split_name(name)[0] for name in options.systems} - {*SYSTEMS, *RIVALS}:
-        parser.error(f"There is no system {unknown.pop()!r}: choose of {', '.join((*SYSTEMS, *RIVALS))}.")
+    known = [*SYSTEMS, *RIVALS]
+    for system in options.systems:
+        name, _ = split_name(system)
+        if name not in known:
+            parser.error(f"There is no system {name!r}: choose of {', '.join(known)}.")
     encoder = options.encoder or default_model()
     name = Path(encoder).name if options.encoder else "all-MiniLM-L6-v2"
-    name += " int8" * options.int8 + f" {options.long_documents}" * (options.long_documents is not None)
+    if options.int8:
+        name += " int8"
+    if options.long_documents is not None:
+        name += f" {options.long_documents}"
     done = {tuple(record[field] for field in KEY) for record in read_records(options.records)}
     for folder in options.tasks:
         wanted = [key for key in plan(options, Path(folder).name, name) if key not in done]
@@ -70,26 +77,32 @@ def main() -> None:
 
 
 def plan(options: argparse.Namespace, task: str, encoder: str) -> list[tuple]:
-    """What is to be measured of a task, each in the order of ``KEY``; of 0 labels, by systems that need none."""
-    draws = {per_label: 1 if per_label in ("0", "all") else options.draws for per_label in options.per_label}
-    numbered = [(per_label, number) for per_label, count in draws.items() for number in range(count)]
-    return [
-        (task, system, encoder, *drawn)
-        for drawn in numbered
-        for system in options.systems
-        if (system in WITHOUT_LABELS if drawn[0] == "0" else system != "name_cosine")
-    ]
+    """The keys of a task's records, in the order of ``KEY``; with 0 labels, only of systems that need none."""
+    keys = []
+    for per_label in options.per_label:
+        draws = 1 if per_label in ("0", "all") else options.draws
+        for number in range(draws):
+            for system in options.systems:
+                is_possible = system in WITHOUT_LABELS if per_label == "0" else system != "name_cosine"
+                if is_possible:
+                    keys.append((task, system, encoder, per_label, number))
+    return keys
 
 
 def pipeline_options(options: argparse.Namespace) -> dict[str, str]:
-    """How the pipeline embeds."""
-    given = {} if options.long_documents is None else {"long_documents": options.long_documents}
-    return given | ({"backend": "openvino", "precision": "int8"} if options.int8 else {})
+    """Options of the pipeline's embedding."""
+    given = {}
+    if options.long_documents is not None:
+        given["long_documents"] = options.long_documents
+    if options.int8:
+        given["backend"] = "openvino"
+        given["precision"] = "int8"
+    return given
 
 
 @contextmanager
 def constants(given: dict[str, str]) -> Iterator[None]:
-    """Other values for constants of the experts, by their file and name."""
+    """Set constants of the experts, given as ``file.NAME``, for the duration of the block."""
     with ExitStack() as stack:
         for where, value in given.items():
             file, name = where.split(".")
@@ -116,9 +129,8 @@ def measure(task: FewLabels, wanted: list[tuple], encoder: str, options: argpars
         fields = {name: value for name, value in vars(answer).items() if name != "probabilities"}
         record = dict(zip(KEY, key, strict=True)) | {"examples": len(rows), "classes": len(task.names)}
         add_record(options.records, record | metrics | fields)
-        print(
-            *key, *(f"{name} {value:.4f}" for name, value in metrics.items()), f"{answer.fit_seconds:.1f} s", flush=True
-        )
+        shown = [f"{name} {value:.4f}" for name, value in metrics.items()]
+        print(*key, *shown, f"{answer.fit_seconds:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""SetFit on the examples of one draw: runs in the rivals' environment, JSON on stdin, JSON into the file named."""
+"""SetFit on the examples of one draw, in the rivals' environment: reads JSON from stdin, and writes it to a file."""
 
 import json
 import sys
@@ -11,15 +11,16 @@ from setfit import SetFitModel, Trainer, TrainingArguments
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-# What setfit_tuned chooses from, on half of the examples: the defaults, twice as long, and half as bold.
+# The settings among which setfit_tuned chooses, on half of the examples: the defaults, two epochs, a lower rate.
 GRID = ({}, {"num_epochs": 2}, {"body_learning_rate": 1e-5})
 
 
 def fit(given, texts, labels, options):
     """A fitted model."""
     with tempfile.TemporaryDirectory() as folder:
-        quiet = {"save_strategy": "no", "report_to": "none", "show_progress_bar": False}
-        arguments = TrainingArguments(folder, seed=given["seed"], **quiet, **options)
+        arguments = TrainingArguments(
+            folder, seed=given["seed"], save_strategy="no", report_to="none", show_progress_bar=False, **options
+        )
         model = SetFitModel.from_pretrained(given["model"])
         trainer = Trainer(model, arguments, train_dataset=Dataset.from_dict({"text": texts, "label": labels}))
         trainer.train()
@@ -27,8 +28,10 @@ def fit(given, texts, labels, options):
 
 
 def choose(given):
-    """The best of the grid by log loss on held-out examples; the defaults where a class has one example only."""
-    texts, labels, options = given["texts"], given["labels"], given["options"]
+    """The best of the grid by log loss on held-out examples; the defaults if a class has only one example."""
+    texts = given["texts"]
+    labels = given["labels"]
+    options = given["options"]
     if not given["tuned"] or np.bincount(labels).min() < 2:
         return options
     inner, outer, y, held_out = train_test_split(texts, labels, test_size=0.5, stratify=labels, random_state=0)
@@ -40,7 +43,8 @@ def choose(given):
 
 
 given = json.load(sys.stdin)
-wall, cpu = perf_counter(), process_time()
+wall = perf_counter()
+cpu = process_time()
 options = choose(given)
 model = fit(given, given["texts"], given["labels"], options)
 fitted = {"fit_seconds": perf_counter() - wall, "fit_cpu_seconds": process_time() - cpu, "settings": options}

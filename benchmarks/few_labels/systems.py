@@ -1,4 +1,4 @@
-"""The systems on a frozen encoder or on words: each takes a task, the rows of its pool with labels, and a seed."""
+"""Systems on a frozen encoder or on words: functions of a task, its labeled rows, an embedder and a seed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from docsplit_hf.evaluation.systems import WORDS
 from docsplit_hf.neighbors.estimator import NAMELESS
 
-DEFAULT_C, C_GRID = 10.0, [1.0, 10.0, 100.0, 1000.0, 10_000.0]
-MOST_ROTATED = 1_000  # examples: beyond, their words are fewer numbers than their dimensions
+DEFAULT_C = 10.0
+C_GRID = [1.0, 10.0, 100.0, 1000.0, 10_000.0]
+MOST_ROTATED = 1_000  # examples; with more, sparse word counts are smaller than dense rotated ones
 COSINE_SCALE = 20  # sentence-transformers' own, for probabilities from cosines
 
 
@@ -36,7 +37,8 @@ def ours(
     experts: list[str] | None = None,
 ) -> Answer:
     """The pipeline as a user calls it, with or without unlabeled documents; without fit, the mixture of two."""
-    pipe, unlabeled = embedder.pipeline(), rest(len(task.pool), rows) if documents else []
+    pipe = embedder.pipeline()
+    unlabeled = rest(len(task.pool), rows) if documents else []
     with embedder.remembered():
         with timed() as spent:
             if len(rows):
@@ -55,8 +57,9 @@ def ours(
 
 
 def probe(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
-    """Logistic regression on the embeddings, as everybody does it."""
-    examples, test = (embedder.embed(texts) for texts in ([task.pool[row] for row in rows], task.test))
+    """Logistic regression on the embeddings, the usual baseline."""
+    examples = embedder.embed([task.pool[row] for row in rows])
+    test = embedder.embed(task.test)
     with timed() as spent:
         model = logistic_regression(examples, task.pool_labels[rows], seed)
     spent["embedding_seconds"] = embedder.seconds_per_text * len(rows)
@@ -65,10 +68,11 @@ def probe(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> A
 
 
 def self_training(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
-    """scikit-learn's, with its defaults: the probe labels the texts of the pool that it is 75 % sure of, and so on."""
+    """scikit-learn's self-training with its defaults: the probe repeatedly adds labels with a confidence of 75 %."""
     unlabeled = rest(len(task.pool), rows)
     places = np.concatenate([rows, unlabeled])
-    pool, test = (embedder.embed(texts) for texts in ([task.pool[row] for row in places], task.test))
+    pool = embedder.embed([task.pool[row] for row in places])
+    test = embedder.embed(task.test)
     labels = np.concatenate([task.pool_labels[rows], np.full(len(unlabeled), -1)])
     with timed() as spent:
         chosen = logistic_regression(pool[: len(rows)], task.pool_labels[rows], seed)
@@ -78,8 +82,9 @@ def self_training(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: i
 
 
 def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
-    """Logistic regression on words, whose document frequencies are those of the whole pool."""
-    pool, test = as_one_text(task.pool), as_one_text(task.test)
+    """Logistic regression on TF-IDF, with document frequencies of the whole pool."""
+    pool = as_one_text(task.pool)
+    test = as_one_text(task.test)
     with timed() as spent:
         vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=WORDS).fit(pool)
         words = vectorizer.transform([pool[row] for row in rows])
@@ -94,9 +99,9 @@ def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> A
 
 
 def _basis(words: scipy.sparse.csr_matrix) -> np.ndarray:
-    """B, so that ``words @ words.T @ B`` are the examples in as many dimensions as they span.
+    """B such that ``words @ words.T @ B`` are the examples in the dimensions that they span.
 
-    All angles and lengths stay, so logistic regression finds the same answers, in a tenth of the time.
+    This preserves all angles and lengths, so logistic regression gives the same answers in a tenth of the time.
     """
     values, vectors = np.linalg.eigh((words @ words.T).toarray())
     kept = values > 1e-9 * values.max()
@@ -104,7 +109,7 @@ def _basis(words: scipy.sparse.csr_matrix) -> np.ndarray:
 
 
 def name_cosine(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> Answer:
-    """The class whose description is nearest, for 0 labels."""
+    """The class with the nearest description, for 0 labels."""
     with timed() as spent:
         classes = embedder.embed_anew(task.descriptions)
 
@@ -125,13 +130,14 @@ SYSTEMS: dict[str, Callable[..., Answer]] = {
     "tfidf": tfidf,
     "name_cosine": name_cosine,
 }
-WITHOUT_LABELS = ("ours", "ours_without_documents", "name_cosine")  # which the last one does not look at
+WITHOUT_LABELS = ("ours", "ours_without_documents", "name_cosine")  # systems that run without labels
 
 
 def logistic_regression(features: Any, labels: np.ndarray, seed: int) -> LogisticRegression:
-    """C by the log loss of folds that hold each class at least twice, where each class has two examples."""
-    fewest = np.unique(labels, return_counts=True)[1].min()
-    # At the default of 1e-4 it stops after a few steps on words: macro F1 falls by up to 20 points, at random.
+    """Logistic regression with C chosen by cross-validated log loss, if each class has at least two examples."""
+    _, counts = np.unique(labels, return_counts=True)
+    fewest = counts.min()
+    # With the default tolerance of 1e-4, training on words stops after a few steps: macro F1 falls by up to 20 points.
     model = LogisticRegression(C=DEFAULT_C, tol=1e-6, max_iter=300)
     if fewest < 2:
         return model.fit(features, labels)
@@ -144,13 +150,15 @@ def logistic_regression(features: Any, labels: np.ndarray, seed: int) -> Logisti
 def timed() -> Iterator[dict[str, float | None]]:
     """Seconds of the block, by the clock and of the processor."""
     spent: dict[str, float | None] = {}
-    wall, cpu = perf_counter(), process_time()
+    wall = perf_counter()
+    cpu = process_time()
     yield spent
-    spent |= {"fit_seconds": perf_counter() - wall, "fit_cpu_seconds": process_time() - cpu}
+    spent["fit_seconds"] = perf_counter() - wall
+    spent["fit_cpu_seconds"] = process_time() - cpu
 
 
 def speed(classify: Callable[[list[Text]], Any], task: FewLabels, seed: int) -> float | None:
-    """Documents per second on a sample, embedding included; None after the first draw, as it would say the same."""
+    """Documents per second on a sample, embedding included; measured for the first draw only, else None."""
     if seed > 0:
         return None
     sample = task.test[:SAMPLE]

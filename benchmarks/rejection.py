@@ -7,11 +7,15 @@ of all; other documents of the pool have no labels. "promises": the errors among
 Where a test set is of a later time it is not like the examples, and they can promise nothing of it: with --mixed,
 training and test texts are shuffled together for each draw; with --held_out, some test texts are fitted on, and the
 others asked. "novelty": a quarter of the classes has no examples; documents without labels are of all classes, or of
-the known ones. Records are kept in rejection.jsonl, and not made again.
+the known ones. "foreign", with --known: only so many classes have examples; how many texts of the others, and of the
+folder's oos.jsonl, get an answer with reject, and how many of the known ones, by the limits to novelty. Records are
+kept in rejection.jsonl, and not made again.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +34,13 @@ from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
 from docsplit_hf.neighbors.experts.vector_experts import readable_names
-from docsplit_hf.neighbors.rejection import confidence
 from docsplit_hf.neighbors.store.row_table import encode_known_labels
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"
 Embed = Callable[[tuple[str, ...]], np.ndarray]  # names of labels
 SHARE_OF_ALL, MOST_DOCUMENTS, LEFT_OUT = 0.8, 3_000, 0.25
+LIMITS = {"off": False, "as fitted": None, "0.05": 0.05}  # to novelty
 KEY = ("kind", "task", "encoder", "per_label", "mixed", "documents", "held_out", "draw")
 
 
@@ -45,7 +49,9 @@ def main() -> None:
     add = parser.add_argument
     add("--per_label", type=int, nargs="+", default=[20, 0], help="Examples of a class; 0: all. Default: %(default)s.")
     add("--mixed", action="store_true", help="Shuffle training and test texts together.")
+    add("--promises_only", action="store_true", help="Do not measure novelty.")
     add("--held_out", type=int, default=0, help="Test texts to fit on, in place of folds. Default: %(default)s.")
+    add("--known", type=int, default=0, help="Classes with examples, to measure foreign texts. Default: %(default)s.")
     add("--draws", type=int, default=10, help="Draws of a few examples; a third as many of all. Default: %(default)s.")
     add("--pool", type=int, default=12_000, help="Most training texts. Default: %(default)s.")
     options = parser.parse_args()
@@ -62,13 +68,19 @@ def main() -> None:
             for number in tqdm(range(options.draws if per_label else max(options.draws // 3, 1)), desc=task.name):
                 given = _mixed(task, pool, test, number) if options.mixed else (task, pool, test)
                 kinds = (("promises", "all"), ("novelty", "all"), ("novelty", "known"))
-                for kind, documents in kinds[:1] if options.held_out else kinds:
+                kinds = kinds[:1] if options.held_out or options.promises_only else kinds
+                for kind, documents in (("foreign", "all"), ("foreign", "none")) if options.known else kinds:
                     held_out = options.held_out
                     values = (kind, task.name, encoder, per_label, options.mixed, documents, held_out, number)
                     if values in {tuple(r[name] for name in KEY) for r in read_records(options.output / RECORDS)}:
                         continue
                     if kind == "promises":
                         found = promises(*given, per_label, number, held_out, embed_names)
+                    elif kind == "foreign":
+                        strangers = read_strangers(folder)
+                        embedded = embedder.embed_anew(strangers) if strangers else test[:0]
+                        given_strangers = strangers, embedded, options.known, documents
+                        found = foreign(*given, per_label, number, *given_strangers, embed_names)
                     else:
                         found = novelty(*given, per_label, number, documents, embed_names)
                     add_record(options.output / RECORDS, dict(zip(KEY, values, strict=True)) | found)
@@ -85,14 +97,72 @@ def promises(
     fitted_on, rows = rows[:held_out], rows[held_out:]
     ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), "all", test, fitted_on, embed_names)
     answers, right = _ask(task, test, ready, rows)
-    sure = confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
+    sure = ready.fitted.confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
     found = {}
     for error in PROMISES:
         accepted = sure >= ready.fitted.answer_level(error)
         found[str(error)] = {"answers": int(accepted.sum()), "wrong": int((~right[accepted]).sum())}
     held_out = ready.fitted.held_out
     accuracies = {"accuracy": float(right.mean()), "accuracy_in_folds": float(held_out.right.mean())}
+    settings = ready.fitted.settings
+    [measured] = [record["accuracy"] for record in settings["measured"] if record["expert"] == "mixture"]
+    accuracies |= {"measured": measured, "interval": settings["accuracy_interval"]}
+    found_proportions = np.array([settings["proportions"].get(name, 0.0) for name in task.names])
+    shares = np.bincount(task.test_labels[rows], minlength=len(task.names)) / len(rows)
+    accuracies["proportions_off"] = float(np.abs(found_proportions - shares).sum() / 2)
+    accuracies["equal_off"] = float(np.abs(1 / len(shares) - shares).sum() / 2)
     return {"texts": len(right), "examples": len(held_out.ids), "promises": found} | accuracies
+
+
+def read_strangers(folder: str) -> list[str]:
+    """The texts of a folder's oos.jsonl, which are of no class."""
+    path = Path(folder) / "oos.jsonl"
+    if not path.exists():
+        return []
+    return [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def foreign(
+    task: FewLabels,
+    pool: np.ndarray,
+    test: np.ndarray,
+    per_label: int,
+    number: int,
+    strangers: list[str],
+    strangers_embedded: np.ndarray,
+    known_count: int,
+    documents: str,
+    embed_names: Embed,
+) -> dict[str, Any]:
+    """The shares of known texts, of texts of other classes and of texts of none that get an answer, by both limits."""
+    classes = np.arange(len(task.names))
+    known = np.sort(np.random.default_rng(number).choice(classes, known_count, replace=False))
+    ready = _fit(task, pool, per_label, number, known, documents, test, [], embed_names)
+    answers, right = _ask(task, test, ready, np.arange(len(test)))
+    novel = ready.fitted.novelty(answers.familiarity())
+    is_known = np.isin(task.test_labels, known)
+    of_strangers = None
+    if strangers:
+        of_strangers = ask_experts(ready, strangers_embedded, strangers, None, with_closeness=True)
+    found: dict[str, Any] = {}
+    for error in PROMISES[1:]:
+        for name, most_lost in LIMITS.items():
+            level = ready.fitted.answer_level(error, most_lost)
+            accepted = ready.fitted.confidence(answers.probabilities, novel, most_lost) >= level
+            record = {
+                "known": float(accepted[is_known].mean()),
+                "wrong": float((~right)[accepted & is_known].mean()) if accepted[is_known].any() else 0.0,
+                "lost": float((novel > ready.fitted.most_novel(most_lost))[is_known].mean()),
+                "foreign": float(accepted[~is_known].mean()),
+            }
+            if of_strangers is not None:
+                own = ready.fitted.novelty(of_strangers.familiarity())
+                sure = ready.fitted.confidence(of_strangers.probabilities, own, most_lost)
+                record["out_of_scope"] = float((sure >= level).mean())
+            found[f"{error} {name}"] = record
+    settings = ready.fitted.settings
+    auroc = float(roc_auc_score(~is_known, novel))
+    return {"known_classes": known_count, "found_foreign": settings["foreign"], "auroc": auroc, "answered": found}
 
 
 def novelty(
@@ -134,7 +204,7 @@ def _fit(
     others, texts = others[:MOST_DOCUMENTS], np.array(task.pool, dtype=object)
     names = [task.names[label] for label in task.pool_labels[rows]]
     store = KNNDatastore(pool[rows], names, [], texts[rows])
-    if len(others):
+    if len(others) and documents != "none":
         store.add_documents(pool[others], texts[others])
     held_out = None
     if len(fitted_on):
@@ -171,8 +241,10 @@ def _mixed(
 
 
 def report(records: list[dict[str, Any]]) -> str:
-    """Two tables: of promises, and of novelty."""
+    """Two tables: of promises, and of novelty; or one of foreign texts."""
     frame = pd.DataFrame(records)
+    if (frame.kind == "foreign").any():
+        return foreign_report(frame)
     lines = []
     kept = frame[frame.kind == "promises"]
     for (task, mixed, per_label, fitted_on), group in kept.groupby(
@@ -208,6 +280,26 @@ def report(records: list[dict[str, Any]]) -> str:
         lines.append((f"{task}{', mixed' if mixed else ''}", str(per_label or "all"), documents, *shown))
     heads = ("task", "examples per class", "documents of classes", "novelty", "maximum probability", "Mahalanobis")
     return f"{text}{table(heads, lines)}\n"
+
+
+def foreign_report(frame: pd.DataFrame) -> str:
+    """A table of the shares that get an answer: the mean over draws, and the lowest and the highest."""
+    lines = []
+    for (task, encoder, per_label, documents), group in frame.groupby(
+        ["task", "encoder", "per_label", "documents"], sort=False
+    ):
+        for case in group.answered.iloc[0]:
+            error, _, limit = case.partition(" ")
+            found = pd.DataFrame([answered[case] for answered in group.answered])
+            shown = [
+                f"{found[name].mean():.1%} ({found[name].min():.1%} to {found[name].max():.1%})"
+                for name in ("known", "wrong", "lost", "foreign", "out_of_scope")
+                if name in found
+            ]
+            lines.append((task, encoder, str(per_label), documents, f"{float(error):.0%}", limit, *shown))
+    heads = ("task", "encoder", "examples per class", "documents of classes", "reject", "novelty")
+    heads += ("known answered", "of these wrong", "known lost", "foreign answered", "out of scope answered")
+    return f"# Foreign texts\n\n{table(heads[: len(lines[0])], lines)}\n"
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_
 # What --no_training has no use for, beside all that RunArguments says but these.
 OF_TRAINING = {"use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension"}
 OF_TRAINING |= {"normalize", "neighbors_protocol", "knn_weight"}
-OF_EXPERTS = {"predict_explain", "predict_reject"}
+OF_EXPERTS = {"predict_explain", "predict_reject", "predict_novelty"}
 OF_ANY_RUN = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
     "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
-    "predict_explain", "predict_reject", "safe_csv", "audit", "seed", "output_dir", "resume_from_checkpoint",
+    "predict_explain", "predict_reject", "predict_novelty", "safe_csv", "audit", "seed", "output_dir",
+    "resume_from_checkpoint",
 )  # fmt: skip
 
 
@@ -194,6 +195,12 @@ class PredictionArguments:
         help="Give a label only where at most this share of the labels is wrong, such as 0.05, by experts "
         "(--no_training or --unlabeled_name). Also gives how novel each text is, from 0 to 1.",
     )
+    predict_novelty: float | None = HfArg(
+        default=None,
+        help="With --predict_reject: give no label to texts that seem to be of none, so that at most this share of the "
+        "texts of known labels is lost, such as 0.05; 0: only to the least familiar in a hundred. Default: 0.05 where "
+        "documents without labels seem to be of other labels, which is printed when all is fitted, and 0 elsewhere.",
+    )
     max_passages: int | None = HfArg(
         default=None,
         help="Read so many passages of each of these texts at most, where long ones are read whole or in passages. How "
@@ -213,9 +220,13 @@ class PredictionArguments:
         if self.predict_neighbors < 0:
             raise ValueError(f"--predict_neighbors must be at least 0, got {self.predict_neighbors}.")
         if self.predict_reject is None:
+            if self.predict_novelty is not None:
+                raise ValueError("--predict_novelty is a second limit beside that of --predict_reject: give both.")
             return
         if not 0 < self.predict_reject < 1:
             raise ValueError(f"--predict_reject must be between 0 and 1, such as 0.05, got {self.predict_reject}.")
+        if self.predict_novelty is not None and not 0 <= self.predict_novelty < 1:
+            raise ValueError(f"--predict_novelty must be from 0 to below 1, such as 0.05, got {self.predict_novelty}.")
         if self.predict_top_k is not None:
             raise ValueError("--predict_reject gives a text one answer or none: leave out --predict_top_k.")
 

@@ -285,13 +285,15 @@ def predict(
     options |= {"max_passages": prediction.max_passages}
     if prediction.predict_reject is not None:
         options |= {"reject": prediction.predict_reject, "return_novelty": True}
+    if prediction.predict_novelty is not None:
+        options["novelty"] = prediction.predict_novelty
     try:
         outcome = classify_file(pipe, texts, prediction.predict_top_k, prediction.predict_neighbors, **options)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
     resumed = f" ({outcome.resumed:,} rows before it was interrupted)" if outcome.resumed else ""
     without_text = f" {outcome.without_text:,} rows have no text, and so no label." if outcome.without_text else ""
-    rejected = f" {outcome.rejected:,} texts are too unsure, and got no label." if outcome.rejected else ""
+    rejected = f" {outcome.rejected:,} texts are too unsure or too novel, and got no label." if outcome.rejected else ""
     answered = outcome.rows - outcome.without_text - outcome.rejected
     print(f"{answered:,} texts were classified{resumed}: {texts.target}.{without_text}{rejected}")
     return {"predict_output": str(texts.target), **outcome._asdict()}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..neighbors.rejection import NOVEL
 from .sessions import Session, counted, percentage
 from .uploads import shortened
 
@@ -151,7 +150,8 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     best = pipe(text, return_neighbors=NEIGHBORS, explain=fitted is not None, return_novelty=is_measured, **options)[0]
     probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
     label = next(iter(probabilities))
-    is_given, is_novel = best["label"] is not None, best.get("novelty", 0) > NOVEL
+    is_given = best["label"] is not None
+    is_novel = is_measured and best["novelty"] > fitted.most_novel()
     said = _said(label, is_given, best["score"], is_novel, percent)
     explanation = best.get("explanation", {})
     words, passage = [one["word"] for one in explanation.get("words", ())][:WORDS], explanation.get("passage")

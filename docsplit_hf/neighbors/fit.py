@@ -65,7 +65,10 @@ def fit(
     state = fitted.to_state()
     with FITTING:
         datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
-    return FitReport.of(fitted.settings)
+    report = FitReport.of(fitted.settings)
+    if report.foreign:
+        logger.info(report.foreign_documents())
+    return report
 
 
 def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:

@@ -26,7 +26,7 @@ from .fit import fit
 from .mixing.calibration import recalibrate, recalibrate_if_grown
 from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .open_classifier import find_datastore, open_parts, read_as, warn_of_another_reading
-from .rejection import check_error
+from .rejection import NOVEL, check_error, check_lost, least_held_out
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new
 from .store.files.classifier_folder import CARD, saved_together, upload
@@ -54,7 +54,7 @@ READING = ("max_length", "max_passages", "max_tokens_per_batch", "bf16", "batch_
 LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_passages": 1, "max_tokens_per_batch": 1}
 LEAST |= {"return_neighbors": 0, "return_documents": 0}
 FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
-OTHER_OPTIONS = ("reject", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
+OTHER_OPTIONS = ("reject", "novelty", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -154,6 +154,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 the nearest examples to give, ``return_documents``: of the nearest documents without labels.
                 ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
                 as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
+                ``novelty``: the share of texts of the known labels that may be lost as they seem to be of none, such as
+                0.05: so fewer texts of other labels get an answer; False: only those get none that are less familiar
+                than 99 % of the held-out examples. Without it, 0.05 where ``fit`` found that documents are of other
+                labels, and else False.
                 ``reject_label``: the label of such texts, instead of None. ``return_novelty``: whether to say how
                 unlike the examples a text is. ``return_read``: whether to say how much of a text was read. ``k``,
                 ``knn_temperature``, ``knn_weight``: instead of the calibrated ones; with any of them the answer is that
@@ -562,6 +566,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
         if "reject" in given:
             check_error(given["reject"])
+        if "novelty" in given:
+            check_lost(given["novelty"])
         if not isinstance(given.get("reject_label", ""), str):
             raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
         return {}, {name: value for name, value in given.items() if name not in ("truncation", "padding")}, {}
@@ -610,7 +616,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         ready = self._ready_experts(datastore)
         names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
         if ready is not None and not names:
-            mixture = mix_experts(ready, predictions, texts, shown, reject)
+            mixture = mix_experts(ready, predictions, texts, shown, reject, options.get("novelty"))
         elif shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
                 "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
@@ -661,8 +667,10 @@ def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
 
 def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
     """Refuse options that do not go together, of the call or of the pipeline, and warn of what cannot be promised."""
-    reject, reject_label = options.get("reject"), options.get("reject_label")
+    reject, reject_label, most_lost = (options.get(name) for name in ("reject", "reject_label", "novelty"))
     if reject is None:
+        if most_lost is not None:
+            raise ValueError(f"novelty={most_lost!r} is a second limit beside that of reject: pass reject, too.")
         if reject_label is not None:
             raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
         return
@@ -670,5 +678,13 @@ def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_na
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
     if reject_label in label_names:
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
-    if ready is not None and np.isinf(ready.fitted.answer_level(reject)):
+    if ready is None:
+        return
+    if np.isinf(ready.fitted.answer_level(reject, most_lost)):
         logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())
+    if most_lost and ready.fitted.most_novel(most_lost) == NOVEL:
+        logger.warning(
+            "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
+            "guaranteed, and there are %d. Add examples and fit() again, or allow more.",
+            *(most_lost, least_held_out(most_lost), len(ready.fitted.held_out.ids)),
+        )

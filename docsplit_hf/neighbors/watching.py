@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from .experts.corpus import id_numbers, texts_in, unit
 from .experts.fitted_experts import ask_experts
 from .experts.words import words_of
-from .rejection import check_error, closeness, confidence, familiarity
+from .rejection import check_error, closeness, familiarity
 from .store.row_table import rows_at
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .watch_report import MEASURES, Change, WatchReport, change_of
@@ -70,9 +70,9 @@ def period_of(
     ready: ReadyExperts, known: KnownWords | None, embeddings: np.ndarray, texts: list[str], logits: np.ndarray | None
 ) -> Period:
     """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
-    answers = ask_experts(ready, embeddings, texts, logits, without_equal=True)
+    answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
     near = closeness_to_others(ready, embeddings)
-    familiar = familiarity(answers.probabilities, answers.shares, near)
+    familiar = familiarity(answers.probabilities, answers.shares, near, answers.to_documents)
     novelty = ready.fitted.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
     return Period(
         probabilities=answers.probabilities,
@@ -179,7 +179,7 @@ def watch(
     rejected = None
     if not fitted.several and len(fitted.held_out.ids):
         level = fitted.answer_level(reject)
-        confidences = confidence(now.probabilities, now.novelty)
+        confidences = fitted.confidence(now.probabilities, now.novelty)
         # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
         rejected = Change(now=float(np.mean(confidences < level)), then=1 - fitted.share_answered(reject))
     answered_now = _answered(ready, now.probabilities)

@@ -292,7 +292,7 @@ def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labe
     output = workshop / "sure.csv"
     options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
     printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
-    assert "0 texts were classified" in printed and "8 texts are too unsure, and got no label." in printed
+    assert "0 texts were classified" in printed and "8 texts are too unsure or too novel, and got no label." in printed
     rows = [*csv.DictReader(output.open(newline=""))]
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 
@@ -428,6 +428,10 @@ def test_what_does_not_go_together_is_refused(options, message):
 def test_no_answer_is_promised_that_cannot_be():
     with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
+    with pytest.raises(ValueError, match="--predict_novelty is a second limit"):
+        PredictionArguments(predict_novelty=0.05)
+    with pytest.raises(ValueError, match="--predict_novelty must be from 0 to below 1, .*, got 5"):
+        PredictionArguments(predict_reject=0.05, predict_novelty=5)
     with pytest.raises(ValueError, match="--predict_neighbors must be at least 0, got -1"):
         PredictionArguments(predict_neighbors=-1)
     with pytest.raises(ValueError, match="one answer or none: leave out --predict_top_k"):

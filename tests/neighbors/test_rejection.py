@@ -5,19 +5,27 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
 from docsplit_hf.neighbors.experts.corpus import unit
 from docsplit_hf.neighbors.experts.fit_report import FitReport
 from docsplit_hf.neighbors.rejection import (
+    BY_CHANCE,
     CERTAINTY,
     NEAREST,
+    accuracy_interval,
     answer_level,
     closeness,
     confidence,
+    familiarity,
+    foreign_share,
     least_error,
+    least_held_out,
+    most_novel,
     novelty,
+    tail_probability,
+    text_counts,
 )
 
 
@@ -40,11 +48,11 @@ def test_the_promise_holds_in_nine_of_ten_draws(error):
 @pytest.mark.parametrize("count", [20, 44, 45, 200])
 def test_where_all_is_right_the_least_error_decides(count):
     confidence = np.linspace(0.5, 1, count)
-    right, least = np.ones(count, bool), least_error(count)
+    right, least = np.ones(count, bool), least_error(np.ones((1, count)))
     assert answer_level(confidence, right, least * 1.001) == confidence[0]
     assert answer_level(confidence, right, least * 0.999) == np.inf
     assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
-    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(0) == 1
+    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
 
 
 def test_equal_confidence_has_an_equal_fate():
@@ -70,6 +78,129 @@ def test_a_few_wrong_labels_anywhere_do_not_silence_it():
         rng = np.random.default_rng(seed)
         answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
     assert np.mean(answered) > 0.8
+
+
+@pytest.mark.parametrize("wrong, size, error", [(0, 20, 0.05), (3, 20, 0.1), (7, 7, 0.5), (99, 100, 0.98)])
+def test_of_whole_numbers_the_tail_is_that_of_the_binomial_distribution(wrong, size, error):
+    assert tail_probability(wrong, size, error) == pytest.approx(binom.cdf(wrong, size, error))
+
+
+@pytest.mark.parametrize("error", [0.05, 0.1, 0.3])
+def test_texts_that_all_count_the_same_are_tested_as_without_counts(error):
+    for seed in range(20):
+        confidence, right = draw(300, seed)
+        plain = answer_level(confidence, right, error)
+        for counts in (np.ones((1, 300)), np.full((1, 300), 0.25), np.full((7, 300), 3.0)):
+            assert answer_level(confidence, right, error, counts) == plain
+
+
+def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
+    """As many texts of a label that is easily recognized as of one that is not; their own confidence tells no more."""
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, 1], of_each)
+    right = rng.random(len(labels)) < np.array(shares_right)[labels]
+    confidence = rng.random(len(labels))
+    counts = text_counts(np.eye(2, dtype=bool)[labels], np.array([proportions]))
+    return confidence, right, counts
+
+
+@pytest.mark.parametrize("hard", [0.2, 0.5, 0.8])
+def test_the_promise_holds_for_the_proportions_of_all_texts(hard):
+    """Answers are wrong as often as labels are hard: the promise is kept if none is given where that is too often."""
+    true_error = (1 - hard) * 0.01 + hard * 0.2
+    broken = 0
+    for seed in range(300):
+        given = draw_by_label((1 - hard, hard), 100, seed)
+        level = answer_level(given[0], given[1], 0.12, given[2])
+        broken += np.isfinite(level) and true_error > 0.12
+    assert broken <= binom.ppf(0.999, 300, 1 - CERTAINTY)
+
+
+def test_without_counts_that_promise_is_broken():
+    """What the test before would find if balanced labels stood for all texts: 10.5 % of them are wrong, of all 16 %."""
+    given = [draw_by_label((0.2, 0.8), 400, seed) for seed in range(100)]
+    broken = sum(np.isfinite(answer_level(confidence, right, 0.15)) for confidence, right, _ in given)
+    kept = sum(np.isinf(answer_level(confidence, right, 0.15, counts)) for confidence, right, counts in given)
+    assert broken > binom.ppf(0.999, 100, 1 - CERTAINTY) and kept >= 85
+
+
+def test_counts_follow_from_the_proportions():
+    targets = np.array([[True, False]] * 3 + [[False, True]])
+    np.testing.assert_allclose(text_counts(targets, np.array([[0.75, 0.25]])), np.ones((1, 4)))
+    np.testing.assert_allclose(text_counts(targets, np.array([[0.5, 0.5]])), [[2 / 3, 2 / 3, 2 / 3, 2]])
+    np.testing.assert_array_equal(text_counts(targets, np.zeros((0, 2))), np.ones((1, 4)))
+
+
+@pytest.mark.parametrize("count, share", [(50, 0.9), (30, 0.0), (40, 1.0), (7, 0.5)])
+def test_where_all_count_the_same_the_interval_is_clopper_pearsons(count, share):
+    right = np.arange(count) < share * count
+    expected = binomtest(int(right.sum()), count).proportion_ci(0.95)
+    found = accuracy_interval(right, np.full((3, count), 0.5))
+    np.testing.assert_allclose(found, [right.mean(), expected.low, expected.high], atol=1e-8)
+
+
+def test_the_interval_grows_where_proportions_are_uncertain():
+    right = np.repeat([True, False, True, False], [48, 2, 35, 15])
+    targets = np.repeat(np.eye(2, dtype=bool), 50, axis=0)
+    widths = []
+    for draws in ([[0.5, 0.5]], [[0.2, 0.8]], [[0.1, 0.9], [0.5, 0.5], [0.3, 0.7]]):
+        _, low, high = accuracy_interval(right, text_counts(targets, np.array(draws)))
+        widths.append(high - low)
+    assert widths[0] < widths[1] < widths[2]
+
+
+def test_the_interval_holds_the_true_accuracy():
+    """Of a draw label by label, with the proportions known: at least in nine of ten, as it has 95 %."""
+    proportions = (0.3, 0.7)
+    true = 0.3 * 0.99 + 0.7 * 0.8
+    held = 0
+    for seed in range(300):
+        _, right, counts = draw_by_label(proportions, 80, seed)
+        _, low, high = accuracy_interval(right, counts)
+        held += low <= true <= high
+    assert held >= 0.9 * 300
+
+
+@pytest.mark.parametrize("lost", [0.05, 0.1])
+def test_no_more_known_texts_are_lost_than_promised_in_nine_of_ten_draws(lost):
+    """Novelty is uniform: of a limit t, 1 - t is lost."""
+    limits = np.array(
+        [most_novel(np.random.default_rng(seed).random(200), lost, np.ones((1, 200))) for seed in range(400)]
+    )
+    assert np.sum(1 - limits > lost) <= binom.ppf(0.999, 400, 1 - CERTAINTY)
+    assert np.mean(limits < 1) == 1
+
+
+@pytest.mark.parametrize("lost", [0.05, 0.1, 0.2])
+def test_too_few_texts_limit_no_novelty(lost):
+    fewest = least_held_out(lost)
+    for count, is_limited in ((fewest - 1, False), (fewest, True)):
+        values = np.linspace(0.1, 0.9, count)
+        assert (most_novel(values, lost, np.ones((1, count))) < 1) == is_limited
+    assert most_novel(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
+
+
+def test_documents_of_other_labels_are_found_and_others_not():
+    rng = np.random.default_rng(0)
+    held_out = rng.beta(5, 2, 150)
+    counts = np.ones((1, 150))
+    mixed = np.concatenate([rng.beta(5, 2, 600), rng.beta(2, 8, 400)])
+    assert foreign_share(mixed, held_out, counts) == pytest.approx(0.4, abs=0.12)
+    wrongly = [foreign_share(rng.beta(5, 2, 800), rng.beta(5, 2, 100), np.ones((1, 100))) > 0 for _ in range(200)]
+    assert np.sum(wrongly) <= binom.ppf(0.999, 200, BY_CHANCE)
+
+
+def test_familiarity_beside_documents_stays_a_share_and_orders_texts_alike():
+    rng = np.random.default_rng(0)
+    probabilities, shares = (rng.dirichlet(np.ones(3), 50) for _ in range(2))
+    near = rng.uniform(-0.2, 1, 50)
+    plain = familiarity(probabilities, shares, near)
+    beside = familiarity(probabilities, shares, near, np.full(50, 0.4))
+    assert (beside >= 0).all() and (beside <= 1).all()
+    same = np.isclose(near, near[0])
+    np.testing.assert_allclose(beside[same] / plain[same], np.exp(4 * (max(near[0], 0) - 0.4 - 1)))
+    farther = familiarity(probabilities, shares, near, np.full(50, 0.8))
+    assert (farther <= beside).all()
 
 
 def test_closeness_is_the_mean_cosine_of_the_nearest():
@@ -176,6 +307,9 @@ ERRORS = {
     "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
     "a word": (lambda p: p("a", reject="5 %"), ValueError, "between 0 and 1, got '5 %'"),
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
+    "all known texts lost": (lambda p: p("a", reject=0.1, novelty=1), ValueError, "novelty must be .* got 1"),
+    "novelty as a yes": (lambda p: p("a", reject=0.1, novelty=True), ValueError, "novelty must be .* got True"),
+    "novelty alone": (lambda p: p("a", novelty=0.05), ValueError, "second limit beside that of reject"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
     "a label for nobody": (lambda p: p("a", reject_label="?"), ValueError, "pass reject, too"),
     "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),

@@ -41,7 +41,7 @@ def test_what_is_in_it_is_what_the_pipeline_answers(fitted, texts, monkeypatch):
     came = texts[32:]
     answers = fitted(came)
     level = float(np.median([answer["score"] for answer in answers]))
-    monkeypatch.setattr(FittedExperts, "answer_level", lambda self, error: level)
+    monkeypatch.setattr(FittedExperts, "answer_level", lambda self, error, most_lost=None: level)
     report = fitted.report(came)
     labels = [answer["label"] for answer in answers]
     assert (report.texts, report.empty, report.earlier) == (16, 0, 16)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..rejection import familiarity
-from .corpus import Corpus, make_corpus
+from ..rejection import LOST, NOVEL, accuracy_interval, familiarity, foreign_share, text_counts
+from ..store.row_table import rows_at, take_passages
+from .corpus import Corpus, make_corpus, texts_in
 from .experts import (
     EXPERTS,
     PROPORTIONS,
@@ -20,8 +21,8 @@ from .experts import (
     fit_all,
     prior_weights,
 )
-from .fit_report import HELD_OUT, LARGEST_CLASS, WORD_COUNTS, largest_class
-from .fitted_experts import FittedExperts, HeldOutAnswers
+from .fit_report import HELD_OUT, LARGEST_CLASS, OF_SAMPLE, UNKNOWN, WORD_COUNTS, largest_class
+from .fitted_experts import BESIDE_DOCUMENTS, FittedExperts, HeldOutAnswers, ReadyExperts, ask_experts
 from .held_out_scores import (
     HeldOut,
     HeldOutScores,
@@ -32,12 +33,15 @@ from .held_out_scores import (
     scores_of_held_out,
     voters_in_corpus,
 )
+from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
     ALONE,
     SHARPNESS,
     ClassProportions,
     fit_weights,
     given_proportions,
+    is_drawn_by_label,
+    log_shift,
     pool,
     sharpness_by_agreement,
     spread_of_scores,
@@ -108,31 +112,117 @@ def fit_experts(
         settings: dict[str, Any] = {"labels": names, "several": several, "weights": dict.fromkeys(experts, 1.0)}
         settings |= {"has_head": has_head, "temperature": voters.temperature}
         fitted = FittedExperts(settings, corpus.document_vectors, corpus.vectorizer, learned, corpus.ids, None)
+        settings[BESIDE_DOCUMENTS] = True  # until it is known: held-out texts are compared with documents, too
         if held_out is not None:
             asked = scores_of_held_out(fitted, snapshot, held_out, columns, one_hot(held_out.labels, columns))
             measured_on = HELD_OUT
         else:
             asked = scores_by_folds(lesson, voters, folds, experts, proportions, example_weight, progress)
             measured_on = "folds of the examples" if len(asked.targets) else "nothing to hold out"
-    # Examples stand for all texts: one of a label that is frequent there counts more than one of a rare one.
+        settings[BESIDE_DOCUMENTS] = False
     counts = 1.0 if several or held_out is not None else _counts(asked.shift, asked.targets)
     unit, weights = _weigh(lesson, learned, experts, asked, counts)
     settings |= _described(experts, names, lesson, learned, weights, unit)
+    has_documents = len(corpus.rows) < len(corpus.ids)
+    foreign = 0.0
+    if not several and not has_head and has_documents and len(asked.targets):
+        before = _held_out_answers(asked, _pooled(asked, weights / unit, several, asked.shift))
+        foreign = _foreign_share(snapshot, fitted._replace(held_out=before))
+    is_sample = held_out is not None or not is_drawn_by_label(targets)
+    drawn = Proportions(learned[PROPORTIONS], np.zeros((0, len(names)), np.float32))
+    if proportions is not None and not several:
+        drawn = Proportions(proportions, proportions[None])
+    elif not several and not has_head and has_documents and not is_sample and len(asked.targets):
+        if foreign:  # what they say of the proportions is of other labels, too
+            drawn = drawn._replace(likeliest=targets.mean(0, dtype=np.float64))
+        else:
+            drawn = _estimated(corpus, learned, experts, asked, weights / unit, targets)
+        learned[PROPORTIONS] = drawn.likeliest.astype(np.float32)
+        learned[SHIFT] = log_shift(drawn.likeliest, targets, True).astype(np.float32)
+        asked = asked._replace(shift=np.tile(learned[SHIFT], (len(asked.targets), 1)))
+        unit, weights = _weigh(lesson, learned, experts, asked, _counts(asked.shift, asked.targets))
+        settings |= _described(experts, names, lesson, learned, weights, unit)
     settings |= {"measured_on": measured_on, "texts": len(asked.targets), "left_out": 0}
     settings["class_proportions"] = class_proportions if isinstance(class_proportions, str) else "given"
+    is_weighted = len(drawn.draws) > 0
+    settings["measured_for"] = _measured_for(settings, is_sample, is_weighted)
     probabilities = _pooled(asked, weights / unit, several, asked.shift)
     settings["log_likelihood"] = _log_likelihood(_pooled(asked, weights / unit, several), asked.targets, several)
     others = {"mixture": probabilities, WORD_COUNTS: asked.word_counts}
-    others[LARGEST_CLASS] = largest_class(targets, len(asked.targets), several)
-    settings["measured"] = _measure(asked.scores, asked.targets, experts, several, others) if len(probabilities) else []
+    shares = drawn.likeliest[None] if is_weighted else targets
+    others[LARGEST_CLASS] = largest_class(shares, len(asked.targets), several)
+    counts = text_counts(asked.targets > 0, drawn.draws)
+    settings["measured"] = []
+    if len(probabilities):
+        settings["measured"] = _measure(asked, experts, several, others, counts.mean(0))
     if several:
         settings["thresholds"] = label_thresholds(probabilities, asked.targets).tolist()
-    familiar = familiarity(probabilities, asked.shares, asked.closeness)
-    held = (asked.ids, probabilities.astype(np.float32), asked.targets > 0, familiar.astype(np.float32))
-    fitted = fitted._replace(held_out=HeldOutAnswers(*held))
+    settings |= {"foreign": foreign, BESIDE_DOCUMENTS: foreign > 0, "novelty": 0.0, "lost": 0.0}
+    held = _held_out_answers(asked, probabilities, asked.to_documents if foreign else None)
+    fitted = fitted._replace(held_out=held, proportion_draws=drawn.draws.astype(np.float32))
+    if foreign:
+        settings["novelty"] = LOST if fitted.most_novel(LOST) < NOVEL else 0.0  # too few texts can guarantee nothing
+        settings["lost"] = fitted.share_lost()
+    settings["accuracy_interval"] = [] if several else list(accuracy_interval(held.right, counts)[1:])
     settings["answered"] = {} if several else {str(error): fitted.share_answered(error) for error in PROMISES}
     settings["least_error"] = fitted.least_error()
     return fitted
+
+
+def _held_out_answers(
+    asked: HeldOutScores, probabilities: np.ndarray, to_documents: np.ndarray | None = None
+) -> HeldOutAnswers:
+    """What is kept of the texts that were held out; ``to_documents`` where familiarity compares examples with them."""
+    familiar = familiarity(probabilities, asked.shares, asked.closeness, to_documents)
+    return HeldOutAnswers(
+        ids=asked.ids,
+        probabilities=probabilities.astype(np.float32),
+        labels=asked.targets > 0,
+        familiarity=familiar.astype(np.float32),
+    )
+
+
+def _estimated(
+    corpus: Corpus,
+    learned: Mapping[str, np.ndarray],
+    experts: list[str],
+    asked: HeldOutScores,
+    weights: np.ndarray,
+    targets: np.ndarray,
+) -> Proportions:
+    """How often each label is among all texts, examples and documents, by what the mixture says of the documents."""
+    documents = np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
+    sampled = np.sort(np.random.default_rng(0).permutation(documents)[:SAMPLE])
+    scores = ask_all(learned, experts, asked_of_corpus(corpus, learned[SOFT], False, sampled))
+    of_documents, of_held_out = (np.tensordot(weights, logits, 1) for logits in (scores, asked.scores))
+    found = estimate_proportions(of_held_out, asked.targets, of_documents)
+    counts, total = targets.sum(0, dtype=np.float64), len(corpus.ids)
+    of_all = [(len(documents) * of_documents + counts) / total for of_documents in found]
+    return Proportions(*of_all)
+
+
+def _measured_for(settings: Mapping[str, Any], is_sample: bool, has_proportions: bool) -> str:
+    """For which proportions of the labels all is measured."""
+    if settings["several"] or is_sample and not has_proportions:
+        return OF_SAMPLE
+    if not has_proportions:
+        return UNKNOWN
+    return settings["class_proportions"]
+
+
+def _foreign_share(snapshot: Snapshot, fitted: FittedExperts) -> float:
+    """Which share of the documents is of no label that has examples; 0 where chance may explain it."""
+    documents = snapshot.documents
+    if documents is None or not len(documents.keys):
+        return 0.0
+    ready = ReadyExperts.of(snapshot, fitted)
+    rows = np.sort(np.random.default_rng(0).permutation(len(documents.keys))[:SAMPLE])
+    rows = rows[ready.places[rows] >= 0]
+    texts = texts_in(rows_at(documents.rows, rows))
+    given = documents.keys[rows], texts, None, take_passages(documents.passages, rows)
+    answers = ask_experts(ready, *given, without_equal=True, with_closeness=True)
+    familiar = familiarity(answers.probabilities, answers.shares, answers.closeness)
+    return foreign_share(familiar, fitted.held_out.familiarity, fitted.text_counts())
 
 
 def _weigh(
@@ -245,11 +335,17 @@ def _scores_of_sample(
 
 
 def _measure(
-    scores: np.ndarray, targets: np.ndarray, experts: list[str], several: bool, others: dict[str, np.ndarray | None]
+    asked: HeldOutScores,
+    experts: list[str],
+    several: bool,
+    others: dict[str, np.ndarray | None],
+    counts: np.ndarray,
 ) -> list[dict[str, Any]]:
-    """What each expert alone, in the sharpness that suits it, and others make of examples they did not see."""
-    from ...metrics.registry import metric_class  # which imports evaluate, and datasets with it
+    """What each expert alone, in the sharpness that suits it, and others make of examples they did not see.
 
+    These stand for ``counts`` ``(m,)`` texts.
+    """
+    scores, targets = asked.scores, asked.targets
     labels = targets.astype(int) if several else targets.argmax(1)
     answers, unit, records = {}, spread_of_scores(scores, several), []
     for i, name in enumerate(experts):
@@ -258,9 +354,26 @@ def _measure(
     for name, probabilities in (answers | others).items():
         if probabilities is None:
             continue
-        found = {m: metric_class(m)().compute(predictions=probabilities, references=labels)[m] for m in MEASURED}
-        records.append({"expert": name} | {metric: float(value) for metric, value in found.items()})
+        records.append({"expert": name} | _measures(probabilities, labels, counts))
     return records
+
+
+def _measures(probabilities: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> dict[str, float]:
+    """``MEASURED`` of probabilities, for texts that stand for ``counts`` ``(m,)``."""
+    from sklearn.metrics import accuracy_score, f1_score
+
+    from ...metrics.registry import metric_class  # which imports evaluate, and datasets with it
+
+    if (counts == counts[0]).all():
+        found = {m: metric_class(m)().compute(predictions=probabilities, references=labels)[m] for m in MEASURED}
+        return {metric: float(value) for metric, value in found.items()}
+    best = probabilities.argmax(1)
+    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
+    return {
+        "accuracy": float(accuracy_score(labels, best, sample_weight=counts)),
+        "macro_f1": float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=counts)),
+        "log_loss": float(np.average(-np.log(likelihood), weights=counts)),
+    }
 
 
 def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:

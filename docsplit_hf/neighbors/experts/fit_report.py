@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..rejection import LOST, least_held_out
 from .surest_error import describe_surest_error
 
 HELD_OUT = "held-out texts"
@@ -18,6 +19,7 @@ WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
 LARGEST_COUNT = 2**53  # of texts: all smaller ones are exact as floats
 SUREST_ERROR_TEXTS = ("labeled", "answered")
 SUREST_ERROR_SHARES = ("score", "error", "share", "share_without")
+OF_SAMPLE, UNKNOWN = "the sample", "unknown"  # what is measured for, beside the three of class_proportions
 BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
 
 
@@ -46,6 +48,15 @@ class FitReport:
         surest_error: The surest wrong answer to one of these texts, where many more would be answered without it: its
             ``id``, what it is ``labeled`` and ``answered``, the ``score``, and at an ``error`` the ``share`` that is
             answered, and ``share_without`` it. Its label may be wrong.
+        measured_for: Which proportions of the labels all this is measured for: ``"estimated"``, ``"uniform"`` or
+            ``"given"``; ``"the sample"``, those of the texts that it is measured on; or ``"unknown"``, the same where
+            examples were drawn label by label and no document shows how often each label is.
+        accuracy_interval: The 95 % interval of the accuracy of the mixture, which is wider where the proportions are
+            uncertain. Empty where a text may have several labels.
+        foreign: The share of the documents that seem to be of labels without examples; 0 where chance may explain it.
+        novelty: What calls with ``reject`` take for ``novelty``: the share of texts of the known labels that may be
+            lost. 0 where ``foreign`` is 0.
+        lost: The share of the measured texts that it loses.
     """
 
     examples: int
@@ -62,6 +73,11 @@ class FitReport:
     answered: dict[str, float]
     least_error: float
     surest_error: dict[str, Any] | None = None
+    measured_for: str = OF_SAMPLE
+    accuracy_interval: list[float] = field(default_factory=list)
+    foreign: float = 0.0
+    novelty: float = 0.0
+    lost: float = 0.0
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -86,6 +102,7 @@ class FitReport:
                 f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
                 "weights rely less on the defaults."
             )
+            head += self._measured_for()
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
         if self.documents and self.class_proportions == "estimated" and self.measured_on != HELD_OUT:
@@ -103,7 +120,46 @@ class FitReport:
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
                 measured[name] = measured[name].map(digits.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return f"{head}\n{table.rename_axis(None).to_string()}{chance}{self._answered()}"
+        return f"{head}\n{table.rename_axis(None).to_string()}{self._interval()}{chance}{self._answered()}"
+
+    def _measured_for(self) -> str:
+        """Which proportions of the labels the figures are for, as a sentence, where it is not those of a sample."""
+        if self.measured_for == OF_SAMPLE:
+            return ""
+        if self.measured_for == UNKNOWN and self.foreign:
+            return (
+                " Your labels are balanced, and documents that are of other labels, too, do not show how often each "
+                "is: measured as if equally often. Give class_proportions if you know them."
+            )
+        if self.measured_for == UNKNOWN:
+            return (
+                " Your labels are balanced, and no documents show how often each label is: measured as if equally "
+                "often. Give class_proportions, or add documents."
+            )
+        return f" Your labels are balanced; measured for the proportions {self.measured_for}."
+
+    def _interval(self) -> str:
+        """The interval of the accuracy of the mixture, as a line."""
+        if not (self.accuracy_interval and self.measured):
+            return ""
+        accuracy = next(record["accuracy"] for record in self.measured if record["expert"] == "mixture")
+        low, high = self.accuracy_interval
+        return f"\nThe mixture is right in {accuracy:.1%} (95% interval: {low:.1%} to {high:.1%})."
+
+    def foreign_documents(self) -> str:
+        """What ``reject`` does as documents are of other labels, as a sentence; empty where they are not."""
+        if not self.foreign:
+            return ""
+        found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples: with reject, "
+        if not self.novelty:
+            return (
+                f"{found}many such texts get an answer all the same, as {self.texts:,} measured texts are too few to "
+                f"guarantee what novelty={LOST:g} promises ({least_held_out(LOST)} are needed)."
+            )
+        return (
+            f"{found}texts that are as unfamiliar get no label (novelty={self.novelty:g}), which loses at most "
+            f"{self.novelty:.0%} of the texts of your labels, and {self.lost:.1%} of the {self.texts:,} measured ones."
+        )
 
     def _answered(self) -> str:
         if not (self.answered and self.texts):
@@ -113,6 +169,7 @@ class FitReport:
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
             + describe_surest_error(self.surest_error)
+            + (f"\n{self.foreign_documents()}" if self.foreign else "")
         )
 
 
@@ -188,6 +245,10 @@ def _is_measurement(record: Any) -> bool:
     return _is_text(record["expert"]) and _is_share(record["accuracy"]) and _is_share(record["macro_f1"]) and is_loss
 
 
+def _is_interval(values: Any) -> bool:
+    return isinstance(values, list) and len(values) in (0, 2) and all(map(_is_share, values))
+
+
 def _is_surest_error(found: Any) -> bool:
     if found is None:
         return True
@@ -213,4 +274,9 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "answered": _are_shares_by_error,
     "least_error": _is_share,
     "surest_error": _is_surest_error,
+    "measured_for": _is_text,
+    "accuracy_interval": _is_interval,
+    "foreign": _is_share,
+    "novelty": _is_share,
+    "lost": _is_share,
 }

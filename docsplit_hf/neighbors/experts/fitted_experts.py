@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..rejection import NEAREST, answer_level, confidence, familiarity, least_error, novelty
+from ..rejection import (
+    NEAREST,
+    NEAREST_DOCUMENTS,
+    NOVEL,
+    answer_level,
+    confidence,
+    familiarity,
+    least_error,
+    most_novel,
+    novelty,
+    text_counts,
+)
 from ..store.keys import as_float32
 from ..store.snapshot import FittedState
 from .corpus import DocumentVectors, id_numbers, texts_in, unit
@@ -33,6 +44,8 @@ NOTHING_HELD_OUT = (
     "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
 )
 PREFIX = "held_out_"
+PROPORTION_DRAWS = "proportion_draws"  # (B, C): what the proportions of the labels may be
+BESIDE_DOCUMENTS = "beside_documents"  # whether familiarity compares examples with documents: these are of other labels
 
 
 class FittedExperts(NamedTuple):
@@ -44,6 +57,8 @@ class FittedExperts(NamedTuple):
     learned: Mapping[str, np.ndarray]  # by the experts, by name
     ids: np.ndarray  # int64 (N,): of the corpus
     held_out: HeldOutAnswers | None  # None while the weights are chosen
+    # (B, C): what the proportions of the labels may be; B is 0 where they are taken as the held-out texts have them
+    proportion_draws: np.ndarray = np.zeros((0, 0), np.float32)
 
     @property
     def experts(self) -> list[str]:
@@ -67,29 +82,51 @@ class FittedExperts(NamedTuple):
         own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
         return np.array([own.get(name, 0.5) for name in label_names])
 
+    def text_counts(self) -> np.ndarray:
+        """How many texts each held-out one stands for, ``(B, m)``."""
+        return text_counts(self.held_out.labels, self.proportion_draws)
+
     def novelty(self, familiarity: np.ndarray) -> np.ndarray:
         """How novel texts are, beside the held-out ones."""
-        if not len(self.held_out.ids):
-            raise ValueError(NOTHING_HELD_OUT)
+        self._require_held_out()
         return novelty(familiarity, self.held_out.familiarity)
 
-    def answer_level(self, error: float) -> float:
+    def confidence(self, probabilities: np.ndarray, novelty: np.ndarray, most_lost: float | None = None) -> np.ndarray:
+        """How sure answers are, ``(N,)``; 0 of texts that are too novel, where so many known ones may be lost."""
+        return confidence(probabilities, novelty, self.most_novel(most_lost))
+
+    def most_novel(self, most_lost: float | None = None) -> float:
+        """The highest novelty of a text that gets an answer, if a share of known texts may be lost; None: as fitted."""
+        self._require_held_out()
+        most_lost = self.settings.get("novelty", 0.0) if most_lost is None else most_lost
+        if not most_lost:
+            return NOVEL
+        return min(NOVEL, most_novel(self.novelty(self.held_out.familiarity), most_lost, self.text_counts()))
+
+    def share_lost(self, most_lost: float | None = None) -> float:
+        """The share of the held-out texts that are more novel than that."""
+        is_lost = self.novelty(self.held_out.familiarity) > self.most_novel(most_lost)
+        return self._share(is_lost)
+
+    def answer_level(self, error: float, most_lost: float | None = None) -> float:
         """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that."""
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
-        if not len(self.held_out.ids):
-            raise ValueError(NOTHING_HELD_OUT)
-        return answer_level(self.held_out_confidence(), self.held_out.right, error)
+        sure = self.held_out_confidence(most_lost)
+        return answer_level(sure, self.held_out.right, error, self.text_counts())
 
-    def share_answered(self, error: float) -> float:
-        """The share of the held-out texts that get an answer then."""
+    def share_answered(self, error: float, most_lost: float | None = None) -> float:
+        """The share of the texts that get an answer then, as the held-out ones show it."""
         if not len(self.held_out.ids):
             return 0.0
-        return float(np.mean(self.held_out_confidence() >= self.answer_level(error)))
+        return self._share(self.held_out_confidence(most_lost) >= self.answer_level(error, most_lost))
 
     def least_error(self) -> float:
         """The lowest error that the held-out texts can guarantee."""
-        return least_error(int(np.count_nonzero(self.held_out_confidence()))) if len(self.held_out.ids) else 1.0
+        if not len(self.held_out.ids):
+            return 1.0
+        has_answer = self.held_out_confidence() > 0
+        return least_error(self.text_counts()[:, has_answer])
 
     def promise(self) -> str:
         """Which error can be guaranteed, as a sentence."""
@@ -101,9 +138,19 @@ class FittedExperts(NamedTuple):
             f"right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
         )
 
-    def held_out_confidence(self) -> np.ndarray:
+    def held_out_confidence(self, most_lost: float | None = None) -> np.ndarray:
         """How sure the answers to the held-out texts were, ``(m,)``."""
-        return confidence(self.held_out.probabilities, self.novelty(self.held_out.familiarity))
+        own = self.novelty(self.held_out.familiarity)
+        return self.confidence(self.held_out.probabilities, own, most_lost)
+
+    def _share(self, chosen: np.ndarray) -> float:
+        """Of the texts that the held-out ones ``(m,)`` stand for, in the mean over what the proportions may be."""
+        counts = self.text_counts()
+        return float(((counts * chosen).sum(1) / counts.sum(1)).mean())
+
+    def _require_held_out(self) -> None:
+        if not len(self.held_out.ids):
+            raise ValueError(NOTHING_HELD_OUT)
 
     def to_state(self) -> FittedState:
         """As data, for the datastore."""
@@ -111,7 +158,7 @@ class FittedExperts(NamedTuple):
         idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
         held_out = {f"{PREFIX}{name}": array for name, array in self.held_out._asdict().items()}
         arrays = {**self.document_vectors._asdict(), **self.learned}
-        arrays |= {"ids": self.ids, "idf": idf, **held_out}
+        arrays |= {"ids": self.ids, "idf": idf, PROPORTION_DRAWS: self.proportion_draws, **held_out}
         return FittedState(self.settings, arrays, terms)
 
     @classmethod
@@ -119,11 +166,12 @@ class FittedExperts(NamedTuple):
         """The experts of a state; their answers are the same to the bit."""
         arrays = state.arrays
         vectors = DocumentVectors(*(arrays[name] for name in DocumentVectors._fields))
-        own = {*DocumentVectors._fields, "ids", "idf"}
+        own = {*DocumentVectors._fields, "ids", "idf", PROPORTION_DRAWS}
         learned = {name: a for name, a in arrays.items() if name not in own and not name.startswith(PREFIX)}
         words = saved_words(state.vocabulary, arrays["idf"])
         held_out = HeldOutAnswers(*(arrays[f"{PREFIX}{name}"] for name in HeldOutAnswers._fields))
-        return cls(state.settings, vectors, words, learned, arrays["ids"], held_out)
+        draws = arrays.get(PROPORTION_DRAWS, np.zeros((0, len(state.settings["labels"])), np.float32))
+        return cls(state.settings, vectors, words, learned, arrays["ids"], held_out, draws)
 
     def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
         """The words of texts, TF-IDF ``(N, V)``."""
@@ -142,10 +190,11 @@ class Answers(NamedTuple):
     nearest: Nearest
     votes: np.ndarray  # (N, k + m): what each of the nearest counts
     closeness: np.ndarray | None  # (N,): to the nearest examples, where it was asked for
+    to_documents: np.ndarray | None  # (N,): the same to the nearest documents, where familiarity compares the two
 
     def familiarity(self) -> np.ndarray:
         """How familiar the texts are, ``(N,)``."""
-        return familiarity(self.probabilities, self.shares, self.closeness)
+        return familiarity(self.probabilities, self.shares, self.closeness, self.to_documents)
 
 
 class ReadyExperts(NamedTuple):
@@ -214,9 +263,14 @@ def ask_experts(
     new = np.setdiff1d(np.arange(shares.shape[1]), columns)
     rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
     probabilities[:, columns] = rest * fitted_probabilities
-    near = _closeness(ready, embeddings, nearest) if with_closeness else None
+    to_examples, to_documents = None, None
+    if with_closeness:
+        mean = fitted.document_vectors.mean
+        to_examples = closeness_to_examples(nearest, embeddings, snapshot.keys, mean)
+        if fitted.settings.get(BESIDE_DOCUMENTS, False) and nearest.documents is not None:
+            to_documents = closeness_to_documents(nearest, embeddings, snapshot.documents.keys, mean)
     weighted = weights[:, None, None] * scores
-    return Answers(probabilities, weighted, words, columns, vectors, shares, nearest, votes, near)
+    return Answers(probabilities, weighted, words, columns, vectors, shares, nearest, votes, to_examples, to_documents)
 
 
 def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -238,15 +292,29 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
 
 
-def _closeness(ready: ReadyExperts, embeddings: np.ndarray, nearest: Nearest) -> np.ndarray:
+def closeness_to_examples(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(N,)``, among those that the search found."""
-    mean, keys = ready.fitted.document_vectors.mean, ready.snapshot.keys
-    found = np.isfinite(nearest.distances[:, : nearest.examples.rows.shape[1]])
+    count = nearest.examples.rows.shape[1]
+    found = np.isfinite(nearest.distances[:, :count])
+    return _mean_cosine(embeddings, keys, mean, nearest.examples.rows, found, NEAREST)
+
+
+def closeness_to_documents(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """The same of the 20 nearest documents; 0 where none was found that was there when all was fitted."""
+    count = nearest.examples.rows.shape[1]
+    found = np.isfinite(nearest.distances[:, count:])
+    return _mean_cosine(embeddings, keys, mean, nearest.documents.rows, found, NEAREST_DOCUMENTS)
+
+
+def _mean_cosine(
+    embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray, rows: np.ndarray, found: np.ndarray, count: int
+) -> np.ndarray:
+    """Of embeddings ``(N, D)`` less the mean, to the nearest of the keys at ``rows`` ``(N, k)`` that were ``found``."""
     cosines = np.full(found.shape, -np.inf)
-    for row, rows in enumerate(nearest.examples.rows):
-        near = unit(as_float32(keys[rows]) - mean) @ unit(embeddings[[row]] - mean)[0]
-        cosines[row] = np.where(found[row], near, -np.inf)
-    best = -np.sort(-cosines, axis=1)[:, :NEAREST]
+    for number, of_one in enumerate(rows):
+        near = unit(as_float32(keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
+        cosines[number] = np.where(found[number], near, -np.inf)
+    best = -np.sort(-cosines, axis=1)[:, :count]
     there = np.isfinite(best)
     return np.where(there, best, 0).sum(1) / np.maximum(there.sum(1), 1)
 
@@ -310,6 +378,8 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
         "held_out_labels": [(held_out, classes)],
         "held_out_familiarity": [(held_out,)],
     }
+    if PROPORTION_DRAWS in arrays:  # what was fitted by the first version has none
+        shapes[PROPORTION_DRAWS] = [(len(arrays[PROPORTION_DRAWS]), classes)]
     _require(isinstance(settings.get("has_head"), bool), "has_head", settings.get("has_head"))
     sizes = Sizes(classes, terms, joined, dimension, settings["has_head"])
     shapes |= {array: [shape] for name in weights for array, shape in EXPERTS[name].shapes(sizes).items()}
@@ -319,6 +389,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     fault = fault_of_values(arrays, settings["several"])
     if fault is not None:
         _require(False, *fault)
+    _check_promises(settings, arrays)
     suggested = settings.get("suggested", [])
     _require(_is_list_of(suggested, str), "suggested", suggested)
     thresholds = settings.get("thresholds", [0.5] * classes)
@@ -326,6 +397,17 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)
     for name in FitReport.__dataclass_fields__.keys() & settings.keys():
         _require(is_possible(name, settings[name]), name, settings[name])
+
+
+def _check_promises(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what promises are made for, where it cannot be; what was fitted by the first version has nothing of it."""
+    draws = arrays.get(PROPORTION_DRAWS, np.zeros((0, 1), np.float32))
+    are_shares = (draws >= 0).all() and np.allclose(draws.sum(1), 1, atol=1e-3)
+    _require(are_shares, PROPORTION_DRAWS, "not shares that add up to 1")
+    lost = settings.get("novelty", 0.0)
+    _require(isinstance(lost, float) and 0 <= lost < 1, "novelty", lost)
+    is_compared = settings.get(BESIDE_DOCUMENTS, False)
+    _require(isinstance(is_compared, bool), BESIDE_DOCUMENTS, is_compared)
 
 
 def _is_list_of(values: Any, kind: type) -> bool:

@@ -12,7 +12,7 @@ from ..store.row_table import take_passages
 from .corpus import texts_in
 from .expert import Asked, Lesson
 from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all
-from .fitted_experts import FittedExperts, ReadyExperts, ask_experts
+from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, closeness_to_documents
 from .votes import nearest_of_both, vote
 from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
@@ -44,6 +44,7 @@ class HeldOutScores(NamedTuple):
     targets: np.ndarray  # (m, C), 0 or 1
     shares: np.ndarray  # (m, C): of the labels among the neighbors
     closeness: np.ndarray  # (m,): to the nearest examples
+    to_documents: np.ndarray | None  # (m,): the same to the nearest documents, where there are any
     ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
     word_counts: np.ndarray | None  # (m, C): probabilities by a regression on words, where there are any
     shift: np.ndarray  # (m, C): from the proportions of the labels that were learned from
@@ -108,8 +109,16 @@ def scores_by_folds(
     held_out = folds >= 0
     ids = corpus.ids[rows]
     by_words = None if words is None else by_words[held_out]
-    rest = (x[held_out] for x in (targets, shares, near, ids))
-    return HeldOutScores(scores[:, held_out], *rest, by_words, shift[held_out])
+    return HeldOutScores(
+        scores=scores[:, held_out],
+        targets=targets[held_out],
+        shares=shares[held_out],
+        closeness=near[held_out],
+        to_documents=None if voters.to_documents is None else voters.to_documents[held_out],
+        ids=ids[held_out],
+        word_counts=by_words,
+        shift=shift[held_out],
+    )
 
 
 class Voters(NamedTuple):
@@ -118,6 +127,7 @@ class Voters(NamedTuple):
     places: np.ndarray  # int64 (R, k): in the corpus
     weights: np.ndarray  # float64 (R, k)
     temperature: float
+    to_documents: np.ndarray | None  # float64 (R,): the closeness to the nearest documents, where there are any
 
 
 def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> Voters:
@@ -125,9 +135,12 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> V
     asked = snapshot.keys[order], take_passages(snapshot.passages, order)
     nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
     temperature, places = nearest.temperature(), [corpus.rows[nearest.examples.rows]]
+    to_documents = None
     if nearest.documents is not None:
         places.append(corpus.documents[nearest.documents.rows])
-    return Voters(np.hstack(places), nearest.weights(temperature), temperature)
+        mean = corpus.document_vectors.mean
+        to_documents = closeness_to_documents(nearest, snapshot.keys, snapshot.documents.keys, mean)
+    return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
 
 
 def scores_of_held_out(
@@ -147,8 +160,16 @@ def scores_of_held_out(
         learned = one_hot(snapshot.labels, columns)
         by_words = _by_words(fitted.learned, words, learned, fitted.several, answers.words)
     shift = np.tile(fitted.learned[SHIFT], (len(usable), 1))
-    shares = answers.shares[:, columns]
-    return HeldOutScores(answers.scores, targets[usable], shares, answers.closeness, no_ids, by_words, shift)
+    return HeldOutScores(
+        scores=answers.scores,
+        targets=targets[usable],
+        shares=answers.shares[:, columns],
+        closeness=answers.closeness,
+        to_documents=answers.to_documents,
+        ids=no_ids,
+        word_counts=by_words,
+        shift=shift,
+    )
 
 
 def _by_words(

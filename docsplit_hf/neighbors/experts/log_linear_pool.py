@@ -42,16 +42,23 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
     return values / values.sum()
 
 
+def is_drawn_by_label(targets: np.ndarray) -> bool:
+    """Whether examples ``(n, C)`` seem to be drawn label by label: half of the labels have nearly as many as any.
+
+    Others are a sample of the texts, or were chosen as hard ones.
+    """
+    counts = targets.sum(0, dtype=np.float64)
+    return bool(np.median(counts) >= ALIKE * counts.max())
+
+
 def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool) -> np.ndarray:
     """What to add to logits that were learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
     p are the proportions among all texts, q those among the examples (Saerens et al. 2002). Where p is an estimate,
-    both are smoothed, and it is used only for examples that were drawn label by label: where half of the labels have
-    nearly as many as any. Others are a sample of the texts, or were chosen as hard ones, which misleads the estimate.
+    both are smoothed, and it is used only for examples that were drawn label by label: others mislead the estimate.
     """
-    counts = targets.sum(0, dtype=np.float64)
-    shares = counts / len(targets)
-    if are_estimated and np.median(counts) < ALIKE * counts.max():
+    shares = targets.sum(0, dtype=np.float64) / len(targets)
+    if are_estimated and not is_drawn_by_label(targets):
         return np.zeros(len(shares))
     if are_estimated:
         return np.log(smoothed(proportions)) - np.log(smoothed(shares))

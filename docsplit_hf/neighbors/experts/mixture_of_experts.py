@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..mixing.mixture import Mixture
-from ..rejection import confidence
 from .experts import SHIFT, SOFT
 from .fitted_experts import ask_experts
 from .word_experts import SHARPNESS
@@ -54,9 +53,18 @@ class ShownVoters:
 
 
 def mix_experts(
-    ready: ReadyExperts, predictions: Predictions, texts: list[str], shown: Shown, reject: float | None = None
+    ready: ReadyExperts,
+    predictions: Predictions,
+    texts: list[str],
+    shown: Shown,
+    reject: float | None = None,
+    most_lost: float | None = None,
 ) -> Mixture:
-    """Ask the experts about N embedded texts. With ``reject``, those whose answers are wrong too often get none."""
+    """Ask the experts about N embedded texts.
+
+    With ``reject``, those whose answers are wrong too often get none, nor do novel ones: as many as lose ``most_lost``
+    of the known texts, or as many as ``fit`` chose.
+    """
     with_novelty = shown.novelty or reject is not None
     passages = predictions.passages
     asked = predictions.retrieval_embeddings, texts, predictions.logits, passages
@@ -64,7 +72,8 @@ def mix_experts(
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
     if reject is not None:
-        accepted = confidence(answers.probabilities, novelty) >= ready.fitted.answer_level(reject)
+        sure = ready.fitted.confidence(answers.probabilities, novelty, most_lost)
+        accepted = sure >= ready.fitted.answer_level(reject, most_lost)
     voters = ShownVoters(ready, answers)
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 

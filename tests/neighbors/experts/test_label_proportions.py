@@ -1,0 +1,64 @@
+"""How often each label is among documents, by calibrated answers."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax, softmax
+
+from docsplit_hf.neighbors.experts.label_proportions import (
+    AS_IF_SEEN,
+    calibration,
+    estimate_proportions,
+    proportions_of,
+)
+
+
+def draw(labels, seed, noise=1.5):
+    """Logits that are calibrated for equally many texts of three labels: log likelihoods of a normal distribution."""
+    rng = np.random.default_rng(seed)
+    centers = 2 * np.eye(3)
+    points = centers[labels] + noise * rng.standard_normal((len(labels), 3))
+    return -np.square(points[:, None] - centers).sum(2) / (2 * noise**2)
+
+
+TRUE = np.array([0.7, 0.25, 0.05])
+
+
+def test_proportions_of_many_texts_are_found():
+    labels = np.random.default_rng(0).choice(3, 4000, p=TRUE)
+    found = proportions_of(softmax(draw(labels, 1), axis=1), np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, TRUE, atol=0.03)
+
+
+def test_certain_answers_are_counted():
+    """With nothing to doubt, the estimate is the share of each label, and what is taken as seen before."""
+    labels = np.repeat([0, 1, 2], [70, 25, 5])
+    found = proportions_of(np.eye(3)[labels], np.full(3, 1 / 3))
+    np.testing.assert_allclose(found, (np.array([70, 25, 5]) + AS_IF_SEEN) / (100 + 3 * AS_IF_SEEN), atol=1e-6)
+
+
+def test_calibration_takes_back_a_bias_and_a_sharpness():
+    labels = np.random.default_rng(0).integers(0, 3, 3000)
+    logits = draw(labels, 1)
+    found = calibration(2 * logits + [1.0, 0.0, -1.0], np.eye(3)[labels])(2 * logits + [1.0, 0.0, -1.0])
+    np.testing.assert_allclose(found, softmax(logits, axis=1), atol=0.1)
+    assert np.abs(log_softmax(logits, axis=1) - np.log(found)).mean() < 0.2
+
+
+def test_what_is_not_known_shrinks_with_more_examples():
+    documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1)
+    spreads = []
+    for count in (12, 300):
+        labels = np.arange(count) % 3
+        found = estimate_proportions(draw(labels, 2), np.eye(3)[labels], documents)
+        assert found.likeliest.sum() == pytest.approx(1)
+        np.testing.assert_allclose(found.draws.sum(1), 1)
+        spreads.append(found.draws.std(0).max())
+    assert spreads[1] < 0.8 * spreads[0]
+    assert np.abs(found.likeliest - TRUE).max() < 0.06
+
+
+def test_the_estimate_is_the_same_each_time():
+    labels = np.arange(30) % 3
+    documents = draw(np.random.default_rng(0).choice(3, 200, p=TRUE), 1)
+    first, second = (estimate_proportions(draw(labels, 2), np.eye(3)[labels], documents) for _ in range(2))
+    np.testing.assert_array_equal(first.draws, second.draws)

@@ -1,0 +1,120 @@
+"""What fit measures and promises where examples were drawn label by label, and where documents are of other labels."""
+
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fit_report import FitReport
+from docsplit_hf.neighbors.experts.fitted_experts import PROPORTION_DRAWS, FittedExperts, ask_experts, ready_experts
+from docsplit_hf.neighbors.store.snapshot import FittedState
+
+from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
+
+NEW_SETTINGS = ("measured_for", "accuracy_interval", "foreign", "novelty", "lost", "beside_documents")
+
+
+def fitted_on(store, **options):
+    return fit_experts(store.snapshot, show_progress=False, **options)
+
+
+def store_with_strangers(examples=60, known=150, strangers=150):
+    """Documents, some of which have words and embeddings that no label has."""
+    labels, of_documents = np.arange(examples) % 3, np.arange(known) % 3
+    store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
+    rng = np.random.default_rng(7)
+    far = 2 * np.random.default_rng(98).standard_normal(16) + rng.standard_normal((strangers, 16))
+    words = [" ".join(rng.choice(["bridge", "tunnel", "crane", "beam", "the", "of"], 12)) for _ in range(strangers)]
+    keys = np.concatenate([make_keys(of_documents, 2), far.astype(np.float32)])
+    store.add_documents(keys, [*make_texts(of_documents, 5), *words])
+    return store
+
+
+def test_measured_for_the_estimated_proportions():
+    fitted = fitted_on(misleading_store(examples=60))
+    settings = fitted.settings
+    assert settings["measured_for"] == "estimated" and settings["proportions"]["fruit"] > 0.6
+    held, counts = fitted.held_out, fitted.text_counts().mean(0)
+    [measured] = [record["accuracy"] for record in settings["measured"] if record["expert"] == "mixture"]
+    assert measured == pytest.approx(np.average(held.right, weights=counts))
+    low, high = settings["accuracy_interval"]
+    assert low < measured < high
+    assert counts[held.labels[:, 0]].mean() > 2 * counts[~held.labels[:, 0]].mean()
+    report = str(FitReport.of(settings))
+    assert "Your labels are balanced; measured for the proportions estimated." in report
+    assert "% (95% interval: " in report
+
+
+def test_given_proportions_are_measured_for():
+    fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "animal": 1})
+    assert fitted.settings["measured_for"] == "given" and fitted.proportion_draws.shape == (1, 3)
+    counts = fitted.text_counts()[0]
+    assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))
+
+
+def test_without_documents_nothing_shows_the_proportions():
+    fitted = fitted_on(make_store(60, 0))
+    assert fitted.settings["measured_for"] == "unknown" and (fitted.text_counts() == 1).all()
+    assert "no documents show how often each label is: measured as if equally often" in str(
+        FitReport.of(fitted.settings)
+    )
+
+
+def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels():
+    store = store_with_strangers()
+    fitted = fitted_on(store)
+    settings = fitted.settings
+    assert settings["foreign"] == pytest.approx(0.5, abs=0.15)
+    assert settings["novelty"] == 0.05 and settings["beside_documents"]
+    assert settings["lost"] == fitted.share_lost() <= 0.05
+    assert fitted.most_novel() == fitted.most_novel(0.05) < fitted.most_novel(False) == 0.99
+    assert "of the documents seem to be of labels without examples: with reject" in str(FitReport.of(settings))
+    store.fitted = fitted.to_state()
+    again = ready_experts(store.snapshot).fitted
+    assert again.most_novel() == fitted.most_novel() and again.answer_level(0.2) == fitted.answer_level(0.2)
+
+
+def test_no_limit_where_all_documents_are_of_known_labels():
+    settings = fitted_on(make_store(60, 300)).settings
+    assert settings["foreign"] == settings["novelty"] == 0 and not settings["beside_documents"]
+    assert "seem to be of labels without examples" not in str(FitReport.of(settings))
+
+
+def test_what_the_first_version_fitted_answers_as_before():
+    """It has neither draws of proportions nor settings of promises: each held-out text counts one."""
+    store = make_store(60, 0)
+    new = fitted_on(store).to_state()
+    settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}
+    arrays = {name: array for name, array in new.arrays.items() if name != PROPORTION_DRAWS}
+    old = FittedExperts.from_state(FittedState(settings, arrays, new.vocabulary))
+    assert (old.text_counts() == 1).all() and old.most_novel() == 0.99
+    _, keys, texts = make_queries(30)
+    found = []
+    for state in (new, FittedState(settings, arrays, new.vocabulary)):
+        store.fitted = state
+        ready = ready_experts(store.snapshot)
+        answers = ask_experts(ready, keys, texts, None, with_closeness=True)
+        found.append((answers.probabilities, answers.familiarity(), ready.fitted.answer_level(0.3)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert FitReport.of(settings).novelty == 0
+
+
+@pytest.mark.parametrize(
+    "array, settings, message",
+    [
+        (np.full((2, 3), 0.5), {}, "proportion_draws"),
+        (np.array([[1.5, -0.5, 0]]), {}, "proportion_draws"),
+        (None, {"novelty": 1.0}, "novelty"),
+        (None, {"beside_documents": 1}, "beside_documents"),
+    ],
+)
+def test_promises_for_what_cannot_be_are_refused(array, settings, message):
+    store = make_store(30, 0)
+    state = fitted_on(store).to_state()
+    arrays = dict(state.arrays)
+    if array is not None:
+        arrays[PROPORTION_DRAWS] = array.astype(np.float32)
+    store.fitted = FittedState(state.settings | settings, arrays, state.vocabulary)
+    with pytest.raises(ValueError, match=message):
+        ready_experts(store.snapshot)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..rejection import LOST, least_held_out
+from .state_values import is_possible
 from .surest_error import describe_surest_error
 
 HELD_OUT = "held-out texts"
 MOST_SHOWN = 5  # labels whose proportions are printed
 WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
-LARGEST_COUNT = 2**53  # of texts: all smaller ones are exact as floats
-SUREST_ERROR_TEXTS = ("labeled", "answered")
-SUREST_ERROR_SHARES = ("score", "error", "share", "share_without")
 OF_SAMPLE, UNKNOWN = "the sample", "unknown"  # what is measured for, beside the three of class_proportions
 BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
 
@@ -190,93 +185,3 @@ def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
         f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
         f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
     )
-
-
-def is_possible(name: str, value: Any) -> bool:
-    """Whether a field of a report may have this value; of a field that is not known here, anything is possible."""
-    check = _POSSIBLE.get(name)
-    return check is None or check(value)
-
-
-def _is_share(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value <= 1
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST_COUNT
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(map(_is_text, values))
-
-
-def _are_shares(values: Any) -> bool:
-    return isinstance(values, dict) and all(map(_is_share, values.values()))
-
-
-def _are_shares_by_error(values: Any) -> bool:
-    return _are_shares(values) and all(_is_error(name) for name in values)
-
-
-def _is_error(name: str) -> bool:
-    return re.fullmatch(r"[0-9.e-]+", name) is not None and _is_share(_number(name))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
-
-
-def _are_measurements(values: Any) -> bool:
-    return isinstance(values, list) and all(map(_is_measurement, values))
-
-
-def _is_measurement(record: Any) -> bool:
-    if not isinstance(record, dict) or record.keys() != {"expert", "accuracy", "macro_f1", "log_loss"}:
-        return False
-    loss = record["log_loss"]
-    is_loss = type(loss) in (int, float) and 0 <= loss < math.inf
-    return _is_text(record["expert"]) and _is_share(record["accuracy"]) and _is_share(record["macro_f1"]) and is_loss
-
-
-def _is_interval(values: Any) -> bool:
-    return isinstance(values, list) and len(values) in (0, 2) and all(map(_is_share, values))
-
-
-def _is_surest_error(found: Any) -> bool:
-    if found is None:
-        return True
-    if not isinstance(found, dict) or found.keys() != {*SUREST_ERROR_TEXTS, *SUREST_ERROR_SHARES, "id"}:
-        return False
-    has_id = found["id"] is None or _is_text(found["id"])
-    has_texts = all(_is_text(found[name]) for name in SUREST_ERROR_TEXTS)
-    return has_id and has_texts and all(_is_share(found[name]) for name in SUREST_ERROR_SHARES)
-
-
-_POSSIBLE: dict[str, Callable[[Any], bool]] = {
-    "examples": _is_count,
-    "documents": _is_count,
-    "left_out": _is_count,
-    "labels": _are_texts,
-    "measured_on": _is_text,
-    "texts": _is_count,
-    "single": _are_texts,
-    "shares": _are_shares,
-    "proportions": _are_shares,
-    "class_proportions": _is_text,
-    "measured": _are_measurements,
-    "answered": _are_shares_by_error,
-    "least_error": _is_share,
-    "surest_error": _is_surest_error,
-    "measured_for": _is_text,
-    "accuracy_interval": _is_interval,
-    "foreign": _is_share,
-    "novelty": _is_share,
-    "lost": _is_share,
-}

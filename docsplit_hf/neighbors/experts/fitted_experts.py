@@ -23,9 +23,8 @@ from ..store.snapshot import FittedState
 from .corpus import DocumentVectors, id_numbers, texts_in, unit
 from .expert import Asked, Sizes
 from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
-from .fit_report import FitReport, is_possible
 from .log_linear_pool import pool
-from .state_values import fault_of_values
+from .state_values import fault_of_values, is_possible
 from .votes import Nearest, nearest_of_both, vote
 from .words import saved_words
 
@@ -395,8 +394,8 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     thresholds = settings.get("thresholds", [0.5] * classes)
     _require(_is_list_of(thresholds, float) and len(thresholds) == classes, "thresholds", thresholds)
     _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)
-    for name in FitReport.__dataclass_fields__.keys() & settings.keys():
-        _require(is_possible(name, settings[name]), name, settings[name])
+    for name, value in settings.items():
+        _require(is_possible(name, value), name, value)
 
 
 def _check_promises(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:

@@ -401,7 +401,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
 def _check_promises(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Refuse what promises are made for, where it cannot be; what was fitted by the first version has nothing of it."""
     draws = arrays.get(PROPORTION_DRAWS, np.zeros((0, 1), np.float32))
-    are_shares = (draws >= 0).all() and np.allclose(draws.sum(1), 1, atol=1e-3)
+    are_shares = ((draws >= 0) & (draws <= 1)).all() and np.allclose(draws.sum(1), 1, atol=1e-3)
     _require(are_shares, PROPORTION_DRAWS, "not shares that add up to 1")
     lost = settings.get("novelty", 0.0)
     _require(isinstance(lost, float) and 0 <= lost < 1, "novelty", lost)

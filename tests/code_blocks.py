@@ -49,7 +49,7 @@ def enter_folder(namespace):
         csv.writer(new).writerows([["body"], *([text] for text in texts)])
     with open("test.csv", "w", newline="") as test:
         csv.writer(test).writerows(
-            [["text", "label"], *((f"{text} Again.", kind) for text, kind in zip(texts, kinds, strict=True))]
+            [["body", "kind"], *((f"{text} Again.", kind) for text, kind in zip(texts, kinds, strict=True))]
         )
     with open("labeled.jsonl", "w") as labeled:
         labeled.writelines(

@@ -46,7 +46,7 @@ def test_measured_for_the_estimated_proportions():
 
 
 def test_given_proportions_are_measured_for():
-    fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "animal": 1})
+    fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "predator": 1})
     assert fitted.settings["measured_for"] == "given" and fitted.proportion_draws.shape == (1, 3)
     counts = fitted.text_counts()[0]
     assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))

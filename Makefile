@@ -28,7 +28,7 @@ evaluate: .venv/installed ## Then: that encoder on that documentation, against w
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-test-readme: ## Run each block of the README, in order, in a new environment (TORCH="torch==2.13.0": another torch than its line)
+test-readme: ## Run each block of the README, in order, in a new environment (TORCH="torch==2.13.0" installs this torch first)
 	$(PYTHON) tests/run_readme.py $(if $(TORCH),--torch "$(TORCH)")
 
 test-engines: .venv/installed ## Run the tests of Slurm and Ray, which it installs (Slurm as root)

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-INDEX = "--index-url https://download.pytorch.org/whl/cpu"
+INSTALL = "pip install -e .\n"
 SECONDS_TO_REFUSE = 5  # a refusal must not wait for imports
 # What the README's own lines do not install, and what each command must answer.
 REFUSED = {
@@ -42,7 +42,7 @@ def main() -> None:
     """Run all of it; the process ends with an error at the first block that fails."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--torch", help="what to install in place of the README's torch, where its index is out of reach"
+        "--torch", help="what to install as torch before the README's line does, such as 'torch==2.13.0'"
     )
     given = parser.parse_args()
     start = time.monotonic()
@@ -52,7 +52,8 @@ def main() -> None:
         write_files(folder)
         for number, (language, code) in enumerate(blocks(), start=1):
             if language == "bash":
-                code = code.replace(f"torch {INDEX}", f"'{given.torch}'") if given.torch else code
+                if given.torch:
+                    code = code.replace(INSTALL, f"pip install '{given.torch}'\n{INSTALL}")
                 command = f"set -e\n{code}" if "source " in code else f"set -e\nsource .venv/bin/activate\n{code}"
             else:
                 Path(folder, f"block_{number}.py").write_text(code, encoding="utf-8")

@@ -18,6 +18,7 @@ from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.backend import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
+from .mixing.mixture import NO_CONTENT
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .suggestions import SUGGESTED
 
@@ -99,7 +100,7 @@ def classify_file(
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
     and ``labels`` where the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
     first. A column of the file with one of these names is called ``input_<name>``. An empty text gets neither label nor
-    score; a rejected one has a score. ``options`` are further arguments of a call of the pipeline.
+    score; a rejected one has a score, and where it has no content, a ``reason``. ``options`` are further arguments of a call of the pipeline.
     """
     columns, count = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
@@ -122,7 +123,8 @@ def classify_file(
             tqdm(total=count, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(itertools.islice(files.rows(), done, None)):
-                partial.writelines(f"{to_json(answer)}\n" for answer in _answers(pipe, block, files.columns, options))
+                answers = _answers(pipe, block, files.columns, options, "reject" in parameters)
+                partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
         renamed = _renamed(columns, added)
@@ -144,7 +146,8 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: dict[str, Any]) -> li
         return ["top_k"]
     shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
     shown |= {"return_read": "read", "return_documents": "documents"}
-    columns = [column for option, column in shown.items() if parameters.get(option)]
+    columns = ["reason"] if "reject" in parameters else []
+    columns += [column for option, column in shown.items() if parameters.get(option)]
     store = pipe.datastore
     return columns + (["labels"] if store is not None and store.multi_label and store.fitted is not None else [])
 
@@ -205,13 +208,18 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
     return 0
 
 
-def _answers(pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: dict[str, Any]) -> list[Row]:
-    """An answer for each row; without a label where there is no text."""
+def _answers(
+    pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: dict[str, Any], with_reason: bool
+) -> list[Row]:
+    """An answer for each row; without a label where there is no text, ``with_reason`` with the reason."""
     given = [tuple(row.get(name) for name in columns) for row in block]
     usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
     inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
     found = iter(pipe(inputs, **options))
-    answers = [next(found) if is_usable else {"label": None, "score": None} for is_usable in usable]
+    nothing = {"label": None, "score": None}
+    if with_reason:
+        nothing["reason"] = NO_CONTENT
+    answers = [next(found) if is_usable else nothing for is_usable in usable]
     return [
         answer
         if isinstance(answer, dict)

@@ -19,6 +19,7 @@ from ..models.inference.text_warnings import cut_texts_summed_up
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .card import save_classifier_card
 from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
+from .experts.content import have_no_content, warn_of_no_content
 from .experts.corpus import KeptCorpus
 from .experts.fitted_experts import ReadyExperts, ready_experts
 from .experts.mixture_of_experts import mix_experts
@@ -186,7 +187,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
             Where texts are read in passages, an explanation has the ``passage`` that speaks most for the label, with
             ``start``, ``end`` and ``text``; a neighbor has its own nearest ``passage``, and that of the text as
-            ``text_passage``. With ``reject``, ``label`` may be None; the promise holds in nine of ten draws of the
+            ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text without
+            letters and digits, or of words that tell no labels apart; the promise holds in nine of ten draws of the
             examples, for texts like them.
 
         Raises:
@@ -599,7 +601,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                     predictions = (
                         reader.read(texts, pairs) if documents is None else read_new(reader, documents, texts, pairs)
                     )
-                mixture = self._mix(predictions, joined_texts(texts, pairs), shown, options)
+                joined = joined_texts(texts, pairs)
+                if ready is not None and "reject" not in options:
+                    warn_of_no_content(have_no_content(ready.snapshot, joined), joined, done)
+                mixture = self._mix(predictions, joined, shown, options)
                 for row in range(len(texts)):
                     yield answer_of(mixture, row, top_k, shown, best_only, rejected)
                 progress.update(len(window))

@@ -4,6 +4,7 @@ import copy
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom, binomtest
 
@@ -300,6 +301,29 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
     assert outcome == (2, 1, 0, 1)
     rows = [json.loads(line) for line in target.read_text().splitlines()]
     assert [row["label"] for row in rows] == [None] * 2 and rows[0]["score"] > 0 and rows[1]["score"] is None
+
+
+@pytest.mark.parametrize("text", ["", "\n", "...", "the"])
+def test_a_text_without_content_gets_no_label_and_the_reason(text, fitted, texts):
+    answer = fitted([text], reject=0.5, reject_label="?")[0]
+    assert answer["label"] == "?" and answer["reason"] == "no content"
+    assert all("reason" not in answer for answer in fitted(texts[:4], reject=0.5))
+
+
+def test_without_reject_texts_without_content_are_counted(fitted, caplog):
+    answers = fitted(["...", "The river feeds the valley.", "?!"])
+    assert all(answer["label"] and "reason" not in answer for answer in answers)
+    assert "2 of 3 texts have no content, such as text 0, '...'" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_the_answers_to_a_file_have_the_reason(ending, fitted, tmp_path):
+    source, target = tmp_path / "new.jsonl", tmp_path / f"answers.{ending}"
+    source.write_text('{"text": "..."}\n{"text": " "}\n{"text": "The river feeds the valley."}\n')
+    classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.5)
+    read = {"csv": pd.read_csv, "jsonl": lambda path: pd.read_json(path, lines=True), "parquet": pd.read_parquet}
+    reasons = read[ending](target)["reason"]
+    assert reasons[:2].tolist() == ["no content"] * 2 and pd.isna(reasons[2])
 
 
 ERRORS = {

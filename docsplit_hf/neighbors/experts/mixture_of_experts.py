@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..mixing.mixture import Mixture
+from .content import have_no_content
 from .experts import SHIFT, SOFT
 from .fitted_experts import ask_experts
 from .word_experts import SHARPNESS
@@ -71,9 +72,12 @@ def mix_experts(
     answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
     novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
     accepted = None
+    without_content = None
     if reject is not None:
         sure = ready.fitted.confidence(answers.probabilities, novelty, most_lost)
         accepted = sure >= ready.fitted.answer_level(reject, most_lost)
+        without_content = have_no_content(ready.snapshot, texts)
+        accepted &= ~without_content
     voters = ShownVoters(ready, answers)
     names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
 
@@ -94,6 +98,7 @@ def mix_experts(
         return explanation
 
     found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
+    found["without_content"] = without_content
     return Mixture(answers.probabilities, None, None, voters.weights, voters, names, **found)
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..store.store import Store
 
 
+NO_CONTENT = "no content"  # the reason of an answer without a label
+
+
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
     """Equation 1: softmax of ``logits``, ``(N, C)``, or a sigmoid of each; None without a head (C is 0)."""
     if logits.shape[1] == 0:
@@ -110,6 +113,7 @@ class Mixture(NamedTuple):
     passages: Passages | None = None  # of the texts, if any text has several
     texts: Sequence[str] = ()
     accepted: np.ndarray | None = None  # bool (N,): whether a text gets an answer; None: all do
+    without_content: np.ndarray | None = None  # bool (N,): which texts without an answer have no content
     explain: Callable[[int, int], dict[str, Any]] | None = None  # explains a label of a text, both by number
 
 
@@ -164,6 +168,8 @@ def answer_of(
         best["labels"] = [mixture.label_names[label] for label in above]
     if mixture.accepted is not None and not mixture.accepted[row]:
         best["label"] = rejected
+        if mixture.without_content is not None and mixture.without_content[row]:
+            best["reason"] = NO_CONTENT
     if shown.novelty:
         best["novelty"] = float(mixture.novelty[row])
     if shown.read:

@@ -110,6 +110,11 @@ class DataArguments:
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
     label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
     label_separator: str | None = HfArg(default=None, help="What separates the labels of a text in one string.")
+    merge_labels: bool = HfArg(
+        default=False,
+        help="Make one of labels that differ only by case, Unicode form or white space around them: the most frequent. "
+        "Without it, a warning names them.",
+    )
     id_column: str | None = HfArg(default=None, help="The column with names for the examples.")
     csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")

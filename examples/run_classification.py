@@ -73,7 +73,7 @@ from docsplit_hf.training.markdown import public_name
 
 LABELED_OPTIONS = (
     "text_column", "text_pair_column", "label_column", "id_column", "train_split", "validation_split", "test_split",
-    "validation_size", "test_size", "label_separator", "csv_separator", "encoding",
+    "validation_size", "test_size", "label_separator", "csv_separator", "encoding", "merge_labels",
 )  # fmt: skip
 OF_FILES = ("text_column", "text_pair_column", "csv_separator", "encoding")  # what a file to classify is read by
 

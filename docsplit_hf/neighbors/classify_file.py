@@ -100,7 +100,8 @@ def classify_file(
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
     and ``labels`` where the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
     first. A column of the file with one of these names is called ``input_<name>``. An empty text gets neither label nor
-    score; a rejected one has a score, and where it has no content, a ``reason``. ``options`` are further arguments of a call of the pipeline.
+    score; a rejected one has a score, and where it has no content, a ``reason``. ``options`` are
+    further arguments of a call of the pipeline.
     """
     columns, count = look_through(files, overwrite)
     asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,7 @@ import numpy as np
 from ..models.inference.long_documents import Passages
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
+from ..text.labels import describe_alike, plain_spelling
 from .experts.held_out_scores import LABEL_ID
 from .store.datastore import KNNDatastore
 from .store.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
@@ -69,6 +72,7 @@ def add_examples(
     there = datastore.find(texts, pairs)
     new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
     warn_of_contradictions([*examples_of_texts(there, texts, pairs), *new_examples])
+    _warn_of_alike(labels, datastore.label_names)
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
@@ -89,6 +93,16 @@ def add_examples(
         for i, added_id in zip(rows, added, strict=True):
             known[i] = added_id
     return [known[i] for i in first]
+
+
+def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
+    """Warn of new labels that differ from others in their spelling alone."""
+    given = Counter(chain.from_iterable([label] if isinstance(label, str) else label for label in labels))
+    new = {plain_spelling(name) for name in given.keys() - set(known)}
+    counts = {name: given[name] for name in (*known, *given) if plain_spelling(name) in new}
+    remark = describe_alike(counts, "If they are the same, give them one name: each is a label of its own here.")
+    if remark is not None:
+        logger.warning(remark)
 
 
 def _embed_examples(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .experts.corpus import KeptCorpus
+from .experts.corpus import KeptCorpus, unit
 from .experts.fit_experts import PROMISES, fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
@@ -24,9 +24,13 @@ from .texts_and_labels import check_lengths, joined_texts, names_of_labels, text
 
 if TYPE_CHECKING:
     from ..models.inference.reader import Reader
+    from .store.snapshot import Snapshot
     from .store.store import Store
 
 logger = logging.getLogger(__name__)
+
+ALL_ALIKE = 0.9999  # a cosine: raw BERT has 0.9 between any two texts, and still tells them apart
+MOST_COMPARED = 200  # texts of each kind
 
 
 def fit(
@@ -47,6 +51,7 @@ def fit(
         raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
     snapshot = datastore.snapshot
+    _warn_of_one_vector(reader, snapshot)
 
     @cache  # they are read once, however often is fitted
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
@@ -69,6 +74,31 @@ def fit(
     if report.foreign:
         logger.info(report.foreign_documents())
     return report
+
+
+def _warn_of_one_vector(reader: Reader, snapshot: Snapshot) -> None:
+    """Warn where texts have nearly the same embedding, whatever they say."""
+    cosine = least_cosine(snapshot)
+    if cosine is not None and cosine > ALL_ALIKE:
+        logger.warning(
+            "The encoder %s gives nearly one vector for all texts: of some that were compared the least cosine is "
+            "%.6f. Vectors tell nothing here, and words alone decide. Is the encoder untrained or damaged, or made for "
+            "another pooling? Try the one that ships: pipeline('docsplit-knn').",
+            *(reader.model.config.name_or_path or type(reader.model).__name__, cosine),
+        )
+
+
+def least_cosine(snapshot: Snapshot) -> float | None:
+    """Of different texts of a datastore, at most 200 examples and 200 documents; None if there are fewer than two."""
+    vectors = []
+    for rows in (snapshot, snapshot.documents):
+        if rows is None:
+            continue
+        texts = rows.rows["text"].slice(0, MOST_COMPARED).to_pylist()
+        places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
+        vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
+    joined = unit(np.concatenate(vectors))
+    return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
 def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:

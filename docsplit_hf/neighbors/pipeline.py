@@ -187,9 +187,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
             Where texts are read in passages, an explanation has the ``passage`` that speaks most for the label, with
             ``start``, ``end`` and ``text``; a neighbor has its own nearest ``passage``, and that of the text as
-            ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text without
-            letters and digits, or of words that tell no labels apart; the promise holds in nine of ten draws of the
-            examples, for texts like them.
+            ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text
+            without letters and digits, or of words that tell no labels apart; the promise holds in nine of ten draws of
+            the examples, for texts like them.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.

@@ -78,7 +78,12 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
 
 def _name_of_label(label: Any, row: int) -> str:
     if isinstance(label, str):
-        return label
+        if label.strip():
+            return label
+        raise ValueError(
+            f"The label of text {row} is {label!r}, which is no name: leave it out, or give it to add_documents, which "
+            "takes texts without labels."
+        )
     if str(label) in ("None", "nan", "<NA>", "NaT"):
         instead = "leave it out, or give it to add_documents, which takes texts without labels"
         raise TypeError(f"The label of text {row} is {label!r}, not a name: {instead}.")

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 from .characters import replace_lone_surrogates
 from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, hold_out
-from .labels import label_name, label_names_of, number_or_name, separate_labels, suspect_several
+from .labels import (
+    describe_alike,
+    label_name,
+    label_names_of,
+    merged_labels,
+    number_or_name,
+    separate_labels,
+    suspect_several,
+)
 from .sources import (
     KEPT,
     NO_LABEL,
@@ -51,6 +59,7 @@ def load_labeled_examples(
     label_separator: str | None = None,
     csv_separator: str | None = None,
     encoding: str | None = None,
+    merge_labels: bool = False,
 ) -> DatasetDict:
     """Load texts, or pairs of texts, with their labels from wherever they are.
 
@@ -84,6 +93,8 @@ def load_labeled_examples(
         csv_separator: What separates the columns of a ``.csv`` file. None: a comma, in ``.tsv`` a tab.
         encoding: Of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 where a file begins with its byte order
             mark.
+        merge_labels: Whether labels that differ only by case, Unicode form (NFC, NFD) or white space around them become
+            the most frequent one of them; how many is logged. They are named in a warning otherwise.
 
     Returns:
         ``train``, ``validation`` unless nothing was to be held out, and ``test`` if there is one, with the columns
@@ -130,7 +141,9 @@ def load_labeled_examples(
     remark = suspect_several([names[0] for names, is_list in alone if not is_list])
     if remark:
         logger.warning(f"Of column {label_column!r} {remark}")
-    splits = _number_labels(splits, class_names["train"], label_column)
+    splits, merged = _with_one_spelling(splits, merge_labels)
+    declared = [name for name in class_names["train"] if name not in merged]
+    splits = _number_labels(splits, declared, label_column)
     _check_classes(splits, label_column)
     for name, size in (("test", test_size), ("validation", validation_size)):
         if name not in splits and size > 0:
@@ -257,6 +270,30 @@ def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
             problem = f"without an id: {ids['']}" if "" in ids else f"with the id {repeated!r}: {times}"
             raise ValueError(f"{name}: examples {problem}. Each needs an id of its own: choose another id_column.")
     return usable
+
+
+def _with_one_spelling(splits: dict[str, Dataset], merge_labels: bool) -> tuple[dict[str, Dataset], dict[str, str]]:
+    """The splits with the most frequent spelling of each label, and what became of the others; or a warning alone."""
+    counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
+    if not merge_labels:
+        remark = describe_alike(counts, "If they are the same, merge_labels=True makes one of them.")
+        if remark is not None:
+            logger.warning(remark)
+        return splits, {}
+    merged = merged_labels(counts)
+    if not merged:
+        return splits, {}
+    logger.warning(
+        "%d examples have another spelling of their label now: %s.",
+        sum(counts[name] for name in merged),
+        ", ".join(f"{name!r} is {to!r}" for name, to in merged.items()),
+    )
+    options = {"fn_kwargs": {"merged": merged}, "desc": "Merging labels"}
+    return {name: split.map(_merge_example, **options) for name, split in splits.items()}, merged
+
+
+def _merge_example(example: dict[str, Any], merged: dict[str, str]) -> dict[str, Any]:
+    return {"label": list(dict.fromkeys(merged.get(name, name) for name in example["label"]))}
 
 
 def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROWS_TO_GUESS_BY = 1_000
+MOST_ALIKE = 5  # groups of labels that a warning names
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
@@ -148,6 +150,34 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
 def number_or_name(name: str) -> tuple[float, str]:
     """A key that sorts names that are numbers by size, before the others."""
     return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
+
+
+def plain_spelling(name: str) -> str:
+    """A label without what the eye overlooks: case, the form of its accents (NFC or NFD), and white space around it."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
+
+
+def alike_labels(counts: Mapping[str, int]) -> list[list[str]]:
+    """Labels that differ in their spelling alone, in groups of two or more; the most frequent of each comes first."""
+    groups: dict[str, list[str]] = {}
+    for name in counts:
+        groups.setdefault(plain_spelling(name), []).append(name)
+    return [sorted(names, key=lambda name: (-counts[name], name)) for names in groups.values() if len(names) > 1]
+
+
+def describe_alike(counts: Mapping[str, int], advice: str) -> str | None:
+    """A warning that names labels which differ in their spelling alone; None if there are none."""
+    groups = alike_labels(counts)
+    if not groups:
+        return None
+    named = "; ".join(" and ".join(repr(name) for name in names) for names in groups[:MOST_ALIKE])
+    more = f"; and {len(groups) - MOST_ALIKE} more" if len(groups) > MOST_ALIKE else ""
+    return f"Labels differ only by case, Unicode form or white space around them: {named}{more}. {advice}"
+
+
+def merged_labels(counts: Mapping[str, int]) -> dict[str, str]:
+    """For each label that differs from a more frequent one in its spelling alone, that one."""
+    return {name: names[0] for names in alike_labels(counts) for name in names[1:]}
 
 
 def separate_labels(label: Any, separator: str) -> list[Any] | None:

@@ -254,3 +254,19 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(labels, error, message, f
     with pytest.raises(error, match=message):
         filled.relabel(labels)
     assert filled.datastore.snapshot is before
+
+
+@pytest.mark.parametrize("label", ["", " ", "\n"])
+def test_a_label_without_a_name_is_refused(label, untrained):
+    with pytest.raises(ValueError, match="label of text 1 is .*, which is no name"):
+        untrained.add_examples(["one text", "another"], ["a", label])
+
+
+def test_new_labels_that_differ_from_others_in_spelling_alone_are_named_once(untrained, caplog):
+    untrained.add_examples(["one text", "another"], ["Sport", "news"])
+    assert "differ only" not in caplog.text
+    untrained.add_examples(["a third"], ["sport "])
+    assert "Labels differ only by case, Unicode form or white space around them: 'sport ' and 'Sport'" in caplog.text
+    caplog.clear()
+    untrained.add_examples(["a fourth"], ["sport "])
+    assert "differ only" not in caplog.text

@@ -248,3 +248,14 @@ def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypat
     np.testing.assert_array_equal(ask(store).probabilities, ask(examples_only).probabilities)
     helpful = fit(untrained.reader, make_store(60, 300), experts=list(report.shares))
     assert (helpful.left_out, helpful.documents) == (0, 300)
+
+
+def test_an_encoder_that_gives_one_vector_for_all_texts_is_named(filled, caplog):
+    keys = filled.datastore.keys
+    same = np.ones_like(keys) + 1e-4 * keys
+    store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)
+    fit(filled.reader, store)
+    assert "gives nearly one vector for all texts" in caplog.text and "Try the one that ships" in caplog.text
+    caplog.clear()
+    fit(filled.reader, filled.datastore)
+    assert "one vector" not in caplog.text

@@ -395,11 +395,11 @@ def test_files_that_cannot_be_used(tmp_path):
         load_labeled_examples(tmp_path / "train.xlsx")
 
 
-SPELLINGS = ["sport", "sport", "Sport", "sport ", "news", "news"]
+SPELLINGS = ["sport", "sport", "Sport", "sport ", "sport", "news", "news"]
 
 
 def test_labels_that_differ_in_their_spelling_alone_are_named(caplog):
-    rows = {"text": [f"text {i}" for i in range(6)], "label": SPELLINGS}
+    rows = {"text": [f"text {i}" for i in range(7)], "label": SPELLINGS}
     examples = load_labeled_examples(Dataset.from_dict(rows), validation_size=0)
     assert examples["train"].features["label"].names == ["Sport", "news", "sport", "sport "]
     assert "'sport' and 'Sport' and 'sport '. If they are the same, merge_labels=True" in caplog.text
@@ -410,9 +410,9 @@ def test_labels_of_one_meaning_are_merged_and_counted(several, caplog):
     labels = [[label] for label in SPELLINGS] if several else SPELLINGS
     if several:
         labels[1] = ["sport", "Sport"]
-    rows = {"text": [f"text {i}" for i in range(6)], "label": labels}
+    rows = {"text": [f"text {i}" for i in range(7)], "label": labels}
     examples = load_labeled_examples(Dataset.from_dict(rows), validation_size=0, merge_labels=True)["train"]
     assert label_names_of(examples) == ["news", "sport"]
-    assert examples["label"][:] == ([[1]] * 4 + [[0]] * 2 if several else [1] * 4 + [0] * 2)
+    assert examples["label"][:] == ([[1]] * 5 + [[0]] * 2 if several else [1] * 5 + [0] * 2)
     assert f"{3 if several else 2} examples have another spelling of their label now" in caplog.text
     assert "differ only" not in caplog.text

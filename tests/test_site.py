@@ -32,6 +32,92 @@ def test_no_page_loads_anything_from_another_machine(site):
         assert not re.search(r"(?:url\(|@import)\W*(?:https?:)?//", style.read_text()), style
 
 
+# What people type into the search of the site, and the page that has to come first.
+SEARCHED = {
+    "multi-label": "multi_label",
+    "several labels": "multi_label",
+    "hierarchical": "multi_label",
+    "PDF": "files",
+    "docx": "files",
+    "Word": "files",
+    "OCR": "files",
+    "Excel": "files",
+    "RAM": "requirements",
+    "GPU": "requirements",
+    "CUDA": "requirements",
+    "Windows": "requirements",
+    "Docker": "requirements",
+    "offline": "requirements",
+    "regression": "requirements",
+    "imbalanced": "classification",
+    "fine-tuning": "classification",
+    "spreadsheet": "classification",
+    "bibtex": "citing",
+    "cite": "citing",
+    "license": "citing",
+    "HTTP": "serving",
+    "REST": "serving",
+    "OOM": "troubleshooting",
+    "out of memory": "troubleshooting",
+    "French": "encoders",
+    "German": "encoders",
+    "multilingual": "encoders",
+    "confidence": "reliability",
+    "confidence threshold": "reliability",
+    "active learning": "reliability",
+    "drift": "reliability",
+    "LoRA": "pretraining",
+    "resume": "pretraining",
+    "batch size": "performance",
+    "ONNX": "performance",
+    "max_passages": "long_documents",
+    "Milvus": "remote_datastore",
+    "SetFit": "coming_from_setfit",
+    "DocumentEncoder": "reference/document_encoder",
+    "KNNDatastore": "reference/datastore",
+}
+# Empties the list of what was found, so that what is in it afterwards belongs to the next words.
+SEARCH = """words => {
+    document.querySelector('.md-search-result__list').innerHTML = '';
+    const input = document.querySelector('.md-search__input');
+    input.value = words;
+    input.dispatchEvent(new Event('keyup'));
+}"""
+FOUND = """() => {
+    const link = document.querySelector('.md-search-result__item a');
+    const nothing = document.querySelector('.md-search-result__meta').innerText.startsWith('No matching');
+    return link ? link.href : nothing && 'nothing';
+}"""
+TALLEST = 14_000  # pixels of a page of the reference
+
+
+@pytest.mark.browser
+def test_what_people_search_is_found_on_the_right_page_first(site, browser):
+    page = browser.new_page()
+    page.goto(f"{(site / 'index.html').as_uri()}?q=pretrain")
+    page.locator(".md-search-result__item a").first.wait_for(state="attached", timeout=20_000)
+    wrong = {}
+    for words, expected in SEARCHED.items():
+        page.evaluate(SEARCH, words)
+        found = page.wait_for_function(FOUND, timeout=10_000).json_value()
+        place = found.removeprefix(f"{site.as_uri()}/").partition(".html")[0]
+        if place != expected:
+            wrong[words] = place
+    page.close()
+    assert not wrong
+
+
+@pytest.mark.browser
+def test_a_page_of_the_reference_can_be_scrolled_through(site, browser):
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    heights = {}
+    for path in sorted((site / "reference").glob("*.html")):
+        page.goto(path.as_uri())
+        heights[path.stem] = page.evaluate("document.documentElement.scrollHeight")
+    page.close()
+    assert {name: height for name, height in heights.items() if height > TALLEST} == {}
+
+
 @pytest.mark.browser
 def test_the_search_works_from_the_disk(site, browser):
     page = browser.new_page()

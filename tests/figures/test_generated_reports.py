@@ -55,10 +55,11 @@ def test_report_of_few_labels():
     assert made == (RESULTS / "few_labels" / "report.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["audit", "rejection"])
+@pytest.mark.parametrize("name", ["audit", "rejection", "unequal/rejection", "foreign/rejection"])
 def test_report_of_reliability(name):
-    module, records = importlib.import_module(name), content(f"reliability/{name}.jsonl")
-    made = module.report(records) if name == "rejection" else module.write_report(pd.DataFrame(records))
+    module = importlib.import_module(name.rpartition("/")[2])
+    records = content(f"reliability/{name}.jsonl")
+    made = module.write_report(pd.DataFrame(records)) if name == "audit" else module.report(records)
     assert made == (RESULTS / "reliability" / f"{name}.md").read_text(encoding="utf-8")
 
 

@@ -46,6 +46,8 @@ def test_figures():
         ("bbc_news", 20, "all"),
     ):
         page.has(novelty(rows, task, per_label, documents))
+    unequal(page)
+    foreign_texts(page)
     suggestions(page)
     page.has_rows([cells[1:] for cells in table_of("watching")])  # its figures have no record but that table
     page.without_record(
@@ -57,6 +59,106 @@ def test_figures():
         "BBC, 1 % cannot be promised",
     )
     page.check(at_least=200)
+
+
+def unequal(page):
+    """The section on Debian's packages."""
+    rows = content("reliability/unequal/rejection.jsonl")
+    assert len(rows) == 10 and {row["texts"] for row in rows} == {3000}
+    found, measured, in_folds = (
+        100 * np.mean([row[name] for row in rows]) for name in ("accuracy", "measured", "accuracy_in_folds")
+    )
+    page.says("| accuracy found | {} % |", found)
+    page.says("| measured by `fit()` | {} %, {} points more |", measured, measured - found)
+    page.says("counted alike, as before | {} %, {} points more |", in_folds, in_folds - found)
+    held = sum(row["interval"][0] <= row["accuracy"] <= row["interval"][1] for row in rows)
+    page.says("that `fit()` prints | {} of 10 draws |", held)
+    page.says(
+        "equal ones, estimated ones | {} %, {} % |",
+        *(100 * np.mean([row[name] for row in rows]) for name in ("equal_off", "proportions_off")),
+    )
+    answered = {error: [row["promises"][error]["answers"] for row in rows] for error in ("0.05", "0.1")}
+    wrong = {error: [row["promises"][error]["wrong"] for row in rows] for error in ("0.05", "0.1")}
+    kept = {
+        error: sum(w <= float(error) * a for w, a in zip(wrong[error], answered[error], strict=True))
+        for error in answered
+    }
+    page.says("| `reject=0.05`: answered, kept | {} %, {} of 10 draws |", np.sum(answered["0.05"]) / 300, kept["0.05"])
+    page.says(
+        "| `reject=0.1`: answered, of these wrong, kept | {} %, {} %, {} of 10 draws |",
+        np.sum(answered["0.1"]) / 300,
+        100 * np.sum(wrong["0.1"]) / np.sum(answered["0.1"]),
+        kept["0.1"],
+    )
+    assert answered["0.1"].count(0) == 2  # as the page says
+    page.without_record("the largest has 22 % and the smallest 4 %", "`fit()` prints", "95 % interval that `fit()`")
+    page.without_record("nothing is answered at 10 %")
+
+
+def foreign_texts(page):
+    """The section on texts of labels without examples."""
+    rows = content("reliability/foreign/rejection.jsonl")
+    encoders = ("all-MiniLM-L6-v2", "docsplit-small-en")
+    for encoder in encoders:
+        for documents, limits in (("none", ("off", "0.05")), ("all", ("off", "as fitted"))):
+            group = chosen(rows, encoder=encoder, documents=documents)
+            for limit in limits:
+                page.has(foreign_row(group, encoder, documents, limit))
+    page.says(
+        "{} with documents and {} without, with the encoder that ships {} and {}.",
+        *(
+            np.mean([row["auroc"] for row in chosen(rows, encoder=encoder, documents=documents)])
+            for encoder in encoders
+            for documents in ("all", "none")
+        ),
+    )
+    found = [100 * row["found_foreign"] for row in chosen(rows, documents="all")]
+    page.says("`fit()` estimated that {} to {} % of the documents", min(found), max(found))
+
+
+def foreign_row(group, encoder, documents, limit):
+    """The mean, the lowest and the highest share that gets an answer."""
+    found = {
+        name: np.array([100 * row["answered"][f"0.05 {limit}"][name] for row in group])
+        for name in ("known", "lost", "foreign", "out_of_scope")
+    }
+    cells = [f"{of.mean():.1f} % ({of.min():.1f} to {of.max():.1f})" for of in found.values()]
+    cells[1] = f"{found['lost'].mean():.1f} %"
+    names = (encoder, "none" if documents == "none" else "of all intents", "False" if limit == "off" else "0.05")
+    return f"| {' | '.join((*names, *cells))} |"
+
+
+def test_the_figure_stands_beside_the_promise():
+    """docs/reliability.md says how many foreign texts get an answer."""
+    page = Page("docs/reliability.md")
+    rows = content("reliability/foreign/rejection.jsonl")
+
+    def shares(encoder, documents, limit, name):
+        return [
+            100 * row["answered"][f"0.05 {limit}"][name] for row in chosen(rows, encoder=encoder, documents=documents)
+        ]
+
+    def spread(values):
+        return np.mean(values), min(values), max(values)
+
+    mini, ours = "all-MiniLM-L6-v2", "docsplit-small-en"
+    page.says(
+        "of five draws {} % of the texts of the other 120 ({} to {} %)", *spread(shares(mini, "none", "off", "foreign"))
+    )
+    page.says("and {} % of the out-of-scope texts ({} to {} %)", *spread(shares(mini, "none", "off", "out_of_scope")))
+    page.says(
+        "{} % of the texts of unknown intents get an answer ({} to {} %)",
+        *spread(shares(mini, "all", "as fitted", "foreign")),
+    )
+    page.says(
+        "and {} % of those out of scope, and {} % of the known ones are lost",
+        *(np.mean(shares(mini, "all", "as fitted", name)) for name in ("out_of_scope", "lost")),
+    )
+    page.says(
+        "with the encoder that ships {} and {} % ([figures]",
+        *(np.mean(shares(ours, "all", "as fitted", name)) for name in ("foreign", "out_of_scope")),
+    )
+    assert not page.wrong, page.wrong
 
 
 def promises(rows, name, **fields):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -159,7 +159,7 @@ class Corpus(NamedTuple):
 
     rows: np.ndarray  # int64 (n,): where the examples are, in their own order
     documents: np.ndarray  # int64 (m,): where the documents are; -1 of those that are left out
-    contents: np.ndarray  # int64 (N,), ascending: of a text and its key
+    contents: np.ndarray  # int64 (N,): of a text and its key, in the canonical order
     ids: np.ndarray  # int64 (N,): of the rows in the datastore
     vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
     words: sp.csr_matrix | None  # TF-IDF (N, V)
@@ -185,9 +185,10 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
             logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
         keys, rows = [*keys, documents.keys[kept]], [*rows, rows_at(documents.rows, np.flatnonzero(kept))]
     embeddings, texts = np.concatenate(keys), texts_in(pa.concat_tables(rows))
-    contents = _numbers((replace_lone_surrogates(text) for text in texts), embeddings)
-    order = np.argsort(contents, kind="stable")
-    contents, embeddings = contents[order], embeddings[order].astype(np.float32, copy=False)
+    contents = _content_numbers(texts, embeddings)
+    order = _canonical_order(texts, contents)
+    contents = contents[order]
+    embeddings = embeddings[order].astype(np.float32, copy=False)
     ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])[order]
     places = np.argsort(order, kind="stable")
     examples, left = places[: len(snapshot.keys)], np.full(len(kept), -1)
@@ -216,9 +217,27 @@ def _sample(documents: Snapshot, most: int) -> np.ndarray:
     kept = np.ones(len(documents.keys), bool)
     if len(kept) <= most:
         return kept
-    numbers = _numbers((replace_lone_surrogates(text) for text in texts_in(documents.rows)), documents.keys)
-    kept[np.argsort(numbers, kind="stable")[most:]] = False
+    texts = texts_in(documents.rows)
+    order = _canonical_order(texts, _content_numbers(texts, documents.keys))
+    kept[order[most:]] = False
     return kept
+
+
+def _canonical_order(texts: Sequence[str], contents: np.ndarray) -> np.ndarray:
+    """Places ``(N,)`` sorted by a checksum of the text, equal texts by ``contents``.
+
+    The text goes first because another processor rounds embeddings otherwise: it must not draw other folds.
+    """
+    numbers = np.zeros(len(texts), np.int64)
+    for place, text in enumerate(texts):
+        digest = hashlib.blake2b(replace_lone_surrogates(text).encode(), digest_size=8).digest()
+        numbers[place] = int.from_bytes(digest, "big", signed=True)
+    return np.lexsort((contents, numbers))
+
+
+def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
+    """An int64 for each text with its key."""
+    return _numbers((replace_lone_surrogates(text) for text in texts), keys)
 
 
 def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:

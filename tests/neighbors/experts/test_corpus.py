@@ -187,3 +187,19 @@ def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkey
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
     assert (ready_experts(store.snapshot).places >= 0).sum() == 20
     assert len(store.documents) == 60
+
+
+def test_rounding_of_embeddings_draws_no_other_folds():
+    """Processors round differently; the same texts must give the same folds, and answers that differ by rounding."""
+    labels = np.arange(60) % 3
+    keys = make_keys(labels)
+    texts = make_texts(labels)
+    rounded = np.nextafter(keys, np.float32(np.inf))
+    orders, probabilities = [], []
+    for given in (keys, rounded):
+        store = KNNDatastore(given, labels, ["fruit", "mineral", "predator"], texts)
+        orders.append(make_corpus(store.snapshot).rows)
+        held_out = fit_experts(store.snapshot, show_progress=False).held_out
+        probabilities.append(held_out.probabilities)
+    assert np.array_equal(orders[0], orders[1])
+    np.testing.assert_allclose(probabilities[0], probabilities[1], atol=1e-3)

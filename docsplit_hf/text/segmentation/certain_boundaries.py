@@ -1,8 +1,8 @@
-"""Where pysbd splits an English line for certain, told without pysbd: the common cases of its rules in one scan.
+"""Find the boundaries at which pysbd certainly splits an English line, by the common cases of its rules in one scan.
 
-pysbd rewrites the whole text dozens of times to hide the marks that end no sentence, then splits at those left. Most
-marks need none of it: the word before and the characters after decide. The rules here are taken from pysbd
-0.3.4 and its lists; what none of them covers is uncertain, and left to pysbd.
+pysbd rewrites the whole text dozens of times to hide marks that do not end a sentence, then splits at the others. For
+most marks, the word before and the characters after decide. The rules here are taken from pysbd 0.3.4 and its lists;
+all other cases are uncertain, and left to pysbd.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ import itertools
 import re
 import string
 from collections.abc import Iterator
+from typing import NamedTuple
 
 _MARKS = re.compile(r"[.!?]+\s*")
 # Marks of other scripts, pysbd's own placeholders, and line separators other than the line end.
 _NOT_FOLLOWED = re.compile("[。．！？（「\x0b\x0c\x1c-\x1f\x85\u2028\u2029∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")
 _EXCLAMATION_WORD = re.compile(r"![XK]|Yahoo!|Y!J|Yum!")
-_ASIDE_AFTER_QUOTATION, _ASIDE_BEFORE_QUOTATION = re.compile(r"[\"”]\s\("), re.compile(r"\)\s[\"“]")
+_ASIDE_AFTER_QUOTATION = re.compile(r"[\"”]\s\(")
+_ASIDE_BEFORE_QUOTATION = re.compile(r"\)\s[\"“]")
 _CLOSING = {"(": ")", '"': '"', "“": "”", "'": "'"}
 _QUOTATION_END = re.compile(r"[!?.\-][\"'“”]\s(?=[A-Z])")
 
-# The patterns start with a character that is searched for fast; what is before it is looked at only then.
+# The patterns start with a character that is fast to find, and check the characters before it afterwards.
 _ITEM_WITH_PERIOD = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?:(?<=[\s\-⁃]\d\.)|(?<=[\s\-⁃]\d\d\.))(?=[\s)]))")
 _ITEM_WITH_PARENTHESIS = re.compile(r"(?<![^\s(])([a-z]|[ivx]{2,5})\)")
 _NUMBER_WITH_PARENTHESIS = re.compile(r"\d{1,2}(?=\)\s)")
 _NUMBERED_ITEM = re.compile(r"\s\d{1,2}\)\s")
 _NUMBER_AT_START = re.compile(r"\d{1,2}[.)]")
 _LETTERS = list(string.ascii_lowercase)
-# As pysbd has it, double numerals included.
+# pysbd's list, with its repeated numerals.
 _ROMAN_NUMERALS = "i ii iii iv v vi vii viii ix x xi xii xiii xiv x xi xii xiii xv xvi xvii xviii xix xx".split()
 _ROMAN_IN_PARENTHESES = re.compile(r"\([mdclxvi]+\)")
 
-_LONGEST_WORD = 12  # characters looked at before a mark: more than any abbreviation has
-_CAPITAL, _CAPITAL_SOMEWHERE, _SMALL = re.compile(r"\s[A-Z]"), re.compile(r"\s+[A-Z]"), re.compile(r"\s[a-z]")
+_LONGEST_WORD = 12  # characters to read before a mark: more than any abbreviation has
+_CAPITAL = re.compile(r"\s[A-Z]")
+_CAPITAL_SOMEWHERE = re.compile(r"\s+[A-Z]")
+_SMALL = re.compile(r"\s[a-z]")
 _PERIOD_WITHIN = re.compile(r"(?<!\w)[A-Za-z]\.[A-Za-z]\Z")
 _STARTER = re.compile(
     r"\s(?:A|Being|Did|For|He|How|However|I|In|It|Millions|More|She|That|The|There|They|We|What|When|Where|Who|Why)\s"
@@ -46,70 +50,90 @@ _FILE_ENDING = re.compile(
     r"(?:jpe?g|png|gif|tiff?|pdf|ps|docx?|xlsx?|svg|bmp|tga|exif|odt|html?|txt|rtf|bat|sxw|xml|zip|exe|msi|blend|wmv"
     r"|mp[34]|pptx?|flac|rb|cpp|cs|js)\s"
 )
-# What follows the full stop of an abbreviation that ends no sentence.
+# Text after the full stop of an abbreviation that does not end a sentence.
 _AFTER_ABBREVIATION = re.compile(r"[.:\-?,]|\s(?:[a-z]|I\s|I'm|I'll|\d|\()")
 _AFTER_TITLE = re.compile(r"\s|:\d")
 _AFTER_NUMBER_WORD = re.compile(r"\s\d|\s+\(")
 
 
 def _pair(opening: str, closing: str, inside: str = "") -> str:
-    """A span, which pysbd means to have escaped characters, but has without backslashes, or of one escaped character.
+    """The pattern of a span: without backslashes, or one escaped character, as pysbd's pattern matches in effect.
 
-    What cannot open one because of a backslash is passed over: to look from each opening again would be quadratic.
+    An opening that a backslash invalidates is matched without a group: searching from it again would be quadratic.
     """
     others = rf"[^{closing}\\{inside}]"
     return rf"({opening}(?:{others}+|\\[^{closing}{inside}]){closing})|{opening}{others}*(?=[^\\]\\)"
 
 
-# The parts in quotation marks, brackets or dashes, within which pysbd ends no sentence: how they open and close.
+class _SpanKind(NamedTuple):
+    """Parts in quotation marks, brackets or dashes, within which pysbd does not end a sentence."""
+
+    opening: str
+    closing: str
+    pattern: re.Pattern[str]  # without its group, a match is not a span
+
+
 _SPANS = [
-    (opening, closing, re.compile(pattern, re.DOTALL))
-    for opening, closing, pattern in (
-        ("(", ")", _pair(r"\(", r"\)", r"\(")),
-        ("--", "--", r"(--[^-]*--)"),
-        ('"', '"', _pair('"', '"')),
-        ("[", "]", _pair(r"\[", r"\]")),
-        ("“", "”", _pair("“", "”")),
-        ("«", "»", _pair("«", "»")),
-        # Single quotation marks open after white space and close where no letter follows, or with the last one.
-        ("'", "'", r"((?<=\s)'(?:.*?'(?![a-zA-Z])|.*'))"),
-        ("‘", "’", r"((?<=\s)‘(?:.*?’(?![a-zA-Z])|.*’))"),
-    )
+    _SpanKind("(", ")", re.compile(_pair(r"\(", r"\)", r"\("), re.DOTALL)),
+    _SpanKind("--", "--", re.compile(r"(--[^-]*--)", re.DOTALL)),
+    _SpanKind('"', '"', re.compile(_pair('"', '"'), re.DOTALL)),
+    _SpanKind("[", "]", re.compile(_pair(r"\[", r"\]"), re.DOTALL)),
+    _SpanKind("“", "”", re.compile(_pair("“", "”"), re.DOTALL)),
+    _SpanKind("«", "»", re.compile(_pair("«", "»"), re.DOTALL)),
+    # Single quotation marks open after white space and close where no letter follows, or with the last one.
+    _SpanKind("'", "'", re.compile(r"((?<=\s)'(?:.*?'(?![a-zA-Z])|.*'))", re.DOTALL)),
+    _SpanKind("‘", "’", re.compile(r"((?<=\s)‘(?:.*?’(?![a-zA-Z])|.*’))", re.DOTALL)),
 ]
 _APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
 
 
-def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
-    """Cut a line of English at the boundaries that pysbd finds there for certain, in linear time.
+class _Boundary(enum.Enum):
+    CERTAIN = enum.auto()
+    DEPENDENT = enum.auto()  # certain, but to split the text after it, pysbd must read the text before it
+    UNCERTAIN = enum.auto()
 
-    The pieces join to the line. Each comes with whether it is one sentence of pysbd's, or to be split by pysbd.
+
+class _Part(NamedTuple):
+    """A part of a line between two certain boundaries."""
+
+    start: int
+    end: int
+    is_certain: bool  # no uncertain boundary is in it
+    is_dependent: bool  # to split it, pysbd must read the part before it
+
+
+def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
+    """Cut a line of English at the boundaries that pysbd certainly finds, in linear time.
+
+    The pieces join to the line. Each comes with whether it is one sentence of pysbd; if not, pysbd has to split it.
     """
     if _NOT_FOLLOWED.search(line) or _holds_list(line) or _holds_exclamation_word_or_aside(line):
         return [(line, False)]
-    parts: list[tuple[int, bool, bool]] = []
-    start, is_certain, is_dependent = 0, True, False
+    parts: list[_Part] = []
+    start = 0
+    is_certain = True
+    is_dependent = False
     for end, boundary in itertools.chain(_boundaries(line), [(len(line), _Boundary.CERTAIN)]):
         if boundary is _Boundary.UNCERTAIN:
             is_certain = False
             continue
         while is_dependent and not is_certain:
-            start, _, is_dependent = parts.pop()
-        parts.append((start, is_certain, is_dependent))
-        start, is_certain, is_dependent = end, True, boundary is _Boundary.DEPENDENT
+            before = parts.pop()
+            start = before.start
+            is_dependent = before.is_dependent
+        parts.append(_Part(start, end, is_certain, is_dependent))
+        start = end
+        is_certain = True
+        is_dependent = boundary is _Boundary.DEPENDENT
     pieces: list[tuple[str, bool]] = []
-    for (start, is_certain, _), (end, _, _) in itertools.pairwise([*parts, (len(line), True, False)]):
-        pieces += _cut_at_quotation_ends(line[start:end]) if is_certain else [(line[start:end], False)]
+    for part in parts:
+        piece = line[part.start : part.end]
+        pieces += _cut_at_quotation_ends(piece) if part.is_certain else [(piece, False)]
     return pieces
 
 
-class _Boundary(enum.Enum):
-    CERTAIN = enum.auto()
-    DEPENDENT = enum.auto()  # certain, but to split what follows, pysbd must see what is before
-    UNCERTAIN = enum.auto()
-
-
 def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
-    """All boundaries within the line; an uncertain one stands for any number of them from the last certain one on."""
+    """All boundaries within the line; an uncertain one stands for any number since the last certain boundary."""
     if not ("." in line or "?" in line or "!" in line):
         return
     spans = find_protected_spans(line)
@@ -120,7 +144,7 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
     last_closing: dict[str, int] = {}
     start = len(line) - len(line.lstrip())
     opening_end, _ = _opening_end(line, start, spans, last_closing)
-    # Whether a line that starts with a quotation or aside is split after it depends on whether it holds a mark at all.
+    # pysbd splits a line after a quotation or aside at its start only if the line holds a mark.
     if opening_end > start:
         yield start, _Boundary.UNCERTAIN
     for match in _MARKS.finditer(line):
@@ -131,7 +155,7 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
         if protected_from <= position:
             if marks[-1] == "." and _REFERENCE.match(line, position + len(marks)):
                 yield end, _Boundary.UNCERTAIN
-                opening_end = len(line)  # pysbd splits there first, so that what opened before is never closed
+                opening_end = len(line)  # pysbd splits there first, and never closes what opened before
             continue
         if position < opening_end:
             continue
@@ -142,27 +166,32 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
             yield end, _Boundary.UNCERTAIN
             opening_end, _ = _opening_end(line, end, spans, last_closing)
             continue
-        # Where a line begins, pysbd takes a number for one of a list, a word for one after white space, and so on.
+        # At the start of a line, pysbd takes a number for one of a list, a word for one after white space, and so on.
         is_dependent = not line[end - 1].isspace() or line[end] in "'‘." or _NUMBER_AT_START.match(line, end)
         yield end, _Boundary.DEPENDENT if is_dependent else _Boundary.CERTAIN
         start = end
         opening_end, is_certain = _opening_end(line, start, spans, last_closing)
         if opening_end > start:
-            # pysbd must see it with what follows where another quotation opens in it and closes only later.
-            found = _Boundary.CERTAIN if opening_end - 1 in merged_ends else _Boundary.DEPENDENT
-            yield opening_end, found if is_certain else _Boundary.UNCERTAIN
-            start = opening_end if is_certain else start
+            if not is_certain:
+                yield opening_end, _Boundary.UNCERTAIN
+                continue
+            # If another quotation opens within it and closes after it, pysbd must read it with the following text.
+            is_closed = opening_end - 1 in merged_ends
+            yield opening_end, _Boundary.CERTAIN if is_closed else _Boundary.DEPENDENT
+            start = opening_end
 
 
 def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
-    """Whether a single full stop ends the sentence that begins at ``start``; None if that is uncertain."""
+    """Whether a single full stop ends the sentence that starts at ``start``; None if uncertain."""
     after = line[position + 1 : position + 2]
     before = line[position - 1 : position]
     if not before or before.isspace():
         if after.isdecimal() or _FILE_ENDING.match(line, position + 1):
             return False
         is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
-        return True if is_alone and not after.strip() else None
+        if is_alone and not after.strip():
+            return True
+        return None
     if before in "°\\":
         return None
     if not after:
@@ -181,10 +210,10 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
     word = _word_before(line, position)
     if word.endswith(".") or (word.endswith("Co") and line.startswith("KG", position + 2)):
         return None
-    is_initial = len(word) == 1 and "A" <= word <= "Z"
-    if (is_initial and (after.isspace() or (after == "," and line[position + 2 : position + 3].isspace()))) or (
-        word[-2:-1] == "." and _PERIOD_WITHIN.search(word)
-    ):
+    is_letter = len(word) == 1 and "A" <= word <= "Z"
+    is_before_space = after.isspace() or (after == "," and line[position + 2 : position + 3].isspace())
+    is_initial = is_letter and is_before_space
+    if is_initial or (word[-2:-1] == "." and _PERIOD_WITHIN.search(word)):
         if word.endswith(_BEFORE_CAPITAL) or (word == "P.M" and line[position - 4 : position - 3] == " "):
             return _CAPITAL.match(line, position + 1) is not None
         return word.endswith(_BEFORE_STARTER) and _STARTER.match(line, position + 1) is not None
@@ -197,9 +226,10 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
 
 
 def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
-    """The same as ``_full_stop_ends`` for other marks."""
+    """Whether other marks end a sentence, as ``_full_stop_ends``."""
     end = position + len(marks)
-    before, after = line[position - 1 : position], line[end : end + 1]
+    before = line[position - 1 : position]
+    after = line[end : end + 1]
     if "." in marks:
         return _full_stops_end(line, position, marks)
     if position == start:
@@ -216,10 +246,12 @@ def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
 
 
 def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
+    """Whether several marks with a full stop end a sentence; None if uncertain."""
     if marks.strip(".") or marks == "..":
         return None
     end = position + len(marks)
-    before, after = line[position - 1 : position], line[end : end + 1]
+    before = line[position - 1 : position]
+    after = line[end : end + 1]
     word = _word_before(line, position)
     if before.isdecimal() or after.isdecimal() or after == "[" or "." in word or word.lower() in _abbreviations():
         return None
@@ -227,43 +259,55 @@ def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
         return _CAPITAL_SOMEWHERE.match(line, end) is not None
     if not before or before.isspace() or len(marks) != 4:
         return None
-    return True if not after or _CAPITAL.match(line, end) or not _CAPITAL_SOMEWHERE.match(line, end) else None
+    if not after or _CAPITAL.match(line, end) or not _CAPITAL_SOMEWHERE.match(line, end):
+        return True
+    return None
 
 
 def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dict[str, int]) -> tuple[int, bool]:
-    """Where a quotation or aside at ``start`` becomes a sentence of its own, or might, and whether that is certain."""
+    """The end of a quotation or aside at ``start`` that is a sentence, or may be; and whether that is certain.
+
+    The end is ``start`` if there is none.
+    """
     opening = line[start : start + 1]
     if opening not in _CLOSING:
         return start, True
-    if opening not in last_closing:  # one search per line: repeated searches that find nothing are quadratic
+    if opening not in last_closing:  # one search per line: repeated unsuccessful searches are quadratic
         last_closing[opening] = line.rfind(_CLOSING[opening])
     if start >= last_closing[opening]:
         return start, True
     end = spans.get(start)
     if end is None or opening == "'" or line.startswith(opening, end) or _ROMAN_IN_PARENTHESES.match(line, start, end):
         return line.find(_CLOSING[opening], start + 1) + 1, False
-    if end - start < (4 if opening == "(" else 3) or (opening != "(" and line[end - 2] == ","):
+    shortest = 4 if opening == "(" else 3
+    is_before_comma = opening != "(" and line[end - 2] == ","
+    if end - start < shortest or is_before_comma or not _CAPITAL.match(line, end):
         return start, True
-    return (end + 1 if _CAPITAL.match(line, end) else start), True
+    return end + 1, True
 
 
 def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
-    """pysbd splits its sentences once more, after a mark and a quotation mark before a capital."""
-    pieces, start = [], 0
+    """Cut a sentence after a mark and a quotation mark before a capital, where pysbd splits its sentences again."""
+    pieces = []
+    start = 0
     for match in _QUOTATION_END.finditer(sentence):
         if "'" in match[0]:
-            return [(sentence, False)]  # not within other quotation marks or brackets
+            return [(sentence, False)]  # pysbd does not split within other quotation marks or brackets
         pieces.append((sentence[start : match.end()], True))
         start = match.end()
     return [*pieces, (sentence[start:], True)]
 
 
 def _holds_list(line: str) -> bool:
+    """Whether a line may hold a list with numbers, letters or Roman numerals."""
     periods = []
     if line.count(".") > 1:
         periods = [match.start() for match in _ITEM_WITH_PERIOD.finditer(f" {line}")]
     if len(periods) > 1:
-        items = [line[max(position - 3, 0) : position - 1].split()[-1].strip("-⁃") for position in periods]
+        items = []
+        for position in periods:
+            before = line[max(position - 3, 0) : position - 1]
+            items.append(before.split()[-1].strip("-⁃"))
         if _is_numbered([int(item) for item in items if item.isdecimal()]) or _is_lettered(items, _LETTERS):
             return True
     if line.count(")") < 2:
@@ -277,12 +321,18 @@ def _holds_list(line: str) -> bool:
 
 
 def _is_lettered(items: list[str], alphabet: list[str]) -> bool:
+    """Whether any two consecutive items, or the last and the first, are neighbors in an alphabet."""
     places = [alphabet.index(item) for item in items if item in alphabet]
-    return any(abs(a - b) == 1 for a, b in zip(places, places[1:] + places[:1], strict=True))
+    following = places[1:] + places[:1]
+    return any(abs(place - next_place) == 1 for place, next_place in zip(places, following, strict=True))
 
 
 def _is_numbered(numbers: list[int]) -> bool:
-    return any(b == a + 1 or {a, b} == {0, 9} for a, b in itertools.pairwise(numbers))
+    """Whether any two consecutive numbers follow one another, as pysbd counts."""
+    for number, next_number in itertools.pairwise(numbers):
+        if next_number == number + 1 or {number, next_number} == {0, 9}:
+            return True
+    return False
 
 
 def _holds_exclamation_word_or_aside(line: str) -> bool:
@@ -293,7 +343,8 @@ def _holds_exclamation_word_or_aside(line: str) -> bool:
 
 
 def _word_before(line: str, position: int) -> str:
-    return (line[max(position - _LONGEST_WORD, 0) : position].rsplit(None, 1) or [""])[-1]
+    words = line[max(position - _LONGEST_WORD, 0) : position].rsplit(None, 1)
+    return words[-1] if words else ""
 
 
 def _is_word_character(character: str) -> bool:
@@ -302,6 +353,7 @@ def _is_word_character(character: str) -> bool:
 
 @functools.cache
 def _abbreviations() -> dict[str, re.Pattern[str]]:
+    """For each abbreviation, the text after its full stop if that does not end a sentence."""
     from pysbd.languages import LANGUAGE_CODES
 
     lists = LANGUAGE_CODES["en"].Abbreviation
@@ -311,22 +363,28 @@ def _abbreviations() -> dict[str, re.Pattern[str]]:
 
 
 def find_protected_spans(line: str) -> dict[int, int]:
-    """The end of each span in which pysbd splits at no mark, by its start. Those of different kinds may overlap."""
+    """The end of each span within which pysbd never splits, by its start. Spans of different kinds may overlap."""
     spans: dict[int, int] = {}
     for opening, closing, pattern in _SPANS:
-        # Without an apostrophe before white space pysbd takes them all for leading ones, as in 'tis.
-        if opening in line and (opening != "'" or _APOSTROPHE_BEFORE_SPACE.search(line)):
-            found = pattern.finditer(line, 0, line.rfind(closing) + len(closing))
-            spans.update(match.span() for match in found if match.lastindex)
+        if opening not in line:
+            continue
+        # Without an apostrophe before white space pysbd takes all of them for leading apostrophes, as in 'tis.
+        if opening == "'" and not _APOSTROPHE_BEFORE_SPACE.search(line):
+            continue
+        last_closing = line.rfind(closing)
+        for match in pattern.finditer(line, 0, last_closing + len(closing)):
+            if match.lastindex:
+                spans[match.start()] = match.end()
     return spans
 
 
 def merge_spans(spans: dict[int, int]) -> list[tuple[int, int]]:
-    """Start and end of spans in order; those that nest or overlap are merged."""
+    """Start and end of spans in order, with nested and overlapping spans merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans.items()):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        last_start, last_end = merged[-1] if merged else (0, 0)
+        if start < last_end:
+            merged[-1] = (last_start, max(end, last_end))
         else:
             merged.append((start, end))
     return merged

@@ -1,4 +1,4 @@
-"""From texts to token ids and sentence lengths, once, cached and in parallel."""
+"""Segment texts into sentences and tokenize them, once, cached and in parallel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CHOICES = ("drop", "dropout_pair", "error")  # what becomes of documents of one sentence
-_REMARKS = _OUTCOME, _FALLBACKS, _REPLACED = "_docsplit_outcome", "_docsplit_fallbacks", "_docsplit_replaced"
+CHOICES = ("drop", "dropout_pair", "error")  # for documents of one sentence
+FIRST_LOG = 100  # documents of a stream after which the counts are logged first
+# Columns about the segmentation of a document.
+_OUTCOME = "_docsplit_outcome"
+_FALLBACKS = "_docsplit_fallbacks"
+_REPLACED = "_docsplit_replaced"
+
+
+class _Tokens(NamedTuple):
+    """The tokens of a document, and their number in each sentence that has any."""
+
+    ids: list[int]
+    sentence_lengths: list[int]
 
 
 def check_single_sentence(choice: str) -> None:
-    """Refuse what is none of the choices."""
+    """Refuse a choice that is not in ``CHOICES``."""
     if choice not in CHOICES:
         raise ValueError(f"single_sentence must be one of {CHOICES}, got {choice!r}.")
 
@@ -41,32 +52,31 @@ def segment_documents(
     single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
     num_proc: int | None = None,
 ) -> Dataset | IterableDataset:
-    """Split every document into sentences and tokenize it, so that views are cut from integers from then on.
+    """Split every document into sentences and tokenize it, so that views can be cut from token ids.
 
-    A document is tokenized once, as a whole; each token belongs to the sentence that holds its last character. What
-    cannot be used is dropped and counted in the log: documents that are not strings, that are empty or white space,
-    and, by default, those of one sentence, which have no halves.
+    A document is tokenized once, as a whole; each token belongs to the sentence with its last character. Unusable
+    documents are dropped and counted in the log: documents that are not strings, that are empty or white space, and, by
+    default, documents of one sentence, which have no halves.
 
     Args:
-        dataset: Documents with a column of texts. A ``Dataset`` is processed now, in ``num_proc`` processes, with a
-            progress bar, and cached by ``datasets``; an ``IterableDataset`` as it is read.
-        tokenizer: The tokenizer of the model that is to be trained.
-        text_column: The column that holds the texts.
-        segmenter: ``"pysbd"``; ``"newline"``, for which a line is a sentence; ``"whitespace"``, for which a word is
-            one; or any function from a text to the list of its sentences, whose joining gives the text back.
+        dataset: Documents with a column of texts. A ``Dataset`` is processed at once, in ``num_proc`` processes, with a
+            progress bar, and cached by ``datasets``; an ``IterableDataset`` is processed while it is read.
+        tokenizer: The tokenizer of the model to train.
+        text_column: The column of the texts.
+        segmenter: ``"pysbd"``; ``"newline"``, with lines as sentences; ``"whitespace"``, with words as sentences; or a
+            function from a text to the list of its sentences, which must join to the text.
         language: The two-letter code of the language, for pysbd.
-        single_sentence: What becomes of documents of one sentence: ``"drop"``; ``"dropout_pair"`` keeps them, to be
-            paired with themselves; ``"error"``.
-        num_proc: Number of processes. None is one, in this process. Not used for an ``IterableDataset``.
+        single_sentence: Treatment of documents of one sentence: ``"drop"``; ``"dropout_pair"``, to keep them and pair
+            them with themselves; or ``"error"``.
+        num_proc: Number of processes. None: this process. Not used for an ``IterableDataset``.
 
     Returns:
-        The documents that are left, with ``input_ids`` (the document's tokens, no special tokens) and
-        ``sentence_lengths`` (tokens per sentence, summing to ``len(input_ids)``) in place of the text. Other columns
-        are kept.
+        The usable documents, with ``input_ids`` (the document's tokens, no special tokens) and ``sentence_lengths``
+        (tokens per sentence, summing to ``len(input_ids)``) in place of the text. Other columns are kept.
 
     Raises:
-        ValueError: If the column does not exist or does not hold strings, if no document is left, or if a document has
-            one sentence and ``single_sentence="error"``.
+        ValueError: If the column does not exist or does not hold strings, no document is usable, or a document has one
+            sentence and ``single_sentence="error"``.
 
     Example:
 
@@ -82,13 +92,26 @@ def segment_documents(
 
     check_single_sentence(single_sentence)
     check_text_column(dataset, text_column)
-    arguments = {"tokenizer": tokenizer, "text_column": text_column, "single_sentence": single_sentence}
-    arguments["segmenter"] = get_segmenter(segmenter, language)
-    options = {"batched": True, "batch_size": 100, "remove_columns": [text_column]}
+    split = get_segmenter(segmenter, language)
     if isinstance(dataset, datasets.IterableDataset):
-        return dataset.map(SegmentAndDrop(**arguments), **options)
-    shown = "Segmenting and tokenizing documents"
-    segmented = dataset.map(_segment_batch, fn_kwargs=arguments, num_proc=num_proc, desc=shown, **options)
+        segment = SegmentAndDrop(
+            tokenizer=tokenizer, text_column=text_column, single_sentence=single_sentence, segmenter=split
+        )
+        return dataset.map(segment, batched=True, batch_size=100, remove_columns=[text_column])
+    segmented = dataset.map(
+        _segment_batch,
+        fn_kwargs={
+            "tokenizer": tokenizer,
+            "text_column": text_column,
+            "single_sentence": single_sentence,
+            "segmenter": split,
+        },
+        num_proc=num_proc,
+        desc="Segmenting and tokenizing documents",
+        batched=True,
+        batch_size=100,
+        remove_columns=[text_column],
+    )
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
@@ -97,11 +120,11 @@ def segment_documents(
             f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. Check that column "
             f"{text_column!r} is the one with the texts; single_sentence='dropout_pair' keeps those of one sentence."
         )
-    return keep_usable(segmented.remove_columns(list(_REMARKS)), outcomes)
+    return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
 
 
 def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
-    """Refuse a data set without strings in a column, reading no more than its first row."""
+    """Refuse a data set without strings in a column; read at most its first row."""
     import datasets
 
     if isinstance(dataset, datasets.Dataset):
@@ -123,60 +146,73 @@ def _segment_batch(
     segmenter: Callable[[str], Segmentation],
     single_sentence: str,
 ) -> dict[str, list[Any]]:
-    """A row for every row, dropped ones too, so that the counts are cached together with the documents."""
+    """Segment all rows, including those to drop, so that the counts are cached together with the documents."""
     texts = batch[text_column]
-    clean = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
-    segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in clean]
-    tokenized = _tokenize([sentences for sentences, _ in segmentations], tokenizer)
+    valid = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
+    segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in valid]
+    tokenized = _tokenize([segmentation.sentences for segmentation in segmentations], tokenizer)
     outcomes = []
-    for text, (_, lengths) in zip(texts, tokenized, strict=True):
+    for text, tokens in zip(texts, tokenized, strict=True):
+        sentence_count = len(tokens.sentence_lengths)
         if not isinstance(text, str):
             outcomes.append(NOT_A_STRING)
-        elif len(lengths) > 1 or (len(lengths) == 1 and single_sentence == "dropout_pair"):
+        elif sentence_count == 0:
+            outcomes.append(EMPTY)
+        elif sentence_count > 1 or single_sentence == "dropout_pair":
             outcomes.append(KEPT)
-        elif len(lengths) == 1 and single_sentence == "error":
+        elif single_sentence == "error":
             raise ValueError(f"The document {text[:80]!r} has one sentence: single_sentence='drop' leaves it out.")
         else:
-            outcomes.append(SINGLE_SENTENCE if lengths else EMPTY)
+            outcomes.append(SINGLE_SENTENCE)
+    is_replaced = [isinstance(text, str) and text != clean for text, clean in zip(texts, valid, strict=True)]
     return {
-        "input_ids": [tokens for tokens, _ in tokenized],
-        "sentence_lengths": [lengths for _, lengths in tokenized],
+        "input_ids": [tokens.ids for tokens in tokenized],
+        "sentence_lengths": [tokens.sentence_lengths for tokens in tokenized],
         _OUTCOME: outcomes,
-        _FALLBACKS: [fallbacks for _, fallbacks in segmentations],
-        _REPLACED: [int(isinstance(text, str) and text != valid) for text, valid in zip(texts, clean, strict=True)],
+        _FALLBACKS: [segmentation.fallbacks for segmentation in segmentations],
+        _REPLACED: [int(replaced) for replaced in is_replaced],
     }
 
 
-def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[tuple[list[int], list[int]]]:
-    """For each document its token ids and the number of them in each sentence that has any."""
+def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) -> list[_Tokens]:
+    """Tokenize documents, given as sentences."""
     if not tokenizer.is_fast:
-        parts = [[tokenizer(sentence, **PLAIN)["input_ids"] for sentence in document] for document in documents]
-        return [(list(chain.from_iterable(part)), [len(ids) for ids in part if ids]) for part in parts]
-    if any(sum(map(len, document)) > WINDOW for document in documents):
+        return [_tokenize_sentences(sentences, tokenizer) for sentences in documents]
+    if any(sum(map(len, sentences)) > WINDOW for sentences in documents):
         cuts = certain_cuts(tokenizer)
-        return [_tokenize_windows(document, tokenizer, cuts) for document in documents]
-    encoding = tokenizer(["".join(document) for document in documents], return_offsets_mapping=True, **PLAIN)
-    return [
-        (ids, tokens_per_sentence(sentences, np.array(offsets).reshape(-1, 2)[:, 1]))
-        for ids, sentences, offsets in zip(encoding["input_ids"], documents, encoding["offset_mapping"], strict=True)
-    ]
+        return [_tokenize_windows(sentences, tokenizer, cuts) for sentences in documents]
+    encoding = tokenizer(["".join(sentences) for sentences in documents], return_offsets_mapping=True, **PLAIN)
+    tokenized = []
+    for ids, offsets, sentences in zip(encoding["input_ids"], encoding["offset_mapping"], documents, strict=True):
+        ends = np.array(offsets).reshape(-1, 2)[:, 1]
+        tokenized.append(_Tokens(ids, tokens_per_sentence(sentences, ends)))
+    return tokenized
+
+
+def _tokenize_sentences(sentences: list[str], tokenizer: PreTrainedTokenizerBase) -> _Tokens:
+    """Tokenize each sentence by itself, for a tokenizer without offsets."""
+    parts = [tokenizer(sentence, **PLAIN)["input_ids"] for sentence in sentences]
+    return _Tokens(list(chain.from_iterable(parts)), [len(ids) for ids in parts if ids])
 
 
 def _tokenize_windows(
     sentences: list[str], tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None
-) -> tuple[list[int], list[int]]:
-    """The same of a long document, in the memory of its tokens: with their offsets they take ten times as much."""
-    ids, ends, start = [np.empty(0, dtype=np.int32)], [np.empty(0, dtype=np.int64)], 0
+) -> _Tokens:
+    """Tokenize a long document in windows: the offsets of all tokens would take ten times the memory of the tokens."""
+    ids = [np.empty(0, dtype=np.int32)]
+    ends = [np.empty(0, dtype=np.int64)]
+    start = 0
     for window in windows("".join(sentences), cuts):
         encoding = tokenizer(window, return_offsets_mapping=True, **PLAIN)
         ids.append(np.array(encoding["input_ids"], dtype=np.int32))
         ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
         start += len(window)
-    return np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends))
+    return _Tokens(np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends)))
 
 
 def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
-    message, dropped = f"Segmented {counts.total()} documents, kept {counts[KEPT]}.", counts.total() - counts[KEPT]
+    message = f"Segmented {counts.total()} documents, kept {counts[KEPT]}."
+    dropped = counts.total() - counts[KEPT]
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
     if fallbacks:
@@ -187,9 +223,9 @@ def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
 
 
 class SegmentAndDrop:
-    """Segments batches of a stream, drops what cannot be used, and logs the counts at each doubling of the documents.
+    """Segment batches of a stream, drop unusable documents, and log the counts each time their number has doubled.
 
-    A stream has no end at which to log. Each data loader worker counts what it has read itself.
+    A stream has no end at which to log. Each data loader worker logs its own counts.
     """
 
     def __init__(self, **function_arguments: Any) -> None:
@@ -199,8 +235,11 @@ class SegmentAndDrop:
         return {"function_arguments": self.function_arguments}  # each process counts from zero
 
     def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        if not hasattr(self, "counts"):
-            self.counts, self.fallbacks, self.replaced, self.log_at = Counter(), 0, 0, 100
+        if not hasattr(self, "counts"):  # the first batch in this process
+            self.counts: Counter = Counter()
+            self.fallbacks = 0
+            self.replaced = 0
+            self.log_at = FIRST_LOG
         rows = _segment_batch(batch, **self.function_arguments)
         self.counts.update(rows[_OUTCOME])
         self.fallbacks += sum(rows.pop(_FALLBACKS))
@@ -209,5 +248,7 @@ class SegmentAndDrop:
             _log_counts(self.counts, self.fallbacks, self.replaced)
             self.log_at = 2 * self.counts.total()
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
-        others = {name: column for name, column in batch.items() if name != self.function_arguments["text_column"]}
-        return {name: list(compress(column, kept)) for name, column in (others | rows).items()}
+        columns = dict(batch)
+        del columns[self.function_arguments["text_column"]]
+        columns |= rows
+        return {name: list(compress(column, kept)) for name, column in columns.items()}

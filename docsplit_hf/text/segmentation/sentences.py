@@ -1,8 +1,9 @@
-"""Split text into sentences: pysbd where it is needed, lines, or any function; no character is ever lost."""
+"""Split text into sentences, by pysbd where needed, by lines, or by any function, without losing a character."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import signal
@@ -14,30 +15,32 @@ from typing import Any, NamedTuple
 
 from .certain_boundaries import cut_at_certain_boundaries
 
-# Limits of what pysbd gets to see. All but the last count characters, not time, so that where a text is split does not
-# depend on the machine.
+# Limits for the input of pysbd. All but the last count characters, not time, so that the boundaries do not depend on
+# the machine.
 PIECE_CHARACTERS = 1_000  # pysbd's rules are quadratic in the length: 2-3 microseconds a character here, 8 at 8,000
-PIECE_LIST_MARKERS = 24  # pysbd rewrites the whole piece once per list marker, calling a function for each of them
-PIECE_COST = 50  # what a shorter piece counts for: a call of pysbd takes 70-110 microseconds at least
-DOCUMENT_CHARACTERS = 100_000  # 0.3 s of prose, 1.3 s of the worst text known that the other guards let through
-PIECE_SECONDS = 1.0  # the last resort: 300 times what a piece of prose takes, so it never fires on ordinary text
+PIECE_LIST_MARKERS = 24  # for each list marker pysbd rewrites the whole piece, calling a function for each of them
+PIECE_COST = 50  # the least cost of a piece, in characters: a call of pysbd takes at least 70-110 microseconds
+DOCUMENT_CHARACTERS = 100_000  # 0.3 s of prose, 1.3 s of the worst known text that passes the other limits
+PIECE_SECONDS = 1.0  # the last resort: 300 times the time for a piece of prose, so never reached by ordinary text
 
 PATTERNS = {
     "newline": re.compile(r"[^\r\n]*[\r\n]+|[^\r\n]+"),  # a line is a sentence
     "whitespace": re.compile(r"\S+\s*|\s+"),  # a word is a sentence
 }
-# pysbd gives the white space between two sentences to the first, the indentation of the next line too.
+# pysbd puts the white space between two sentences into the first, including the indentation of the next line.
 _LINE_AND_INDENT = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
-_MARKS, _CJK_MARKS, _CLOSING = ".!?…؟۔।॥።։፧၏", "。！？．", "\"'”’»)\\]}」』）】》"
-# The look-behind starts a match only where a run of marks starts: 50,000 full stops would take quadratic time.
+_MARKS = ".!?…؟۔।॥።։፧၏"
+_CJK_MARKS = "。！？．"
+_CLOSING = "\"'”’»)\\]}」』）】》"
+# The look-behind starts a match only at the start of a run of marks: 50,000 full stops would take quadratic time.
 _PLAIN_BOUNDARY = re.compile(
     rf"(?<![{_MARKS}{_CJK_MARKS}])"
     rf"(?:[{_MARKS}{_CJK_MARKS}]*[{_CJK_MARKS}][{_CLOSING}]*\s*"
     rf"|[{_MARKS}{_CJK_MARKS}]+[{_CLOSING}]*(?:\[\d{{1,3}}\])*\s+)"
 )
 _PLACEHOLDER = re.compile("[∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")  # pysbd would change or drop these
-# pysbd's NUMBERED_REFERENCE_REGEX tries every way to divide the digits and spaces of ".[484 216 622 ...", and the ways
-# double with each character or two. ".[1][2][3]" can be read in one way only.
+# pysbd's NUMBERED_REFERENCE_REGEX tries every division of the digits and spaces of ".[484 216 622 ...". The number of
+# divisions doubles with each character or two. ".[1][2][3]" has only one division.
 _NUMBERED_REFERENCE = re.compile(r"\.(?:\[\d{1,3}\])*\[(?!\d{1,3}\])(?=[\d\s,\-\[\]]{12})")
 _LIST_MARKER = re.compile(r"(?:\b(?:[a-z]|[ivx]{2,5})[.)]|\d[.)](?!\d))", re.IGNORECASE)
 
@@ -52,9 +55,9 @@ class Segmentation(NamedTuple):
 
 
 def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
-    """The function that splits a text into sentences: ``"pysbd"``, a name of ``PATTERNS``, or one's own.
+    """Get a function that splits a text into sentences: by ``"pysbd"``, a name in ``PATTERNS``, or another function.
 
-    The sentences join to the text, and none is blank unless the text is. It is picklable if ``segmenter`` is.
+    The sentences join to the text, and none is blank unless the text is. The result is picklable if ``segmenter`` is.
     """
     if callable(segmenter):
         return functools.partial(_segment_with, segmenter)
@@ -73,16 +76,19 @@ def split_plain(text: str) -> list[str]:
 
 
 def split_lines_plain(text: str) -> list[str]:
-    """The same within each line, which ends a sentence too: for passages, where a boundary too many costs nothing."""
-    return _attach_blanks(part for line in _LINE_AND_INDENT.findall(text) for part in split_plain(line))
+    """Split as ``split_plain``, and at the ends of lines: for passages, where an additional boundary does no harm."""
+    parts: list[str] = []
+    for line in _LINE_AND_INDENT.findall(text):
+        parts += split_plain(line)
+    return _attach_blanks(parts)
 
 
 @dataclass(frozen=True)
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
-    Of English, pysbd sees only what ``cut_at_certain_boundaries`` leaves uncertain. What is beyond the limits above, or
-    loses characters, goes by ``split_plain`` and is counted.
+    English text goes to pysbd only where ``cut_at_certain_boundaries`` is uncertain. ``split_plain`` replaces pysbd
+    beyond the limits above and where pysbd loses characters; this is counted.
     """
 
     language: str = "en"
@@ -95,43 +101,55 @@ class PysbdSegmenter:
 
     def __call__(self, text: str) -> Segmentation:
         sentences: list[str] = []
-        fallbacks, characters_left = 0, DOCUMENT_CHARACTERS
+        fallbacks = 0
+        characters_left = DOCUMENT_CHARACTERS
         for part, is_sentence in chain.from_iterable(map(self._cut_line, _LINE_AND_INDENT.findall(text))):
             if is_sentence:
                 sentences.append(part)
                 continue
-            for piece in _pieces(part) if characters_left >= PIECE_COST and len(part) > PIECE_CHARACTERS else [part]:
-                found, cost = None, max(len(piece), PIECE_COST)
+            pieces = [part]
+            if characters_left >= PIECE_COST and len(part) > PIECE_CHARACTERS:
+                pieces = _pieces(part)
+            for piece in pieces:
+                split = None
+                cost = max(len(piece), PIECE_COST)
                 if cost <= characters_left and _is_safe(piece):
                     characters_left -= cost
                     try:
-                        found = _call_within(PIECE_SECONDS, _split_with_pysbd, piece, self.language)
+                        split = _call_within(PIECE_SECONDS, _split_with_pysbd, piece, self.language)
                     except TimeoutError:
                         characters_left = 0
                     except ValueError:
                         pass  # pysbd's list rules call int() on a number with one of the separators \x1c to \x1f
-                fallbacks += found is None
-                sentences.extend(split_plain(piece) if found is None else found)
+                if split is None:
+                    fallbacks += 1
+                    split = split_plain(piece)
+                sentences.extend(split)
         return Segmentation(_attach_blanks(sentences), fallbacks)
 
     def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Parts of a line, each with whether it is one sentence for certain, so that pysbd need not see it."""
+        """Parts of a line, each with whether it is certainly one sentence, and does not need pysbd."""
         if self.language != "en":
             yield line, _single_sentence_pattern(self.language).fullmatch(line) is not None
             return
         for part, is_sentence in cut_at_certain_boundaries(line):
             if is_sentence or len(part) <= PIECE_CHARACTERS:
                 yield part, is_sentence
-            else:  # one list makes the whole line uncertain, but pysbd will not see more than a piece of it
+            else:  # one list makes the whole line uncertain, but pysbd reads it in pieces anyway
                 yield from chain.from_iterable(map(cut_at_certain_boundaries, _pieces(part)))
 
 
 def _segment_with(function: Splitter, text: str) -> Segmentation:
-    result = function(text)
-    pieces, fallbacks = result if isinstance(result, Segmentation) else (result, 0)
+    """Segment by any function, and check its result."""
+    pieces = function(text)
+    fallbacks = 0
+    if isinstance(pieces, Segmentation):
+        fallbacks = pieces.fallbacks
+        pieces = pieces.sentences
     if not isinstance(pieces, (list, tuple)) or not all(isinstance(piece, str) for piece in pieces):
         raise TypeError(f"The segmenter returned {repr(pieces)[:80]}: let it return a list of strings.")
-    if (joined := "".join(pieces)) != text:
+    joined = "".join(pieces)
+    if joined != text:
         index = len(os.path.commonprefix([joined, text]))
         raise ValueError(
             f"The sentences do not join to the text: at character {index} it has {text[index : index + 20]!r}, they "
@@ -141,11 +159,11 @@ def _segment_with(function: Splitter, text: str) -> Segmentation:
 
 
 class _AlarmError(BaseException):
-    """Raised by the timer; a BaseException, so that no ``except Exception`` on the way can swallow it."""
+    """Raised by the timer; a BaseException, so that no ``except Exception`` swallows it."""
 
 
 def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the function; raise TimeoutError when the time is over: in the main thread, not on Windows."""
+    """Call a function; raise TimeoutError after the time limit, in the main thread only, and not on Windows."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()
@@ -174,8 +192,8 @@ def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) 
 def _single_sentence_pattern(language: str) -> re.Pattern[str]:
     from pysbd.languages import LANGUAGE_CODES
 
-    # pysbd splits at nothing but these marks, list markers such as "a)", and -" before a capital. If the only mark is
-    # the last character, a quotation or bracket at the start can still become a sentence.
+    # pysbd splits only at these marks, at list markers such as "a)", and at -" before a capital. Even if the only mark
+    # is the last character, a quotation or bracket at the start can become a sentence.
     marks = re.escape("".join(LANGUAGE_CODES[language].Punctuations))
     body = rf"[^{marks})\-]*(?:-(?![\"'“”])[^{marks})\-]*)*"
     return re.compile(rf"{body}|(?!\s*[\"'“(（「]){body}[{marks}]\s*")
@@ -191,34 +209,42 @@ def _is_safe(piece: str) -> bool:
 
 
 def _pieces(line: str) -> list[str]:
-    cuts, end, sure_end = [0], 0, 0
+    """Cut a line into pieces that pysbd may read, at likely ends of sentences."""
+    cuts = [0]
+    end = 0
+    likely_end = 0
     for sentence in split_plain(line):
         while end > cuts[-1] and end + len(sentence) - cuts[-1] > PIECE_CHARACTERS:
-            cuts.append(sure_end if sure_end > cuts[-1] else end)
+            cuts.append(likely_end if likely_end > cuts[-1] else end)
         end += len(sentence)
         if sentence.rstrip()[-5:-1].isalpha():  # few abbreviations have four letters
-            sure_end = end
+            likely_end = end
     return _cut(line, cuts[1:])
 
 
 def _split_with_pysbd(piece: str, language: str) -> list[str] | None:
+    """The sentences of pysbd; None if it loses characters."""
     import pysbd
 
-    starts, position = [], 0
-    # Not Segmenter.segment(): it looks for each sentence from the start of the text again, and may lose some.
+    starts = []
+    position = 0
+    # Not Segmenter.segment(): it searches for each sentence from the start of the text again, and may lose some.
     for sentence in filter(str.strip, pysbd.Segmenter(language).processor(piece).process()):
-        starts.append(piece.find(sentence, position))
-        if starts[-1] < 0 or piece[position : starts[-1]].strip():
+        start = piece.find(sentence, position)
+        if start < 0 or piece[position:start].strip():
             return None
-        position = starts[-1] + len(sentence)
+        starts.append(start)
+        position = start + len(sentence)
     return None if piece[position:].strip() else _cut(piece, starts[1:])
 
 
-def _cut(text: str, ends: list[int]) -> list[str]:
-    return [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+def _cut(text: str, places: list[int]) -> list[str]:
+    """Cut a text at places, ascending."""
+    return [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
 
 
 def _attach_blanks(pieces: Iterable[str]) -> list[str]:
+    """Join blank pieces to the sentence before, or to the first one."""
     sentences: list[str] = []
     group: list[str] = []
     has_text = False

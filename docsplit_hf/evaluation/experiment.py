@@ -1,4 +1,4 @@
-"""Protocols: their settings, the tasks they accept, their plans, and how a measurement is made."""
+"""Protocols: settings, accepted tasks, plans, and measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_ONE = ("max_length", "seeds", "repeats", "shots", "max_train_examples", "m
 
 @dataclass
 class EvaluationSettings:
-    """How protocols are run. The probes are fixed here; the papers' experiments offer several."""
+    """Settings of protocols. The probes are fixed here; the papers' experiments offer several."""
 
     probe: ClassVar[str] = "logistic"
     few_shot_probe: ClassVar[str] = "logistic"
@@ -37,7 +37,8 @@ class EvaluationSettings:
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
         for name in LEAST_ONE:
-            if (value := getattr(self, name)) is not None and value < 1:
+            value = getattr(self, name)
+            if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
         if not self.curve_shots or self.curve_shots[0] < 1:
             raise ValueError(f"curve_shots must be numbers from 1, got {self.curve_shots}.")
@@ -58,7 +59,7 @@ Result = TypeVar("Result")
 
 @dataclass(eq=False)
 class Evaluation:
-    """A system on a task; ``checkpoint`` is where its encoder is, to be fine-tuned."""
+    """A system on a task; ``checkpoint``: the encoder's folder or name, for protocols that fine-tune it."""
 
     system: System
     task: EvaluationTask
@@ -66,7 +67,7 @@ class Evaluation:
     _results: dict[tuple[Hashable, ...], Any] = field(default_factory=dict, init=False)
 
     def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
-        """The result of ``compute`` for these arguments, computed at the first call only."""
+        """The result of ``compute`` for these arguments, computed in the first call only."""
         key = (compute, *arguments)
         if key not in self._results:
             self._results[key] = compute(self, *arguments)
@@ -77,7 +78,7 @@ Measure = Callable[[Evaluation, Mapping[str, Any], int], dict[str, float]]
 
 
 class Measurement(NamedTuple):
-    """A measurement, which becomes one record: protocol, settings that the metrics depend on, and seed."""
+    """A measurement, to become one record: protocol, settings that the metrics depend on, and seed."""
 
     protocol: str
     settings: dict[str, Any]
@@ -89,7 +90,16 @@ class Measurement(NamedTuple):
         return self.measure(evaluation, self.settings, self.seed)
 
 
-Plan = tuple[list[Measurement], list[str]]  # the measurements, and a line for each one that is impossible
+Plan = tuple[list[Measurement], list[str]]  # measurements, and a line for each impossible one
+
+
+def takes_any_system(system: System) -> None:
+    """Accept every system."""
+
+
+def nothing_beside(system: System, planned: list[Measurement]) -> list[Measurement]:
+    """No additional measurements."""
+    return []
 
 
 class Experiment(NamedTuple):
@@ -98,23 +108,26 @@ class Experiment(NamedTuple):
     description: str
     tasks: tuple[type, ...] | None  # None: any
     plan: Callable[[EvaluationTask, EvaluationSettings], Plan]
-    # Which encoder it takes, where a system is none such; and what is measured beside the plan, as rows of their own.
-    refuses: Callable[[System], str | None] = lambda system: None
-    beside: Callable[[System, list[Measurement]], list[Measurement]] = lambda system, planned: []
+    refuses: Callable[[System], str | None] = takes_any_system  # for a refused system, the kind of encoder it takes
+    beside: Callable[[System, list[Measurement]], list[Measurement]] = nothing_beside  # additional measurements
 
 
 def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSettings, measure: Measure) -> Plan:
     """The same measurement with each of the seeds."""
-    return [Measurement(protocol, chosen, seed, measure) for seed in settings.seeds_of(settings.seeds)], []
+    measurements = [Measurement(protocol, chosen, seed, measure) for seed in settings.seeds_of(settings.seeds)]
+    return measurements, []
 
 
 def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> dict[str, Any]:
     """Settings of a protocol that splits texts into sentences. English is left out, as in older records."""
-    return {"max_length": settings.max_length} | ({} if task.language == "en" else {"language": task.language})
+    chosen: dict[str, Any] = {"max_length": settings.max_length}
+    if task.language != "en":
+        chosen["language"] = task.language
+    return chosen
 
 
 def check_protocols(names: Iterable[str], protocols: Iterable[str]) -> None:
-    """Refuse a protocol that does not exist, and name those that do."""
+    """Refuse unknown protocols; the error names the known ones."""
     for name in names:
         if name not in protocols:
             near = difflib.get_close_matches(name, protocols, n=1)
@@ -132,11 +145,13 @@ def plan(
         if experiment.tasks is not None and not isinstance(task, experiment.tasks):
             wanted = " or ".join(kind.kind for kind in experiment.tasks)
             left_out.append(f"{name} does not run on {task.name}: it takes {wanted}, and {task.name} has {task.kind}.")
-        elif reason := experiment.refuses(system):
+            continue
+        reason = experiment.refuses(system)
+        if reason:
             left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
-        else:
-            planned, lines = experiment.plan(task, settings)
-            planned = planned + experiment.beside(system, planned)
-            measurements += [one for one in planned if one not in measurements]
-            left_out += lines
+            continue
+        planned, lines = experiment.plan(task, settings)
+        planned = planned + experiment.beside(system, planned)
+        measurements += [measurement for measurement in planned if measurement not in measurements]
+        left_out += lines
     return measurements, left_out

@@ -143,22 +143,25 @@ def draw_bars(
 
 
 def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Spread) -> Figure:
-    """One bar per system, grouped by task and metric; ``metrics`` says what each is called beside the task."""
-    tasks, systems = dict.fromkeys(frame["task"]), frame["system"].nunique()
-    groups = {(task, metric): f"{task}\n{name}".strip() for task in tasks for metric, name in metrics.items()}
+    """One bar per system, grouped by task and metric; ``metrics``: their names in the labels of the groups."""
+    systems = frame["system"].nunique()
+    groups = {}
+    for task in dict.fromkeys(frame["task"]):
+        for metric, name in metrics.items():
+            groups[task, metric] = f"{task}\n{name}".strip()
     longest = max(len(line) for label in groups.values() for line in label.split("\n"))
     per_group = max(0.5 + 0.17 * systems, 0.3 + 0.09 * longest)
     narrowest = 4.4 if systems < 5 else 5.5  # inches; the legend needs some
     figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
     draw_bars(axes[0], frame, groups, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
-    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may reach beyond what there is
+    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may exceed 100
     draw_legend(figure, axes, frame[spread], spread)
     return figure
 
 
 def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
-    """Accuracy with as many examples per class as ``settings`` say."""
+    """Accuracy in the protocol ``few_shot``, with the number of examples per class in ``settings``."""
     frame = frame[frame["protocol"] == "few_shot"]
     frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
     return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
@@ -170,7 +173,8 @@ def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure
 
     frame = frame[(frame["protocol"] == "few_shot") & (frame["metric"] == "accuracy")]
     frame = frame.assign(shots=setting(frame, "shots"))
-    tasks, systems = (list(dict.fromkeys(frame[name])) for name in ("task", "system"))
+    tasks = list(dict.fromkeys(frame["task"]))
+    systems = list(dict.fromkeys(frame["system"]))
     if frame["shots"].nunique() < 2:
         return None
     figure, axes = make_panels(len(tasks), 4.4 if len(tasks) == 1 else 4.0, 3.2)
@@ -178,7 +182,7 @@ def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure
         mine = frame[frame["task"] == task].sort_values("shots", kind="stable")
         for number, system in enumerate(systems):
             points = mine[mine["system"] == system]
-            # Points of different systems stand a little apart, so that error bars can be told from one another.
+            # Points of different systems are shifted a little, so that their error bars do not overlap.
             shift = 1.025 ** (number - (len(systems) - 1) / 2)
             draw_curve(axis, [shots * shift for shots in points["shots"]], points, "std", number, system)
         shots = sorted(set(mine["shots"]))

@@ -1,4 +1,4 @@
-"""results.md: the results in tables, and the command that repeats them."""
+"""results.md: tables of results, and the command that repeats the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .results import Summary, setting, summarize_records
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
 Records = Sequence[Mapping[str, Any]]
-# Additions to the table of data sets, by the names of the tasks: a row below a task, by its name, and notes.
+# Additions to the table of data sets, for names of tasks: further rows by the name of their task, and notes.
 Describe = Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]]
 SPREADS: dict[Spread, str] = {
     "std": "± is the standard deviation over the repeats",
@@ -37,7 +37,7 @@ NOISE = (
 
 
 class Printed(Protocol):
-    """Published numbers, which are shown beside ours."""
+    """Published numbers to show beside ours."""
 
     source: str
     note: str
@@ -58,7 +58,7 @@ class Section:
     printed: Printed | None = None  # published numbers to show beside ours
     by_system: bool = True  # systems as rows, tasks as columns; else a row for each task and system
     titles: Mapping[str, str] | None = None  # of metrics
-    plain_digits: int | None = None  # if the numbers are not percentages
+    plain_digits: int | None = None  # digits, if the numbers are not percentages
     layout: Callable[[pd.DataFrame, Records, Printed | None], str] | None = None  # its own table
     in_table: Row = ()  # settings that the layout shows
 
@@ -90,7 +90,7 @@ SECTIONS = (
 
 
 def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
-    """No rows, and what the columns mean."""
+    """No further rows, and notes on the columns."""
     return {}, [WORDS, NOISE]
 
 
@@ -108,18 +108,20 @@ def results_markdown(
 ) -> str:
     """The report of a run in Markdown, with the ``runs`` and ``tasks`` of the results file.
 
-    ``command`` repeats the run; ``left_out``: lines on what was not measured; ``figures``: names of pictures beside the
-    report; ``preset``: a line about the options.
+    ``command`` repeats the run; ``left_out``: a line for each measurement that was left out; ``figures``: file names of
+    pictures; ``preset``: a line about the options.
     """
     frame = summarize_records(records)
     parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
-    parts += [preset] if preset else []
+    if preset:
+        parts.append(preset)
     parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
     if left_out:
         parts.append("Left out:\n\n" + "\n".join(f"- {escape(line)}" for line in left_out))
     for section in sections:
-        if len(chosen := _rows_of(section, frame, settings)):
-            parts.append(_section(section, chosen, records))
+        rows = _rows_of(section, frame, settings)
+        if len(rows):
+            parts.append(_section(section, rows, records))
         if section.protocol == "few_shot":
             parts += _curve(frame[frame["protocol"] == "few_shot"])
     if figures:
@@ -131,8 +133,9 @@ def main_table(records: Records, settings: EvaluationSettings, sections: Sequenc
     """The first table of the report without published numbers, for the last screen of a run."""
     frame = summarize_records(records)
     for section in sections:
-        if len(chosen := _rows_of(section, frame, settings)):
-            return f"{section.title}\n\n{_table(section, chosen, records, None)}"
+        rows = _rows_of(section, frame, settings)
+        if len(rows):
+            return f"{section.title}\n\n{_table(section, rows, records, None)}"
     return ""
 
 
@@ -140,9 +143,11 @@ def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | 
     """A mean with its ±, if there are repeats: a percentage with two digits, or a plain number."""
     if summary is None:
         return MISSING
-    scale, digits = (100, 2) if plain_digits is None else (1, plain_digits)
-    width = getattr(summary, spread)
-    return f"{scale * summary.mean:.{digits}f}" + ("" if math.isnan(width) else f" ± {scale * width:.{digits}f}")
+    scale = 100 if plain_digits is None else 1
+    digits = 2 if plain_digits is None else plain_digits
+    mean = f"{scale * summary.mean:.{digits}f}"
+    half_width = getattr(summary, spread)
+    return mean if math.isnan(half_width) else f"{mean} ± {scale * half_width:.{digits}f}"
 
 
 def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
@@ -156,14 +161,18 @@ def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = No
 
 
 def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
-    """The texts of a frame as a table, with a row for each value of ``rows``, names of columns and their titles.
+    """The texts of a frame as a table, with a row for each value of the frame's columns ``rows``, given with titles.
 
-    ``columns`` are titles, and for each the value of the columns ``by``, as a tuple if these are several.
+    ``columns``: titles of the table's columns, each with its value in the frame's columns ``by``, a tuple if several.
     """
-    places = zip(*(frame[name] for name in by), strict=True) if len(by) > 1 else frame[by[0]]
-    names = list(frame[list(rows)].itertuples(index=False, name=None))
-    texts = dict(zip(zip(names, places, strict=True), frame["text"], strict=True))
-    lines = ((*name, *(texts.get((name, one), MISSING) for one in columns.values())) for name in dict.fromkeys(names))
+    row_names = list(frame[list(rows)].itertuples(index=False, name=None))
+    column_names = list(zip(*(frame[name] for name in by), strict=True)) if len(by) > 1 else frame[by[0]]
+    texts = {}
+    for row_name, column_name, text in zip(row_names, column_names, frame["text"], strict=True):
+        texts[row_name, column_name] = text
+    lines = []
+    for row_name in dict.fromkeys(row_names):
+        lines.append((*row_name, *(texts.get((row_name, value), MISSING) for value in columns.values())))
     return table((*rows.values(), *columns), lines)
 
 
@@ -173,7 +182,11 @@ def table_by_system(
     """Systems as rows and tasks as columns, as in the papers' tables 1 and 2. The best of ours are bold."""
     tasks = list(dict.fromkeys(frame["task"]))
     measured = [name for name in metrics if name in set(frame["metric"])]
-    columns = {f"{escape(task)} {titles.get(name, name)}".strip(): (task, name) for task in tasks for name in measured}
+    columns = {}
+    for task in tasks:
+        for name in measured:
+            title = f"{escape(task)} {titles.get(name, name)}".strip()
+            columns[title] = (task, name)
     ours = with_text(frame, spread, bold=("task", "metric"))
     ours = ours.assign(system=ours["system"].map(escape))
     frame = ours if printed is None else pd.concat([ours, in_italics(printed, tasks)])
@@ -192,27 +205,32 @@ def _table_by_task(section: Section, frame: pd.DataFrame, printed: Printed | Non
     columns = {titles.get(name, name): name for name in section.metrics if name in set(frame["metric"])}
     ours = with_text(frame, section.spread, section.plain_digits)
     parts = []
-    for task, mine in ours.groupby("task", sort=False):
-        parts.append(mine.assign(task=escape(task), system=mine["system"].map(escape)))
-        if printed is not None and len(theirs := in_italics(printed, [task])):
-            parts.append(theirs.assign(task="*" + theirs["known"] + ", paper*", text=theirs["text"].str.strip("*")))
+    for task, of_task in ours.groupby("task", sort=False):
+        parts.append(of_task.assign(task=escape(task), system=of_task["system"].map(escape)))
+        published = None if printed is None else in_italics(printed, [task])
+        if published is not None and len(published):
+            title = "*" + published["known"] + ", paper*"
+            parts.append(published.assign(task=title, text=published["text"].str.strip("*")))
     return lay_out(pd.concat(parts), {"task": "Task", "system": "System"}, columns, "metric")
 
 
 def task_table(
     fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any]], data: Describe = own_data
 ) -> str:
-    """The table of data sets; ``fingerprints`` of tasks by name, ``tasks`` by fingerprint, the older without words."""
-    beside, notes = data(list(fingerprints))
+    """The table of data sets; ``fingerprints`` by name, ``tasks`` by fingerprint (old ones have no words)."""
+    further_rows, notes = data(list(fingerprints))
     rows = []
     for name, fingerprint in fingerprints.items():
         task = tasks[fingerprint]
         fields = ("train", "test", "documents", "classes")
         sizes = [f"{task[field]:,}" if field in task else MISSING for field in fields]
-        words = [f"{task['words'][key]:,.0f}" if "words" in task else MISSING for key in ("mean", "median", "max")]
+        words = [MISSING] * 3
+        if "words" in task:
+            words = [f"{task['words'][statistic]:,.0f}" for statistic in ("mean", "median", "max")]
         noise = f"{196 * math.sqrt(0.25 / task['test']):.1f}"
         rows.append((escape(name), task["kind"], *sizes, *words, noise, fingerprint[:8]))
-        rows += [beside[name]] if name in beside else []
+        if name in further_rows:
+            rows.append(further_rows[name])
     header = ("Task", "Kind", "Train", "Test", "Documents", "Classes", "Mean words", "Median words", "Max words")
     length = "`max_length` is the longest input of encoders, in tokens; word counts and endpoints do not know it."
     return "\n\n".join([table((*header, "Noise (points)", "SHA-256"), rows), " ".join(notes), length])
@@ -235,8 +253,10 @@ def _section(section: Section, frame: pd.DataFrame, records: Records) -> str:
     printed = section.printed
     if printed is not None and not len(printed.numbers(list(frame["task"]))):
         printed = None
-    of_probes = frame[[settings.get("probe") not in BESIDE_PROBES for settings in frame["settings"]]]
-    settings = {name: text for name, text in _settings_text(of_probes).items() if name not in section.in_table}
+    is_additional = [settings.get("probe") in BESIDE_PROBES for settings in frame["settings"]]
+    settings = _settings_text(frame[[not additional for additional in is_additional]])
+    for name in section.in_table:
+        settings.pop(name, None)
     repeats = max(map(len, frame["seeds"]))
     spread = SPREADS[section.spread]
     means = f"Means of {repeats} repeats; {spread}." if repeats > 1 else "One repeat."
@@ -268,38 +288,45 @@ def _curve(frame: pd.DataFrame) -> list[str]:
     if frame["shots"].nunique() < 2:
         return []
     parts = ["## Few-shot classification by examples per class", f"Accuracy in %; {SPREADS['std']}."]
-    for task, mine in frame.groupby("task", sort=False):
-        mine = mine.sort_values("shots", kind="stable")
-        columns = mine.assign(task=[f"{count} per class" for count in mine["shots"]])
+    for task, of_task in frame.groupby("task", sort=False):
+        of_task = of_task.sort_values("shots", kind="stable")
+        columns = of_task.assign(task=[f"{count} per class" for count in of_task["shots"]])
         parts += [f"### {escape(task)}", table_by_system(columns, ("accuracy",), "std", titles={"accuracy": ""})]
     return parts
 
 
 def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
     """The values of each setting, with their tasks if they differ."""
+    names: dict[str, None] = {}
+    for settings in frame["settings"]:
+        names |= dict.fromkeys(settings)
     texts = {}
-    for name in dict.fromkeys(name for settings in frame["settings"] for name in settings):
+    for name in names:
         values = [str(settings.get(name, MISSING)) for settings in frame["settings"]]
-        tasks = frame["task"].map(escape).groupby(values, sort=False).unique()
-        several = len(tasks) > 1
-        texts[name] = ", ".join(f"{value} ({', '.join(of)})" if several else value for value, of in tasks.items())
+        tasks_of_value = frame["task"].map(escape).groupby(values, sort=False).unique()
+        if len(tasks_of_value) > 1:
+            texts[name] = ", ".join(f"{value} ({', '.join(tasks)})" for value, tasks in tasks_of_value.items())
+        else:
+            texts[name] = ", ".join(tasks_of_value.index)
     return texts
 
 
 def _seeds(frame: pd.DataFrame) -> str:
-    seeds = sorted({seed for several in frame["seeds"] for seed in several})
-    together = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]} to {seeds[-1]}" if together else ", ".join(map(str, seeds))
+    seeds = sorted(set().union(*frame["seeds"]))
+    is_range = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))
 
 
 def _ran_on(records: Records, runs: Records) -> str:
-    """A line for each machine, with its versions, that these records were measured on."""
+    """A line for each machine that measured these records, with its versions."""
     first_dates: dict[str, str] = {}
-    for run in (runs[number] for number in sorted({record["run"] for record in records})):
+    for number in sorted({record["run"] for record in records}):
+        run = runs[number]
         versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
         first_dates.setdefault(f"{run['ran_on']}; {versions}", run["date"][:10])
-    lines = "\n".join(f"- {what} ({date})" for what, date in first_dates.items())
+    lines = "\n".join(f"- {machine} ({date})" for machine, date in first_dates.items())
     hours = sum(record["seconds"] for record in records) / 3600
-    systems, tasks = (len({record[field] for record in records}) for field in ("system", "task"))
+    systems = len({record["system"] for record in records})
+    tasks = len({record["task"] for record in records})
     head = f"{len(records):,} measurements of {systems} systems on {tasks} tasks, {hours:.2f} hours in all, on:"
     return f"{head}\n\n{lines}"

@@ -1,4 +1,4 @@
-"""An adapter for mteb 2.x, which can then run all its tasks on a checkpoint."""
+"""An adapter for mteb 2.x, to run its tasks on a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class MTEBEncoder:
-    """An encoder that fulfills mteb's ``EncoderProtocol``: hand it to ``mteb.evaluate``, with the tasks.
+    """An encoder with mteb's ``EncoderProtocol``, for ``mteb.evaluate``.
 
-    mteb keeps results by name and revision, which is the encoder's fingerprint. Its prompts are not used: the
-    instruction is the encoder's own.
+    mteb stores results by name and revision; the revision is the encoder's fingerprint. mteb's prompts are ignored: the
+    encoder uses its own instruction.
 
     Args:
-        encoder: An encoder, or a name as ``load_encoder`` knows it: a folder, a model on the Hub, an endpoint.
+        encoder: An encoder, or a name for ``load_encoder``: a folder, a model on the Hub, an endpoint.
         name: The name in mteb's results, as ``"organization/model"``. None: the name on the Hub, or
-            ``"local/<folder>"``; of an encoder that is loaded already, its class.
-        long_documents: How an encoder that is given by its name reads long texts, as in ``DocumentEncoder.encode``.
+            ``"local/<folder>"``; for a loaded encoder, its class.
+        long_documents: Strategy for long texts of an encoder given by name, as in ``DocumentEncoder.encode``.
 
     Example:
 
@@ -45,7 +45,14 @@ class MTEBEncoder:
         self.name = name or _public_name(encoder if isinstance(encoder, str) else type(encoder).__name__)
 
     def encode(self, inputs: Iterable[dict[str, Any]], **kwargs: Any) -> np.ndarray:
-        """Embed mteb's batches, which have a key ``text``: float32 of shape ``(N, D)``, of norm 1.
+        """Embed texts.
+
+        Args:
+            inputs: mteb's batches, with a key ``text``.
+            **kwargs: ``show_progress_bar``; mteb's other options are ignored.
+
+        Returns:
+            Embeddings, float32 ``(N, D)``, of norm 1.
 
         Raises:
             ValueError: If a batch holds no texts.
@@ -58,13 +65,13 @@ class MTEBEncoder:
         return self.encoder.encode(texts, show_progress=bool(kwargs.get("show_progress_bar", True)))
 
     def similarity(self, embeddings1: np.ndarray, embeddings2: np.ndarray) -> torch.Tensor:
-        """Cosine similarity of each with each: ``(N, M)``."""
+        """Cosine similarities of all pairs, ``(N, M)``."""
         from mteb.similarity_functions import cos_sim
 
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: np.ndarray, embeddings2: np.ndarray) -> torch.Tensor:
-        """Cosine similarity of each with its counterpart: ``(N,)``."""
+        """Cosine similarities row by row, ``(N,)``."""
         from mteb.similarity_functions import pairwise_cos_sim
 
         return pairwise_cos_sim(embeddings1, embeddings2)
@@ -76,7 +83,7 @@ class MTEBEncoder:
         from mteb.models import ModelMeta
         from mteb.models.model_meta import ScoringFunction
 
-        encoder = getattr(self.encoder, "encoder", self.encoder)  # one with options has it inside
+        encoder = getattr(self.encoder, "encoder", self.encoder)  # an EncoderWithOptions contains it
         known = {
             "name": self.name,
             "revision": self.encoder.fingerprint[:16],

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class LabeledFeatures(NamedTuple):
-    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, int64 labels, and the texts of the training rows."""
+    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, with int64 labels and the texts of the rows."""
 
     train: Features
     train_labels: np.ndarray
@@ -51,7 +51,7 @@ class LabeledFeatures(NamedTuple):
     test_inputs: Sequence[Hashable] = ()
 
     def held_out(self, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The training rows to keep, and those held out: a share of each class, equal inputs together."""
+        """The training rows to keep, and the held-out rows: a share of each class, equal inputs together."""
         return hold_out_of_each_class(self.train_inputs, self.train_labels, share, seed)
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
@@ -59,7 +59,7 @@ class LabeledFeatures(NamedTuple):
         return prediction_metrics(predictions, self.test_labels)
 
     def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
-        """The same with as many training examples of every class, as ``sample_per_class`` draws them."""
+        """The same with ``shots`` training examples of every class, drawn by ``sample_per_class``."""
         rows = sample_per_class(self.train_labels, shots, seed, label_names)
         train_inputs = [self.train_inputs[row] for row in rows]
         return self._replace(train=self.train[rows], train_labels=self.train_labels[rows], train_inputs=train_inputs)
@@ -67,32 +67,38 @@ class LabeledFeatures(NamedTuple):
 
 def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
     """The features of a system on a ``ClassificationTask``."""
-    task, system = evaluation.task, evaluation.system
+    task = evaluation.task
+    system = evaluation.system
     if task.train_pairs is None or task.test_pairs is None:
         train, test = system.features(task.train_texts, task.test_texts)
     else:
-        both, first, second = system.features([*task.train_texts, *task.train_pairs], task.test_texts, task.test_pairs)
+        both_of_train = [*task.train_texts, *task.train_pairs]  # in one list, on which the system is fitted
+        both, test_first, test_second = system.features(both_of_train, task.test_texts, task.test_pairs)
         count = len(task.train_texts)
-        train, test = combine_pairs(both[:count], both[count:]), combine_pairs(first, second)
+        train = combine_pairs(both[:count], both[count:])
+        test = combine_pairs(test_first, test_second)
+    test_inputs = task.test_texts
+    if task.test_pairs is not None:
+        test_inputs = list(zip(task.test_texts, task.test_pairs, strict=True))
     return LabeledFeatures(
-        check_features(train, "the training features", task.train_labels),
-        task.train_labels,
-        check_features(test, "the test features", task.test_labels),
-        task.test_labels,
-        task.train_inputs,
-        task.test_texts if task.test_pairs is None else list(zip(task.test_texts, task.test_pairs, strict=True)),
+        train=check_features(train, "the training features", task.train_labels),
+        train_labels=task.train_labels,
+        test=check_features(test, "the test features", task.test_labels),
+        test_labels=task.test_labels,
+        train_inputs=task.train_inputs,
+        test_inputs=test_inputs,
     )
 
 
 def combine_pairs(first: Features, second: Features) -> Features:
-    """One vector for two: (u, v, abs(u - v), u * v), as in InferSent (Conneau et al. 2017), ``(N, 4 D)``."""
+    """Combine two vectors into (u, v, abs(u - v), u * v), as in InferSent (Conneau et al. 2017), ``(N, 4 D)``."""
     if sparse.issparse(first):
         return sparse.hstack([first, second, abs(first - second), first.multiply(second)]).tocsr()
     return np.hstack([first, second, np.abs(first - second), first * second])
 
 
 def check_features(features: Features, what: str, labels: np.ndarray | None = None) -> Features:
-    """Dense features as float32, sparse ones as CSR; refuses NaN, infinity, no rows, and another number of labels."""
+    """Convert dense features to float32, sparse ones to CSR; refuse NaN, infinity, no rows, and missing labels."""
     if sparse.issparse(features):
         features = features.tocsr()
         wrong = np.flatnonzero(~np.isfinite(features.data))
@@ -111,19 +117,22 @@ def check_features(features: Features, what: str, labels: np.ndarray | None = No
 
 
 def held_out_settings(task: ClassificationTask) -> dict[str, str]:
-    """Empty if no text is repeated: then older records, without this setting, are still right."""
-    return {"equal_texts": "together"} if len(set(task.train_inputs)) < len(task.train_inputs) else {}
+    """Settings of a held-out split; empty if no text is repeated, so that older records without them stay valid."""
+    has_repeated = len(set(task.train_inputs)) < len(task.train_inputs)
+    return {"equal_texts": "together"} if has_repeated else {}
 
 
 def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
     """The rows of ``shots`` examples of every class, int64, ascending (DocSplit, appendix A.1).
 
-    With the same seed, the examples of fewer shots are among those of more: so a curve does not jump for another draw.
+    With the same seed, a larger number of shots includes the examples of a smaller number, so that curves are smooth.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if counts.min() < shots:
-        too_few = [(label_names[number], count) for number, count in zip(classes, counts, strict=True) if count < shots]
-        short = [f"{name!r} has {count}" for name, count in too_few]
+        short = []
+        for number, count in zip(classes, counts, strict=True):
+            if count < shots:
+                short.append(f"{label_names[number]!r} has {count}")
         more = f" (and {len(short) - 5} more classes are too small)" if len(short) > 5 else ""
         raise ValueError(
             f"{shots} examples of each class are to be drawn, but in the training set {', '.join(short[:5])}{more}: "
@@ -143,77 +152,90 @@ Probe = Callable[[LabeledFeatures, int], np.ndarray]  # the labels (M,) of the t
 
 def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     """Labels by logistic regression, ``(M,)``; sparse features get a linear support vector machine."""
-    rows = rows_to_choose_by(features, seed)
-    return fit_linear(features.train, features.train_labels, *rows, seed).predict(features.test)
+    kept, held_out = rows_to_choose_by(features, seed)
+    classifier = fit_linear(features.train, features.train_labels, kept, held_out, seed)
+    return classifier.predict(features.test)
 
 
 def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows to keep, and the held-out tenth of each class, which is empty for few examples."""
+    """The training rows to keep, and a held-out tenth of each class, or none if the examples are few."""
     if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
         return np.arange(len(features.train_labels)), np.arange(0)
     return features.held_out(HELD_OUT_SHARE, seed)
 
 
 def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
-    """A linear classifier on all rows, with the C that is most accurate on the held-out rows."""
+    """A linear classifier on all rows, with the C of the highest accuracy on the held-out rows."""
     if sparse.issparse(features):
-        # liblinear goes through the examples in a random order
-        classifier, strengths = LinearSVC(random_state=seed), (0.1, 1.0, 10.0)
+        classifier = LinearSVC(random_state=seed)  # liblinear visits the examples in a random order
+        strengths = (0.1, 1.0, 10.0)
     else:
-        classifier, strengths = LogisticRegression(max_iter=1000), (1.0, 10.0, 100.0)
+        classifier = LogisticRegression(max_iter=1000)
+        strengths = (1.0, 10.0, 100.0)
     if len(held_out) == 0:
         return classifier.set_params(C=strengths[1]).fit(features, labels)
-    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of equal ones the smallest C
+    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of ties the smallest C
     search.fit(features, labels)
-    strength, accuracy = search.best_params_["C"], search.best_score_
-    logger.info(f"C = {strength:g}, with an accuracy of {accuracy:.3f} on {len(held_out)} held-out examples.")
+    logger.info(
+        f"C = {search.best_params_['C']:g}, with an accuracy of {search.best_score_:.3f} on {len(held_out)} held-out "
+        "examples."
+    )
     return search.best_estimator_
 
 
 def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     """Labels by the mixture that ``KNNClassifierPipeline.fit`` learns from the training examples, ``(M,)``."""
-    inputs = (features.train_inputs, features.test_inputs)
-    texts, asked = ([given if isinstance(given, str) else " ".join(given) for given in part] for part in inputs)
-    names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
-    snapshot = KNNDatastore(features.train, features.train_labels, names, texts).snapshot
+    label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
+    train_texts = _as_texts(features.train_inputs)
+    snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
     ready = ReadyExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
-    return ask_experts(ready, features.test, asked, None).probabilities.argmax(1)
+    answers = ask_experts(ready, features.test, _as_texts(features.test_inputs), None)
+    return answers.probabilities.argmax(1)
+
+
+def _as_texts(inputs: Sequence[Hashable]) -> list[str]:
+    """Texts, with pairs of texts joined."""
+    return [given if isinstance(given, str) else " ".join(given) for given in inputs]
 
 
 def largest_class_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Always the largest class of the test texts, ``(M,)``."""
+    """The largest class of the test texts for every text, ``(M,)``."""
     return np.full_like(features.test_labels, np.bincount(features.test_labels).argmax())
 
 
 PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
-# What is measured beside the probe on a system's features, as a row of its own.
+# Additional probes on a system's features, each with a row of its own in the tables.
 BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS: largest_class_predictions}
 
 
 def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> list[Measurement]:
-    """The same measurements by the probe that stands beside the chosen one: of an encoder, the fitted mixture."""
-    beside = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
-    probes = [one for one in planned if beside and "probe" in one.settings]
-    probes = probes[:1] if protocol == "full" else probes  # nothing is random in it but the examples
-    return [one._replace(settings=one.settings | {"probe": beside}) for one in probes]
+    """The same measurements by an additional probe: the fitted mixture for encoders, the largest class for TF-IDF."""
+    additional = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
+    if additional is None:
+        return []
+    with_probe = [measurement for measurement in planned if "probe" in measurement.settings]
+    if protocol == "full":
+        with_probe = with_probe[:1]  # other seeds would repeat it, since only the choice of examples is random
+    return [measurement._replace(settings=measurement.settings | {"probe": additional}) for measurement in with_probe]
 
 
 def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experiment]:
     """``full``, ``few_shot`` and ``curve`` by their names, with the probes that settings may name."""
     measure = partial(_measure, {**probes, **BESIDE_PROBES})
-    described = (
-        ("full", "a probe on frozen features, the whole training set", _plan),
-        ("few_shot", "the same with a few examples per class", _plan_few_shot),
-        ("curve", "few_shot over the number of examples", _plan_curve),
-    )
-    return {name: Experiment(what, (ClassificationTask,), partial(plan, measure)) for name, what, plan in described}
+    tasks = (ClassificationTask,)
+    return {
+        "full": Experiment("a probe on frozen features, the whole training set", tasks, partial(_plan, measure)),
+        "few_shot": Experiment("the same with a few examples per class", tasks, partial(_plan_few_shot, measure)),
+        "curve": Experiment("few_shot over the number of examples", tasks, partial(_plan_curve, measure)),
+    }
 
 
 def _measure(probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapping, seed: int) -> dict[str, float]:
     features = evaluation.once(labeled_features)
     if "shots" in settings:
         features = features.draw(settings["shots"], seed, evaluation.task.label_names)
-    return features.metrics(probes[settings["probe"]](features, seed))
+    probe = probes[settings["probe"]]
+    return features.metrics(probe(features, seed))
 
 
 def _plan(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
@@ -225,20 +247,31 @@ def _plan_few_shot(measure: Measure, task: ClassificationTask, settings: Evaluat
     shots = settings.shots_of(task.name)
     try:
         sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
-    except ValueError as error:  # of one rare class; the other protocols take it
+    except ValueError as error:  # a class is too small; the other protocols still run
         return [], [f"few_shot does not run on {task.name}: {error}"]
     return _at_shots(measure, shots, task, settings), []
 
 
 def _plan_curve(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
-    smallest = int(np.unique(task.train_labels, return_counts=True)[1].min())
-    beyond = [str(shots) for shots in settings.curve_shots if shots > smallest]
-    line = f"curve leaves {', '.join(beyond)} examples per class out on {task.name}: its smallest class has {smallest}."
-    possible = [shots for shots in settings.curve_shots if shots <= smallest]
-    return [one for shots in possible for one in _at_shots(measure, shots, task, settings)], [line] if beyond else []
+    _, counts = np.unique(task.train_labels, return_counts=True)
+    smallest = int(counts.min())
+    measurements = []
+    too_many = []
+    for shots in settings.curve_shots:
+        if shots <= smallest:
+            measurements += _at_shots(measure, shots, task, settings)
+        else:
+            too_many.append(str(shots))
+    if not too_many:
+        return measurements, []
+    left_out = ", ".join(too_many)
+    line = f"curve leaves {left_out} examples per class out on {task.name}: its smallest class has {smallest}."
+    return measurements, [line]
 
 
-def _at_shots(measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings) -> list:
+def _at_shots(
+    measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings
+) -> list[Measurement]:
     chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
     if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
         chosen |= held_out_settings(task)
@@ -246,13 +279,17 @@ def _at_shots(measure: Measure, shots: int, task: ClassificationTask, settings: 
 
 
 def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
-    """Recall and mean reciprocal rank of the second half, row i given row i of the first, by cosine similarity."""
-    first, second = check_features(first, "the first halves"), check_features(second, "the second halves")
+    """Recall and mean reciprocal rank of row i of the second halves, given row i of the first, by cosine similarity."""
+    first = check_features(first, "the first halves")
+    second = check_features(second, "the second halves")
     if sparse.issparse(first):
-        first, second = normalize(first), normalize(second)
-        chunks = torch.arange(first.shape[0]).split(ROWS_AT_ONCE)
-        similarities = ((rows, (first[rows.numpy()] @ second.T).toarray()) for rows in chunks)
-        ranks = torch.cat([ranks_of_right(torch.from_numpy(found), rows) for rows, found in similarities])
+        first = normalize(first)
+        second = normalize(second)
+        ranks = []
+        for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE):
+            similarities = (first[rows.numpy()] @ second.T).toarray()
+            ranks.append(ranks_of_right(torch.from_numpy(similarities), rows))
+        ranks = torch.cat(ranks)
         metrics = rank_metrics(ranks, torch.full_like(ranks, len(ranks)))
     else:
         metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
@@ -266,7 +303,7 @@ def _plan_halves(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
 def _measure_halves(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
     task = evaluation.task
     first, second = half_texts(task.texts, seed, task.language)
-    [both] = evaluation.system.features([*first, *second])  # what is fitted is fitted on all halves
+    [both] = evaluation.system.features([*first, *second])  # in one list, on which the system is fitted
     return retrieval_metrics(both[: len(first)], both[len(first) :])
 
 

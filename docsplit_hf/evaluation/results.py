@@ -1,4 +1,4 @@
-"""results.json, which holds every measurement with its seed and settings, and summaries over the repeats."""
+"""results.json, a file of all measurements with seeds and settings; summaries over repeats."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
 def record_key(record: Mapping[str, Any]) -> str:
-    """The identity of a measurement: names, dates and versions of libraries are not part of it."""
+    """The identity of a measurement, without names, dates and versions of libraries."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
 
 
 class ResultStore:
-    """The records in a ``results.json``, which is replaced after each new one; one process may write at a time.
+    """The records in a ``results.json``, written after each new record by one process at a time.
 
-    A record has ``FIELDS``, and as ``run`` the number of its command among ``runs``.
+    A record has ``FIELDS``, and the number of its command in ``runs`` as ``run``.
     """
 
     def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
@@ -51,11 +51,11 @@ class ResultStore:
         return list(self._records.values())
 
     def find(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The record of the same ``KEY``, or None if it was not measured yet."""
+        """The record with the same ``KEY``, or None if there is none."""
         return self._records.get(record_key(wanted))
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Add a record, or replace the one of the same key, and write the file."""
+        """Add a record, or replace the record with the same key, and write the file."""
         _check(record)
         if self._run_number is None:
             self.runs.append(self.run)
@@ -72,7 +72,7 @@ class ResultStore:
         self._write()
 
     def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
-        """Keep the description of a task, which is written with the next record."""
+        """Set the description of a task; it is written with the next record."""
         self.tasks[fingerprint] = dict(description)
 
     def _read(self) -> None:
@@ -86,7 +86,8 @@ class ResultStore:
         for record in content["records"]:
             _check(record)
             self._records[record_key(record)] = record
-        self.runs, self.tasks = content["runs"], content["tasks"]
+        self.runs = content["runs"]
+        self.tasks = content["tasks"]
 
     def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,8 +97,9 @@ class ResultStore:
 def format_results(
     runs: Sequence[Mapping[str, Any]], tasks: Mapping[str, Mapping[str, Any]], records: Sequence[Mapping[str, Any]]
 ) -> str:
-    """The JSON of a ``results.json``, with one record per line: what a run adds shows in a diff."""
-    run_lines, record_lines = (",\n  ".join(map(json.dumps, rows)) for rows in (runs, records))
+    """The JSON of a ``results.json``, with one record per line, so that diffs show the new records of a run."""
+    run_lines = ",\n  ".join(map(json.dumps, runs))
+    record_lines = ",\n  ".join(map(json.dumps, records))
     task_lines = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in tasks.items())
     return (
         f'{{"version": {VERSION},\n "runs": [\n  {run_lines}\n ],\n "tasks": {{\n  {task_lines}\n }},\n'
@@ -124,14 +126,19 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
 def processor() -> str:
     """The name of the processor."""
     info = Path("/proc/cpuinfo")
-    named = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE) if info.exists() else None
-    return named[1] if named else platform.processor() or platform.machine()
+    if info.exists():
+        model = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE)
+        if model:
+            return model[1]
+    return platform.processor() or platform.machine()
 
 
 def _check(record: Mapping[str, Any]) -> None:
-    if missing := sorted(FIELDS - set(record)):
+    missing = sorted(FIELDS - set(record))
+    if missing:
         raise ValueError(f"A record lacks {missing}: {str(dict(record))[:200]}")
-    if broken := [name for name, value in record["metrics"].items() if not math.isfinite(value)]:
+    broken = [name for name, value in record["metrics"].items() if not math.isfinite(value)]
+    if broken:
         where = f"{record['system']} on {record['task']}, {record['protocol']}"
         raise ValueError(f"{where}: {broken} is not a finite number.")
 
@@ -147,7 +154,7 @@ class Summary(NamedTuple):
     std: float
     interval: float  # over seeds and draws of examples, not over the choice of the test set
     repeats: int
-    documents: float = math.nan  # over that choice, where the protocol measures it
+    documents: float = math.nan  # over the choice of the test set, if the protocol measures it
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -166,17 +173,19 @@ def summarize_records(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     for record in records:
         groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)
     rows = []
-    for mine in groups.values():
-        about = [*(mine[0][name] for name in GROUP), tuple(record["seed"] for record in mine)]
-        metrics = pd.DataFrame([record["metrics"] for record in mine])
-        for name in (name for name in metrics if not name.endswith(INTERVAL)):
-            found = summarize(metrics[name].dropna())
+    for group in groups.values():
+        columns = [*(group[0][name] for name in GROUP), tuple(record["seed"] for record in group)]
+        metrics = pd.DataFrame([record["metrics"] for record in group])
+        for name in metrics:
+            if name.endswith(INTERVAL):
+                continue
+            summary = summarize(metrics[name].dropna())
             if f"{name}{INTERVAL}" in metrics:
-                found = found._replace(documents=float(metrics[f"{name}{INTERVAL}"].mean()))
-            rows.append((*about, name, *found))
+                summary = summary._replace(documents=float(metrics[f"{name}{INTERVAL}"].mean()))
+            rows.append((*columns, name, *summary))
     return pd.DataFrame(rows, columns=[*GROUP, "seeds", "metric", *Summary._fields])
 
 
 def setting(frame: pd.DataFrame, name: str) -> pd.Series:
-    """A setting of each row, None where it has none of this name."""
+    """A setting of each row; None for rows without it."""
     return pd.Series([settings.get(name) for settings in frame["settings"]], frame.index, dtype=object)

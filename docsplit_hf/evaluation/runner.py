@@ -1,4 +1,4 @@
-"""Measure systems on tasks by protocols; earlier measurements are taken from the results."""
+"""Measure systems on tasks by protocols, reusing earlier measurements."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -21,9 +21,16 @@ from .tasks import EvaluationTask, word_counts
 
 logger = logging.getLogger(__name__)
 
-PROTOCOLS: Mapping[str, Experiment] = {
-    name: experiment._replace(beside=partial(beside_probes, name)) for name, experiment in probe_protocols().items()
-} | {"half_documents": HALF_DOCUMENTS}
+
+def _default_protocols() -> dict[str, Experiment]:
+    protocols = {}
+    for name, experiment in probe_protocols().items():
+        protocols[name] = experiment._replace(beside=partial(beside_probes, name))
+    protocols["half_documents"] = HALF_DOCUMENTS
+    return protocols
+
+
+PROTOCOLS: Mapping[str, Experiment] = _default_protocols()
 
 
 def run_protocols(
@@ -36,26 +43,28 @@ def run_protocols(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The records of every system on every task by every protocol that fits, and a line for each that was left out.
 
-    The keys of ``systems`` are their names on the command line, from which fine-tuning starts.
+    The keys of ``systems`` are their names on the command line; fine-tuning starts from these checkpoints.
     """
     check_protocols(names, protocols)
     chosen = {name: protocols[name] for name in names}
-    planned, left_out = [], []
+    planned = []
+    left_out = []
     for task in tasks:
         store.describe_task(task.fingerprint, describe_task(task))
-        for named, system in systems.items():
+        for system_name, system in systems.items():
             measurements, lines = plan(chosen, system, task, settings)
-            planned.append((Evaluation(system, task, split_name(named)[0]), measurements))
+            checkpoint, _ = split_name(system_name)
+            planned.append((Evaluation(system, task, checkpoint), measurements))
             left_out += lines
     left_out = list(dict.fromkeys(left_out))
     for line in left_out:
         logger.warning(line)
     records = []
     total = sum(len(measurements) for _, measurements in planned)
-    # No estimate: the first measurement of an encoder embeds, which takes the time and has a bar of its own.
+    # Without an estimate: the first measurement of an encoder embeds the texts, with a bar of its own.
     with tqdm(total=total, desc="Measuring", bar_format="{desc}: {n}/{total} after {elapsed}{postfix}") as progress:
         while planned:
-            evaluation, measurements = planned.pop(0)  # its features are freed when the next one comes
+            evaluation, measurements = planned.pop(0)  # frees the features of the one before
             progress.set_postfix_str(f"{evaluation.system.name} on {evaluation.task.name}")
             for measurement in measurements:
                 records.append(_measured_once(evaluation, measurement, store))
@@ -65,41 +74,62 @@ def run_protocols(
 
 def describe_task(task: EvaluationTask) -> dict[str, Any]:
     """The kind of a task, the numbers of its examples, and the words of its documents."""
-    words = [int(word_counts(parts, task.language).sum()) for parts in task.documents]
-    middle = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
-    return {"kind": task.kind, **task.sizes, "documents": len(words), "words": middle}
+    words = [int(word_counts(texts, task.language).sum()) for texts in task.documents]
+    statistics = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
+    return {"kind": task.kind, **task.sizes, "documents": len(words), "words": statistics}
+
+
+class _NameParts(NamedTuple):
+    """A system's name on the command line, taken apart."""
+
+    path: tuple[str, ...]
+    options: str  # as shown in tables
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names for tables: the last part of a path, and as much before it as tells two of them apart.
+    """Names for tables: the last part of a path, with as many parts before it as distinguish the names.
 
     >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
     ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
     """
-    paths, options_shown = [], []
-    for name in names:
-        base, options = split_name(name)
-        chosen = options.pop("name", None)
-        if chosen is None and "model" in options and "://" in base:
-            paths.append((options.pop("model"),))  # which says more than the address of an endpoint
-        else:
-            paths.append((chosen,) if chosen else Path(base).parts or (base,))
-        options_shown.append("" if chosen else "".join(f"#{option}={value}" for option, value in options.items()))
-    count = [1] * len(names)
+    split_names = [_split_for_table(name) for name in names]
+    shown_parts = [1] * len(names)
     while True:
-        short = ["/".join(path[-n:]) + shown for path, n, shown in zip(paths, count, options_shown, strict=True)]
-        alike = [number for number, name in enumerate(short) if short.count(name) > 1]
-        if not alike:
+        short = []
+        for split, count in zip(split_names, shown_parts, strict=True):
+            short.append("/".join(split.path[-count:]) + split.options)
+        repeated = [number for number, name in enumerate(short) if short.count(name) > 1]
+        if not repeated:
             return short
-        if all(count[number] >= len(paths[number]) for number in alike):
-            raise ValueError(f"Two models are called {short[alike[0]]!r}: tell them apart by '...#name=ANOTHER'.")
-        for number in alike:
-            count[number] += 1
+        if all(shown_parts[number] >= len(split_names[number].path) for number in repeated):
+            raise ValueError(f"Two models are called {short[repeated[0]]!r}: tell them apart by '...#name=ANOTHER'.")
+        for number in repeated:
+            shown_parts[number] += 1
+
+
+def _split_for_table(name: str) -> _NameParts:
+    base, options = split_name(name)
+    chosen = options.pop("name", None)
+    if chosen:
+        return _NameParts(path=(chosen,), options="")
+    path = Path(base).parts or (base,)
+    if chosen is None and "model" in options and "://" in base:
+        path = (options.pop("model"),)  # more informative than the address of an endpoint
+    return _NameParts(path=path, options="".join(f"#{option}={value}" for option, value in options.items()))
+
+
+def _name_in_records(system: System, measurement: Measurement) -> str:
+    probe = measurement.settings.get("probe")
+    if probe == FITTED:
+        return f"{system.name}, {FITTED}"
+    return LARGEST_CLASS if probe == LARGEST_CLASS else system.name
 
 
 def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> dict[str, Any]:
-    system, task, probe = evaluation.system, evaluation.task, measurement.settings.get("probe")
-    name = {FITTED: f"{system.name}, {FITTED}", LARGEST_CLASS: LARGEST_CLASS}.get(probe, system.name)
+    """The record of a measurement: the stored one, or a new one, which is stored."""
+    system = evaluation.system
+    task = evaluation.task
+    name = _name_in_records(system, measurement)
     wanted = {
         "system": name,
         "system_fingerprint": system.fingerprint,
@@ -116,5 +146,5 @@ def _measured_once(evaluation: Evaluation, measurement: Measurement, store: Resu
         except ValueError as error:
             raise ValueError(f"{name} on {task.name}, {measurement.protocol}: {error}") from error
         store.add(wanted | {"metrics": metrics, "seconds": round(time.perf_counter() - start, 3)})
-    # It may have been measured under other names, which are no part of its identity.
+    # The stored record may have other names, which are not part of its key.
     return store.find(wanted) | {"system": name, "task": task.name}

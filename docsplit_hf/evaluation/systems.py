@@ -1,4 +1,4 @@
-"""The systems that are compared: encoders, with embeddings cached on disk, and word counts as a baseline."""
+"""Systems to compare: encoders, with embeddings cached on disk, and word counts as a baseline."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 Features = np.ndarray | sparse.csr_matrix  # (N, D)
 Arrays = dict[str, np.ndarray]
 
-VERSION = 2  # to be raised when the same options of an encoder give other embeddings
-CHUNK = 256  # texts in a file of embeddings: what a killed run loses at most
+VERSION = 2  # raise it when the same options of an encoder give other embeddings
+CHUNK = 256  # texts in a file of embeddings: a killed run loses at most so many
 # Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
-# put no spaces between words, and pairs of characters do nearly as well there as words.
+# have no spaces between words, and pairs of characters do nearly as well there as words.
 _CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 WORDS = rf"[{_CHARACTERS}]|[^\W{_CHARACTERS}]{{2,}}"
 MAX_FEATURES = 50_000  # the most frequent ones; the first layer of a probe has as many rows
@@ -53,7 +53,8 @@ class EncoderWithOptions:
     """A ``DocumentEncoder`` with fixed options: ``long_documents``, ``bf16``."""
 
     def __init__(self, encoder: DocumentEncoder, **options: Any) -> None:
-        self.encoder, self.options = encoder, options
+        self.encoder = encoder
+        self.options = options
 
     def __repr__(self) -> str:
         return f"{self.encoder!r} with {', '.join(f'{name}={value!r}' for name, value in self.options.items())}"
@@ -92,7 +93,8 @@ def load_encoder(
         if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
                 "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
-                *(base, name),
+                base,
+                name,
             )
         return load_endpoint(name)
     converted = convert_options(name, options, {"instruction": str, "pooling": str})
@@ -106,11 +108,11 @@ def cached_embeddings(
     encoder: TextEncoder,
     texts: Sequence[str],
     folder: str | Path | None,
-    on_done: Callable[[int], Any] = lambda number: None,
+    on_done: Callable[[int], Any] | None = None,
 ) -> np.ndarray:
-    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``; ``on_done`` gets the numbers of texts done.
+    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``; ``on_done`` gets numbers of finished texts.
 
-    A file of 256 is named by a checksum of the encoder's fingerprint and the texts. The folder may be deleted.
+    A file of 256 texts is named by a checksum of the encoder's fingerprint and the texts. The folder may be deleted.
     """
 
     def embed(part: Sequence[str]) -> Arrays:
@@ -124,10 +126,10 @@ def cached_arrays(
     encoder: TextEncoder,
     texts: Sequence[str],
     folder: str | Path | None,
-    on_done: Callable[[int], Any],
+    on_done: Callable[[int], Any] | None,
     embed: Callable[[Sequence[str]], Arrays],
 ) -> list[Arrays]:
-    """The arrays of ``embed`` for each chunk of texts. ``"counts"`` is there if a text has several embeddings."""
+    """The arrays of ``embed`` for each chunk of texts, with ``"counts"`` if a text has several embeddings."""
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []
@@ -144,13 +146,16 @@ def cached_arrays(
                     _write(path, arrays)
             else:
                 known += len(part)
-            dimensions = arrays["embeddings"].shape[1]
-            if chunks and (first := chunks[0]["embeddings"].shape[1]) != dimensions:
-                raise ValueError(
-                    f"{encoder!r} gives {dimensions} dimensions after {first}: delete the embeddings in {folder}."
-                )
             chunks.append(arrays)
-            on_done(len(part))
+            first_dimensions = chunks[0]["embeddings"].shape[1]
+            dimensions = arrays["embeddings"].shape[1]
+            if dimensions != first_dimensions:
+                raise ValueError(
+                    f"{encoder!r} gives {dimensions} dimensions after {first_dimensions}: delete the embeddings in "
+                    f"{folder}."
+                )
+            if on_done is not None:
+                on_done(len(part))
     if folder is not None and texts:
         logger.info("%d of %d embeddings of %r come from %s.", known, len(texts), encoder, folder)
     return chunks
@@ -165,10 +170,12 @@ def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
 
 
 def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
-    embeddings, rows = arrays["embeddings"], _rows(arrays)
+    rows = _rows(arrays)
     if rows != len(texts):
         raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
-    broken = np.unique(np.repeat(np.arange(rows), arrays.get("counts", 1))[~np.isfinite(embeddings).all(1)])
+    text_of_embedding = np.repeat(np.arange(rows), arrays.get("counts", 1))
+    is_broken = ~np.isfinite(arrays["embeddings"]).all(1)
+    broken = np.unique(text_of_embedding[is_broken])
     if len(broken):
         text = texts[broken[0]]
         raise ValueError(
@@ -184,7 +191,8 @@ def _rows(arrays: Arrays) -> int:
 
 def _checksum(arrays: Arrays) -> str:
     digest = hashlib.sha256()
-    for name in sorted(arrays, key=lambda name: (name != "embeddings", name)):
+    others = sorted(name for name in arrays if name != "embeddings")
+    for name in ["embeddings", *others]:
         digest.update(np.ascontiguousarray(arrays[name]))
     return digest.hexdigest()
 
@@ -222,18 +230,18 @@ def _read(path: Path, number: int) -> Arrays | None:
 
 
 class System(Protocol):
-    """Turns the texts of a task into features."""
+    """Turn the texts of a task into features."""
 
     name: str  # as in the tables
     fingerprint: str
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """Float32 or sparse features, ``(N, D)``, of each list of texts; what is fitted is fitted on ``train``."""
+        """Float32 or sparse features, ``(N, D)``, of each list of texts; any fitting uses ``train`` only."""
 
 
 @dataclass(eq=False)
 class EncoderSystem:
-    """An encoder, which must not change: its embeddings are computed once and cached in ``cache_folder``."""
+    """An encoder with embeddings cached in ``cache_folder``; it must not change."""
 
     name: str
     encoder: TextEncoder
@@ -256,12 +264,17 @@ class EncoderSystem:
     def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
         """A system for each way to read long documents, all with the same encoder in memory."""
         encoder = self.encoder
-        inner, options = getattr(encoder, "encoder", encoder), getattr(encoder, "options", {"bf16": False})
-        if not isinstance(inner, DocumentEncoder):  # an endpoint has no such choice
+        options: dict[str, Any] = {"bf16": False}
+        if isinstance(encoder, EncoderWithOptions):
+            options = encoder.options
+            encoder = encoder.encoder
+        if not isinstance(encoder, DocumentEncoder):  # an endpoint has no such choice
             return [self]
-        readers = [EncoderWithOptions(inner, **options | {"long_documents": name}) for name in strategies]
-        pairs = zip(strategies, readers, strict=True)
-        return [EncoderSystem(f"{self.name} ({name})", reader, self.cache_folder) for name, reader in pairs]
+        systems = []
+        for strategy in strategies:
+            reader = EncoderWithOptions(encoder, **options | {"long_documents": strategy})
+            systems.append(EncoderSystem(f"{self.name} ({strategy})", reader, self.cache_folder))
+        return systems
 
 
 class TfidfSystem:
@@ -275,8 +288,13 @@ class TfidfSystem:
         """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        words = {"ngram_range": (1, 2), "max_features": MAX_FEATURES, "token_pattern": WORDS}
-        vectorizer = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **words)
+        vectorizer = TfidfVectorizer(
+            sublinear_tf=True,
+            dtype=np.float32,
+            ngram_range=(1, 2),
+            max_features=MAX_FEATURES,
+            token_pattern=WORDS,
+        )
         return [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
 
 
@@ -291,7 +309,7 @@ def load_system(
     long_documents: str = "first",
     word_counts: Mapping[str, Callable[[str], System]] = WORD_COUNTS,
 ) -> System:
-    """Load ``"tfidf"``, or an encoder as ``load_encoder`` does; ``"...#name=DocSplit"`` is its name in the tables."""
+    """Load ``"tfidf"``, or an encoder as ``load_encoder`` does; ``"...#name=DocSplit"`` sets its name in tables."""
     base, options = split_name(name)
     shown = options.pop("name", None)
     if base in word_counts:

@@ -1,4 +1,4 @@
-"""Tasks: texts with labels or texts alone, and how a file or folder becomes one."""
+"""Tasks: texts with labels or texts alone; loading tasks from files and folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,12 +27,12 @@ from ..text.sources import find_splits, refuse_missing_file
 logger = logging.getLogger(__name__)
 
 TEST_SHARE = 0.2
-KEPT_OF_EACH_CLASS = 20  # of a sample of the training set
+KEPT_OF_EACH_CLASS = 20  # examples in a sample of the training set
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationTask:
-    """Texts, or pairs of texts, with one label each; labels are int64, numbers in ``label_names``."""
+    """Texts, or pairs of texts, with one label each; labels are int64 places in ``label_names``."""
 
     name: str
     train_texts: list[str]
@@ -46,21 +46,25 @@ class ClassificationTask:
     kind: ClassVar[str] = "texts with labels"
 
     def __post_init__(self) -> None:
-        for split in ("train", "test"):
-            texts, labels, pairs = (getattr(self, f"{split}_{part}") for part in ("texts", "labels", "pairs"))
-            if not len(texts) == len(labels) == len(texts if pairs is None else pairs) > 0:
-                raise ValueError(
-                    f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each a label."
-                )
+        self._check_split("train", self.train_texts, self.train_labels, self.train_pairs)
+        self._check_split("test", self.test_texts, self.test_labels, self.test_pairs)
         if len(np.unique(self.train_labels)) < 2:
-            only = (
-                f"{len(self.train_labels)} training examples has the label {self.label_names[self.train_labels[0]]!r}"
+            label = self.label_names[self.train_labels[0]]
+            raise ValueError(
+                f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: there "
+                "is nothing to tell apart."
             )
-            raise ValueError(f"{self.name}: each of the {only}: there is nothing to tell apart.")
+
+    def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
+        pair_count = len(texts) if pairs is None else len(pairs)
+        if not len(texts) == len(labels) == pair_count > 0:
+            raise ValueError(
+                f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each a label."
+            )
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the content; the name is no part of it."""
+        """The SHA-256 of the content, without the name."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
         return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
 
@@ -72,7 +76,7 @@ class ClassificationTask:
 
     @property
     def texts(self) -> list[str]:
-        """The texts to test on, for what needs no labels."""
+        """The test texts, for protocols without labels."""
         return self.test_texts
 
     @property
@@ -114,8 +118,11 @@ EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the 
 
 def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
     """The number of words of each text, int64 ``(N,)``, split at spaces; in Chinese the characters."""
-    chinese = language == "zh"
-    return np.array([len("".join(text.split()) if chinese else text.split()) for text in texts], dtype=np.int64)
+    counts = []
+    for text in texts:
+        words = text.split()
+        counts.append(len("".join(words)) if language == "zh" else len(words))
+    return np.array(counts, dtype=np.int64)
 
 
 def content_hash(*parts: Iterable[Any]) -> str:
@@ -124,7 +131,7 @@ def content_hash(*parts: Iterable[Any]) -> str:
     for part in parts:
         for item in part:
             digest.update(json.dumps(item).encode() + b"\n")
-        digest.update(b"\n")  # no item is an empty line, so this ends a part
+        digest.update(b"\n")  # ends a part, since no item is an empty line
     return digest.hexdigest()
 
 
@@ -139,10 +146,11 @@ def load_evaluation_task(
     encoding: str | None = None,
     prepare: Callable[[list[str]], list[str]] | None = None,
 ) -> ClassificationTask | CorpusTask:
-    """Load a file or folder, without labels as texts alone; or ``"documentation"``: that of packages, by package.
+    """Load a file or folder as a task; without labels it is a ``CorpusTask``.
 
-    Without a test set the validation set is tested on, and without either a fifth of each class, held out by ``seed``.
-    Of ``max_train_examples`` each class keeps 20. ``prepare`` changes the texts of a split.
+    The name ``"documentation"`` loads the documentation of packages, labeled by package. Without a test set, the
+    validation set replaces it, or else a fifth of each class, held out by ``seed``. A sample of ``max_train_examples``
+    keeps 20 examples of each class. ``prepare`` changes the texts of a split.
     """
     limits = {"train": max_train_examples, "test": max_test_examples}
     if str(name).casefold() == DOCUMENTATION:
@@ -152,14 +160,26 @@ def load_evaluation_task(
     if not path.exists():
         refuse_missing_file(str(name))
         raise ValueError(f"There is no task {str(name)!r}: give a file, a folder or {DOCUMENTATION!r}.")
-    options = {"csv_separator": csv_separator, "encoding": encoding}
-    if label_column == "label" and not _has_labels(path, options):
-        return _corpus_task(path, text_column, max_test_examples, seed, options)
-    if (text_column, label_column) != ("text", "label"):
-        columns = {"text_column": text_column, "label_column": label_column}
-        splits = load_labeled_examples(path, **columns, **options, validation_size=0, seed=seed)
+    if label_column == "label" and not _has_labels(path, csv_separator, encoding):
+        return _corpus_task(path, text_column, max_test_examples, seed, csv_separator, encoding)
+    if text_column == "text" and label_column == "label":
+        splits = load_task(
+            path.absolute(),  # a path, as a name could be that of a known task
+            seed,
+            validation_size=0,
+            csv_separator=csv_separator,
+            encoding=encoding,
+        )
     else:
-        splits = load_task(path.absolute(), seed, validation_size=0, **options)  # a path is no name of a task
+        splits = load_labeled_examples(
+            path,
+            text_column=text_column,
+            label_column=label_column,
+            csv_separator=csv_separator,
+            encoding=encoding,
+            validation_size=0,
+            seed=seed,
+        )
     return classification_task(title_of(path), splits, limits, seed, prepare)
 
 
@@ -176,21 +196,53 @@ def classification_task(
     prepare: Callable[[list[str]], list[str]] | None = None,
     language: str = "en",
 ) -> ClassificationTask:
-    """A task of labeled examples, of which ``limits`` says how many are used of each split."""
-    parts: dict[str, Any] = {}
-    names = label_names_of(splits["train"])
-    for split, rows in _train_and_test(splits, name, seed).items():
-        labels = label_array(rows, names, multi_label=False)
+    """A task of labeled examples; ``limits``: the most examples of each split, ``"train"`` and ``"test"``."""
+    label_names = label_names_of(splits["train"])
+    train_rows, test_rows = _train_and_test(splits, name, seed)
+
+    def load(split: str, rows: Dataset) -> _Split:
+        labels = label_array(rows, label_names, multi_label=False)
         drawn = draw(len(rows), limits[split], seed, labels if split == "train" else None)
-        rows, labels = rows.select(drawn), labels[drawn]
-        texts, pairs = texts_of(rows)
-        texts = texts if prepare is None else prepare(texts)
-        kept = [row for row, text in enumerate(texts) if text.strip()]
-        if len(kept) < len(texts):
-            logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
-        parts[f"{split}_texts"], parts[f"{split}_labels"] = [texts[row] for row in kept], labels[kept]
-        parts[f"{split}_pairs"] = None if pairs is None else [pairs[row] for row in kept]
-    return ClassificationTask(name, label_names=names, language=language, **parts)
+        return _usable(name, split, rows.select(drawn), labels[drawn], prepare)
+
+    train = load("train", train_rows)
+    test = load("test", test_rows)
+    return ClassificationTask(
+        name,
+        train_texts=train.texts,
+        train_labels=train.labels,
+        test_texts=test.texts,
+        test_labels=test.labels,
+        label_names=label_names,
+        train_pairs=train.pairs,
+        test_pairs=test.pairs,
+        language=language,
+    )
+
+
+class _Split(NamedTuple):
+    """The texts of a split of a task, with their labels ``(N,)`` and second texts."""
+
+    texts: list[str]
+    labels: np.ndarray
+    pairs: list[str] | None
+
+
+def _usable(
+    name: str, split: str, rows: Dataset, labels: np.ndarray, prepare: Callable[[list[str]], list[str]] | None
+) -> _Split:
+    """Texts, labels and pairs of rows, without empty texts, which are counted in the log."""
+    texts, pairs = texts_of(rows)
+    if prepare is not None:
+        texts = prepare(texts)
+    kept = [row for row, text in enumerate(texts) if text.strip()]
+    if len(kept) < len(texts):
+        logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
+    return _Split(
+        texts=[texts[row] for row in kept],
+        labels=labels[kept],
+        pairs=None if pairs is None else [pairs[row] for row in kept],
+    )
 
 
 def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
@@ -207,10 +259,13 @@ def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = No
     return np.sort(order[:most])
 
 
-def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
+def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> bool:
+    """Whether a file has a column of labels, or a folder has folders of classes."""
     file = find_splits(path).get("train")
-    if file is None or file != path or not path.is_dir():
-        return file is not None and "label" in find_columns(file, **options)
+    if file is None:
+        return False
+    if file != path or not path.is_dir():
+        return "label" in find_columns(file, csv_separator=csv_separator, encoding=encoding)
     classes = sorted({file.relative_to(path).parts[0] for file in find_text_files(path) if file.parent != path})
     if len(classes) < 2:
         return False
@@ -219,7 +274,8 @@ def _has_labels(path: Path, options: dict[str, str | None]) -> bool:
     return True
 
 
-def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Dataset]:
+def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
+    """The examples to train on and to test on; these are held out of the training set if there are none."""
     train = splits["train"]
     if is_multi_label(train):
         raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")
@@ -227,7 +283,7 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Data
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
     for split in ("test", "validation"):
         if split in splits:
-            return {"train": train, "test": splits[split]}
+            return train, splits[split]
     texts, pairs = texts_of(train)
     labels = label_array(train, label_names_of(train), multi_label=False)
     inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
@@ -235,13 +291,13 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> dict[str, Data
     if len(held_out) == 0:
         raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
     logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
-    return {"train": train.select(kept), "test": train.select(held_out)}
+    return train.select(kept), train.select(held_out)
 
 
 def _corpus_task(
-    path: Path, text_column: str, most: int | None, seed: int, options: dict[str, str | None]
+    path: Path, text_column: str, most: int | None, seed: int, csv_separator: str | None, encoding: str | None
 ) -> CorpusTask:
-    rows = load_documents(str(path), test_size=0, **options)["train"]
+    rows = load_documents(str(path), test_size=0, csv_separator=csv_separator, encoding=encoding)["train"]
     if text_column not in rows.column_names:
         raise ValueError(f"{path} has the columns {rows.column_names}, but no {text_column!r}: choose text_column.")
     rows = rows.select(draw(len(rows), most, seed))

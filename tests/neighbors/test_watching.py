@@ -1,4 +1,4 @@
-"""pipe.report(texts): what came in against what the store knows."""
+"""pipe.report(texts): new texts compared with those of the store."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ def written(report, folder):
     return json.loads((folder / "report.json").read_text())
 
 
-def test_what_is_in_it_is_what_the_pipeline_answers(fitted, texts, monkeypatch):
+def test_the_report_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatch):
     came = texts[32:]
     answers = fitted(came)
     level = float(np.median([answer["score"] for answer in answers]))
@@ -45,9 +45,9 @@ def test_what_is_in_it_is_what_the_pipeline_answers(fitted, texts, monkeypatch):
     report = fitted.report(came)
     labels = [answer["label"] for answer in answers]
     assert (report.texts, report.empty, report.earlier) == (16, 0, 16)
-    assert {name: change.now for name, change in report.labels.items()} == {
-        name: labels.count(name) / 16 for name in ("river", "engine")
-    }
+    assert set(report.labels) == {"river", "engine"}
+    for name, change in report.labels.items():
+        assert change.now == labels.count(name) / 16
     rejected = [answer["label"] is None for answer in fitted(came, reject=0.05)]
     assert report.rejected.now == np.mean(rejected) and 0 < report.rejected.now < 1
     held_out = fitted.datastore.fitted.arrays["held_out_probabilities"]
@@ -69,13 +69,17 @@ def test_other_texts_are_noticed_and_the_same_are_not(fitted, texts):
     assert fitted.report(texts[32:], earlier=texts[:31:-1]).verdict.startswith("Nothing changed")
 
 
+def as_dataset(texts):
+    return Dataset.from_dict({"text": texts})
+
+
 @pytest.mark.parametrize("window", [1024, 5])
 def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
     monkeypatch.setattr(watching, "WINDOW", window)
-    came, earlier = [*NEW[:6], "", *texts[36:]], texts[32:36]
+    came = [*NEW[:6], "", *texts[36:]]
+    earlier = texts[32:36]
     expected = fitted.report(came, earlier)
-    forms = (lambda t: (text for text in t), pd.Series, np.array, lambda t: Dataset.from_dict({"text": t}))
-    for form in forms:
+    for form in (iter, pd.Series, np.array, as_dataset):
         found = fitted.report(form(came), form(earlier), show_progress=True)
         assert found == expected and (found.texts, found.empty) == (18, 1)
     assert {entry["row"] for entry in expected.most_novel} <= {*range(6), *range(7, 19)}
@@ -119,21 +123,21 @@ def test_a_classifier_with_a_head_sees_the_documents_again(pipe, texts):
     pipe.remove_documents(pipe.datastore.documents.ids)
     report = pipe.report(texts[40:])
     assert (report.against, report.earlier) == ("held-out examples", 10)
-    assert report.drift["closeness"].then is None  # they were texts that the store does not have
+    assert report.drift["closeness"].then is None  # the held-out texts are not in the store
 
 
-def test_a_level_that_few_examples_cannot_promise_rejects_all(fitted, texts, tmp_path):
+def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, tmp_path):
     report = fitted.report(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
 
 
-def test_what_cannot_be_told_is_said(fitted, untrained, texts):
+def test_too_few_texts_are_reported(fitted, untrained, texts):
     report = fitted.report(NEW[:1])
     assert all(change.low is None for change in report.drift.values())
     assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
     untrained.add_examples(texts[:2], ["river", "engine"])
-    untrained.fit(show_progress=False)  # of one example of each label, none can be held out
+    untrained.fit(show_progress=False)  # no example can be held out where each label has only one
     report = untrained.report(texts[32:])
     assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
 
@@ -157,7 +161,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_is_refused(case, fitted):
+def test_wrong_arguments_are_refused(case, fitted):
     texts, options, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         fitted.report(texts, **options)
@@ -176,9 +180,10 @@ def measured(store, keys, texts):
     return period_of(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
 
 
-def test_a_text_that_the_store_has_is_measured_as_if_it_had_not():
+def test_a_text_of_the_store_is_measured_as_if_it_were_not_in_it():
     store = fitted_store(12, 60)
-    keys, texts = store.documents.keys[:3].copy(), store.documents.texts[:3]
+    keys = store.documents.keys[:3].copy()
+    texts = store.documents.texts[:3]
     before = measured(store, keys, texts)
     store.remove_documents(store.documents.ids[:3])
     for name, found, expected in zip(Period._fields, before, measured(store, keys, texts), strict=True):
@@ -195,13 +200,13 @@ def test_the_closeness_of_an_example_is_to_the_other_ones():
     np.testing.assert_allclose(found, np.sort(cosines, 1)[:, -5:].mean(1), atol=1e-6)
 
 
-def test_what_is_said_of_held_out_examples_is_what_the_folds_said():
+def test_the_period_of_held_out_examples_has_the_probabilities_of_the_folds():
     store = fitted_store(12, 60)
     ready = ready_experts(store.snapshot)
     store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
     later = ready_experts(store.snapshot)
-    for now, labels in ((ready, 3), (later, 4)):
-        found = period_of_examples(now, known_words(now.snapshot))
+    for experts, labels in ((ready, 3), (later, 4)):
+        found = period_of_examples(experts, known_words(experts.snapshot))
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
         assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
         assert not len(found.novelty)
@@ -217,24 +222,28 @@ def store():
 @pytest.mark.parametrize(
     "text, share, words",
     [
-        ("Red gold", 0, set()),  # of a pair, in other cases
+        ("Red gold", 0, set()),  # a word of a text_pair, and another case of a letter
         ("new red new rare", 1 / 2, {"new"}),
-        ("blue rare", 1 / 2, {"rare"}),  # its own words are not known of others
-        ("blue green", 0, set()),  # others have them too
+        ("blue rare", 1 / 2, {"rare"}),  # only this text itself has the word
+        ("blue green", 0, set()),  # other texts have both words too
         ("red green red gold", 3 / 4, {"red", "gold"}),
         ("?", 0, set()),
     ],
 )
-def test_which_words_no_other_text_has(text, share, words, store):
+def test_words_that_no_other_text_has(text, share, words, store):
     assert known_words(store.snapshot).unknown(text) == (share, words)
 
 
 def test_the_interval_is_welchs():
     rng = np.random.default_rng(0)
-    now, then = rng.normal(1, 1, 30), rng.normal(0, 3, 80)
-    a, b = now.var(ddof=1) / 30, then.var(ddof=1) / 80
-    freedom = (a + b) ** 2 / (a**2 / 29 + b**2 / 79)
-    half, difference = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(a + b), now.mean() - then.mean()
+    now = rng.normal(1, 1, 30)
+    then = rng.normal(0, 3, 80)
+    variance_now = now.var(ddof=1) / 30
+    variance_then = then.var(ddof=1) / 80
+    variance = variance_now + variance_then
+    freedom = variance**2 / (variance_now**2 / 29 + variance_then**2 / 79)
+    half = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(variance)
+    difference = now.mean() - then.mean()
     found = change_of(now, then)
     assert (found.now, found.then) == pytest.approx((now.mean(), then.mean()))
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
@@ -244,7 +253,7 @@ def test_the_interval_is_welchs():
     "now, then, expected",
     [
         ([0.5], [0.25, 0.75], Change(0.5, 0.5)),
-        ([0.5, 0.5], [0.25, 0.25], Change(0.5, 0.25)),  # no spread says nothing of the next text
+        ([0.5, 0.5], [0.25, 0.25], Change(0.5, 0.25)),  # without a spread, the next text cannot be predicted
         ([0.5, 1.0], [], Change(0.75, None)),
         ([], [], Change(None, None)),
     ],

@@ -1,6 +1,8 @@
+import itertools
 import json
 import logging
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -24,42 +26,67 @@ from docsplit_hf.neighbors.mixing.calibration import (
 )
 from docsplit_hf.neighbors.mixing.mixture import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
 
-KS, WEIGHTS = (1, 2, 4, 8), np.arange(21) / 20
+KS = (1, 2, 4, 8)
+WEIGHTS = np.arange(21) / 20
+
+
+class Example(NamedTuple):
+    """Held-out examples: their neighbors, their labels, and the probabilities of a classifier."""
+
+    distances: np.ndarray
+    neighbor_labels: np.ndarray
+    gold: np.ndarray
+    classifier: np.ndarray
+
+    def mixture(self, k, temperature, weight):
+        """The probabilities of equation 3 for these numbers."""
+        distances = self.distances[:, :k]
+        neighbor_labels = self.neighbor_labels[:, :k]
+        knn = knn_probabilities(distances, neighbor_labels, self.classifier.shape[1], temperature)
+        return interpolate(knn, self.classifier, weight)
+
+    def part(self, rows):
+        """The examples of a slice."""
+        return Example(self.distances[rows], self.neighbor_labels[rows], self.gold[rows], self.classifier[rows])
+
+    def calibrated(self):
+        return calibrate(self.distances, self.neighbor_labels, self.gold, self.classifier)
 
 
 def random_example(seed, several=False, examples=30, neighbors=8, labels=4):
     rng = np.random.default_rng(seed)
     distances = np.sort(rng.exponential(4, (examples, neighbors)), axis=1)
     if several:
-        neighbor_labels, gold = rng.random((examples, neighbors, labels)) < 0.4, rng.random((examples, labels)) < 0.4
-        return distances, neighbor_labels, gold, rng.random((examples, labels))
+        neighbor_labels = rng.random((examples, neighbors, labels)) < 0.4
+        gold = rng.random((examples, labels)) < 0.4
+        return Example(distances, neighbor_labels, gold, rng.random((examples, labels)))
     gold = rng.integers(0, labels, examples)
     neighbor_labels = np.where(rng.random((examples, neighbors)) < 0.5, gold[:, None], rng.integers(0, labels, (1, 1)))
-    return distances, neighbor_labels, gold, rng.dirichlet(np.ones(labels), examples)
-
-
-def mixture(distances, neighbor_labels, classifier, k, temperature, weight):
-    knn = knn_probabilities(distances[:, :k], neighbor_labels[:, :k], classifier.shape[1], temperature)
-    return interpolate(knn, classifier, weight)
+    return Example(distances, neighbor_labels, gold, rng.dirichlet(np.ones(labels), examples))
 
 
 def log_likelihood(probabilities, gold):
-    """Equation by hand: the mean log of what is right, with a little of the uniform distribution."""
+    """The equation by hand: the mean log of the share of the right labels, with a little of the uniform distribution."""
     if gold.ndim == 2:
-        right, chance = np.where(gold, probabilities, 1 - probabilities), 1 / 2
+        right = np.where(gold, probabilities, 1 - probabilities)
+        chance = 1 / 2
     else:
-        right, chance = probabilities[np.arange(len(gold)), gold], 1 / probabilities.shape[1]
+        right = probabilities[np.arange(len(gold)), gold]
+        chance = 1 / probabilities.shape[1]
     return np.log((1 - UNIFORM_SHARE) * right + UNIFORM_SHARE * chance).mean()
 
 
 def accuracy(probabilities, gold):
-    return ((probabilities >= 0.5) == gold).mean() if gold.ndim == 2 else (probabilities.argmax(1) == gold).mean()
+    if gold.ndim == 2:
+        return ((probabilities >= 0.5) == gold).mean()
+    return (probabilities.argmax(1) == gold).mean()
 
 
 def clusters(rng, examples, noise, labels=4, neighbors=32, rows=600):
-    """Texts around the centers of their labels, a datastore of others, and what the centers' neighbors say."""
+    """Distances and labels of the neighbors of texts around the centers of their labels, and the texts' labels."""
     centers = 2 * rng.normal(size=(labels, 6))
-    stored, gold = rng.integers(0, labels, rows), rng.integers(0, labels, examples)
+    stored = rng.integers(0, labels, rows)
+    gold = rng.integers(0, labels, examples)
     keys = centers[stored] + noise * rng.normal(size=(rows, 6))
     queries = centers[gold] + noise * rng.normal(size=(examples, 6))
     squared = np.square(queries[:, None] - keys).sum(2)
@@ -68,41 +95,43 @@ def clusters(rng, examples, noise, labels=4, neighbors=32, rows=600):
 
 
 def overconfident(rng, gold, right, labels=4):
-    """A classifier that is right by this share and always sure."""
-    said = np.where(rng.random(len(gold)) < right, gold, rng.integers(0, labels, len(gold)))
-    return 0.9999 * np.eye(labels)[said] + 0.0001 / labels
+    """The probabilities of a classifier that is right by this share and always certain."""
+    answers = np.where(rng.random(len(gold)) < right, gold, rng.integers(0, labels, len(gold)))
+    return 0.9999 * np.eye(labels)[answers] + 0.0001 / labels
 
 
 @given(st.integers(0, 10**6), st.booleans())
 @settings(deadline=None, max_examples=6)
 def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, several):
     example = random_example(seed, several)
-    distances, neighbor_labels, gold, classifier = example
-    choice = calibrate(*example)
-    likelihoods = np.array([
-        [[log_likelihood(mixture(distances, neighbor_labels, classifier, k, t, w), gold) for w in WEIGHTS]
-         for t in temperature_grid(distances)] for k in KS
+    gold = example.gold
+    choice = example.calibrated()
+    neighborhoods = list(itertools.product(KS, temperature_grid(example.distances)))
+    by_weight = np.array([
+        [log_likelihood(example.mixture(k, temperature, weight), gold) for weight in WEIGHTS]
+        for k, temperature in neighborhoods
     ])  # fmt: skip
-    by_weight = likelihoods.reshape(-1, len(WEIGHTS))
     best = np.argmax(by_weight >= by_weight.max(0) - 1e-9, axis=0)  # the first of equal ones has the smallest k
-    best[0] = best[1]  # of neighbors that do not count, those that would with a little weight
-    candidates = [
-        (KS[i], temperature_grid(distances)[j], w)
-        for (i, j), w in zip((divmod(n, likelihoods.shape[1]) for n in best), WEIGHTS, strict=True)
-    ]
-    accuracies = np.array([accuracy(mixture(distances, neighbor_labels, classifier, *c), gold) for c in candidates])
-    chosen = candidates.index(choice[:3])
+    best[0] = best[1]  # neighbors without weight do not count: those are taken that would with a little weight
+    candidates = []
+    accuracies = []
+    for number, weight in zip(best, WEIGHTS, strict=True):
+        k, temperature = neighborhoods[number]
+        candidates.append((k, temperature, weight))
+        accuracies.append(accuracy(example.mixture(k, temperature, weight), gold))
+    accuracies = np.array(accuracies)
+    chosen = candidates.index((choice.k, choice.temperature, choice.weight))
     assert choice.log_likelihood == pytest.approx(by_weight[best[chosen], chosen], abs=1e-9)
     assert accuracies[chosen] >= max(accuracies[0], accuracies[-1]) - 1e-12
     most_accurate = accuracies.argmax()
     assert choice.log_likelihood >= by_weight[best[most_accurate], most_accurate] - 1e-9
-    weights = neighbor_weights(distances[:, : choice.k], choice.temperature)
+    weights = neighbor_weights(example.distances[:, : choice.k], choice.temperature)
     assert choice.effective_neighbors == pytest.approx(effective_neighbors(weights).mean()) and choice.examples == 30
     assert Calibration(**json.loads(json.dumps(choice._asdict()))) == choice
 
 
 @pytest.mark.parametrize("perfect", ["neighbors", "classifier"])
-def test_what_is_perfect_gets_all_the_weight_from_what_guesses(perfect):
+def test_a_perfect_part_gets_all_the_weight_from_one_that_guesses(perfect):
     rng = np.random.default_rng(0)
     distances, neighbors, gold = clusters(rng, 200, noise=0.1)
     if perfect == "neighbors":
@@ -125,33 +154,36 @@ def test_the_mixture_is_not_worse_than_its_parts_on_new_data(right, noise):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         distances, neighbors, gold = clusters(rng, 3000, noise, rows=300)
-        classifier = overconfident(rng, gold, right)
-        held_out, new = slice(1000), slice(1000, None)
-        choice = calibrate(distances[held_out], neighbors[held_out], gold[held_out], classifier[held_out])
-        alone = calibrate(distances[held_out], neighbors[held_out], gold[held_out])
-        part = (distances[new], neighbors[new], classifier[new])
-        parts = [accuracy(classifier[new], gold[new]), accuracy(mixture(*part, *alone[:3]), gold[new])]
-        shortfalls.append(max(parts) - accuracy(mixture(*part, *choice[:3]), gold[new]))
+        example = Example(distances, neighbors, gold, overconfident(rng, gold, right))
+        held_out = example.part(slice(1000))
+        new = example.part(slice(1000, None))
+        choice = held_out.calibrated()
+        alone = calibrate(held_out.distances, held_out.neighbor_labels, held_out.gold)
+        classifier_accuracy = accuracy(new.classifier, new.gold)
+        neighbors_accuracy = accuracy(new.mixture(alone.k, alone.temperature, alone.weight), new.gold)
+        mixture_accuracy = accuracy(new.mixture(choice.k, choice.temperature, choice.weight), new.gold)
+        shortfalls.append(max(classifier_accuracy, neighbors_accuracy) - mixture_accuracy)
     assert np.mean(shortfalls) <= 0.003
 
 
 def test_likelihood_alone_would_take_accuracy_away():
-    # The right label is 0. The classifier is always sure, and wrong on 4 texts of 10. The neighbors are not sure, and
-    # wrong on 6: on those 4, and on 2 others, which the mixture gets wrong as well from a weight of 0.625.
+    # The right label is 0. The classifier is always certain, and wrong on 4 texts of 10. The neighbors are uncertain,
+    # and wrong on 6: on those 4, and on 2 others, which the mixture gets wrong as well from a weight of 0.625.
     classifier = np.repeat([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 6, 20, axis=0)
     shares = np.repeat([4] * 4 + [6] * 4 + [2] * 2, 20)
-    neighbors = (np.arange(10) < 10 - shares[:, None]).astype(int)  # fewer than all 10 say less
-    example, gold = (np.zeros((200, 10)), neighbors), np.zeros(200, int)
-    choice = calibrate(*example, gold, classifier)
-    likelihoods = [log_likelihood(mixture(*example, classifier, 10, 1.0, w), gold) for w in (0.55, 0.6, 0.7)]
+    neighbors = (np.arange(10) < 10 - shares[:, None]).astype(int)  # all 10 tell more than a part of them
+    example = Example(np.zeros((200, 10)), neighbors, np.zeros(200, int), classifier)
+    choice = example.calibrated()
+    likelihoods = [log_likelihood(example.mixture(10, 1.0, weight), example.gold) for weight in (0.55, 0.6, 0.7)]
     assert likelihoods == sorted(likelihoods)
     assert choice.weight == pytest.approx(0.6) and choice.log_likelihood == pytest.approx(likelihoods[1])
 
 
 def test_of_equal_likelihoods_the_smaller_k_the_weight_of_the_classifier_and_the_lower_temperature_are_taken():
-    distances, gold = np.sort(np.random.default_rng(0).random((20, 8)), axis=1), np.zeros(20, int)
+    distances = np.sort(np.random.default_rng(0).random((20, 8)), axis=1)
+    gold = np.zeros(20, int)
     choice = calibrate(distances, np.zeros((20, 8), int), gold, np.eye(2)[gold])
-    assert choice[:3] == (1, temperature_grid(distances)[0], 0)
+    assert (choice.k, choice.temperature, choice.weight) == (1, temperature_grid(distances)[0], 0)
 
 
 def test_degenerate_neighbors():
@@ -164,17 +196,19 @@ def test_degenerate_neighbors():
 
 
 def test_labels_that_came_after_training():
-    distances, neighbors, gold, _ = random_example(0)
-    classifier = np.full((30, 3), 1 / 3)
-    padded = np.pad(classifier, ((0, 0), (0, 1)))
-    assert calibrate(distances, neighbors, gold, classifier) == calibrate(distances, neighbors, gold, padded)
-    assert calibrate(distances, neighbors, gold, classifier, num_labels=4).examples == 30
+    random = random_example(0)
+    example = random._replace(classifier=np.full((30, 3), 1 / 3))
+    padded = example._replace(classifier=np.pad(example.classifier, ((0, 0), (0, 1))))
+    assert example.calibrated() == padded.calibrated()
+    told = calibrate(example.distances, example.neighbor_labels, example.gold, example.classifier, num_labels=4)
+    assert told.examples == 30
 
 
 @pytest.mark.parametrize("dimension", [2, 64])
 def test_the_grid_runs_from_one_neighbor_to_all(dimension):
     rng = np.random.default_rng(0)
-    queries, keys = 0.01 * rng.normal(size=(50, dimension)), 0.01 * rng.normal(size=(1000, dimension))
+    queries = 0.01 * rng.normal(size=(50, dimension))
+    keys = 0.01 * rng.normal(size=(1000, dimension))
     distances = np.sort(np.square(queries[:, None] - keys).sum(2), axis=1)[:, :64]
     grid = temperature_grid(distances)
     counts = [effective_neighbors(neighbor_weights(distances, t)).mean() for t in grid]
@@ -184,7 +218,9 @@ def test_the_grid_runs_from_one_neighbor_to_all(dimension):
 def clustered(examples=60, labels=3, dimension=4, seed=0):
     rng = np.random.default_rng(seed)
     numbers = rng.integers(0, labels, examples)
-    return (rng.normal(size=(labels, dimension))[numbers] + rng.normal(size=(examples, dimension))), numbers.tolist()
+    centers = rng.normal(size=(labels, dimension))
+    keys = centers[numbers] + rng.normal(size=(examples, dimension))
+    return keys, numbers.tolist()
 
 
 def make_datastore(keys, labels, texts=None, **options):
@@ -202,7 +238,7 @@ def calibration_of(calibration):
 @pytest.mark.parametrize("index", ["Flat", "HNSW16"])
 @pytest.mark.parametrize("noise, with_texts", [(0.0, False), (1e-7, False), (0.01, True)])
 def test_examples_that_are_there_twice_are_calibrated_as_if_once(noise, with_texts, index):
-    """Twice as many neighbors say the same. Another batch, or bfloat16, makes another embedding of the same text."""
+    """Twice as many neighbors have the same labels. Another batch, or bfloat16, embeds the same text differently."""
     keys, labels = clustered()
     texts = [f"text {i}" for i in range(60)] if with_texts else None
     once = calibrate_leaving_one_out(make_datastore(keys, labels, texts, index=index))
@@ -269,7 +305,9 @@ def test_calibration_on_held_out_texts_is_kept(pipe, texts, tmp_path):
     calibration = pipe.calibrate(held_out, labels)
     pipe.save_pretrained(tmp_path)
     config = AutoModel.from_pretrained(tmp_path).config
-    assert (config.k, config.knn_temperature, config.knn_weight) == calibration[:3]
+    assert config.k == calibration.k
+    assert config.knn_temperature == calibration.temperature
+    assert config.knn_weight == calibration.weight
     assert config.knn_calibration["source"] == "held-out examples"
 
 
@@ -277,6 +315,11 @@ def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_conf
     names = ["river" if "river" in text else "other" for text in texts]
     untrained.add_examples(texts, names)
     torch.manual_seed(0)
-    own = {"device": "cpu", "long_documents": "whole"}  # how the datastore was made, the encoder does not say
-    again = KNNClassifierPipeline(BertModel(tiny_config), tokenizer, untrained.datastore, **own)
+    again = KNNClassifierPipeline(
+        BertModel(tiny_config),
+        tokenizer,
+        untrained.datastore,
+        device="cpu",
+        long_documents="whole",  # as the datastore was made, which a plain encoder does not record
+    )
     assert again(list(texts)) == untrained(list(texts))

@@ -13,7 +13,10 @@ def config(tiny_config):
 
 
 def test_a_configuration_is_what_was_saved(config, tmp_path):
-    config.k, config.knn_temperature, config.knn_weight, config.max_length = 8, 1, 0.25, 32
+    config.k = 8
+    config.knn_temperature = 1
+    config.knn_weight = 0.25
+    config.max_length = 32
     config.save_pretrained(tmp_path)
     again = AutoConfig.from_pretrained(tmp_path)
     assert again.to_dict() | {"_name_or_path": ""} == config.to_dict() and again.knn_temperature == 1
@@ -36,7 +39,7 @@ def test_a_configuration_is_what_was_saved(config, tmp_path):
         ({"id2label": {"0": "a", "2": "b"}}, "numbers from 0 to 1"),
     ],
 )
-def test_what_a_file_says_is_checked(config, change, message, tmp_path):
+def test_values_of_a_file_are_checked(config, change, message, tmp_path):
     config.save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
@@ -44,6 +47,6 @@ def test_what_a_file_says_is_checked(config, change, message, tmp_path):
         AutoConfig.from_pretrained(tmp_path)
 
 
-def test_what_is_set_is_checked_too(config):
+def test_values_that_are_set_are_checked_too(config):
     with pytest.raises(StrictDataclassError, match="must be 1 or above"):
         config.k = 0

@@ -34,25 +34,34 @@ def test_equation_1_and_the_retrieval_head_in_plain_torch(classifier, batch):
     h = (states * mask).sum(1) / mask.sum(1)
     output = classifier(**batch)
     torch.testing.assert_close(output.logits, h @ classifier.classifier.weight.T + classifier.classifier.bias)
-    first, last = classifier.retrieval_head[0], classifier.retrieval_head[2]
+    first = classifier.retrieval_head[0]
+    last = classifier.retrieval_head[2]
     hidden = torch.nn.functional.gelu(h @ first.weight.T + first.bias)
     torch.testing.assert_close(output.retrieval_embeddings, hidden @ last.weight.T + last.bias)
 
 
 @pytest.mark.parametrize("training", [False, True])
 def test_with_tanh_it_is_the_stock_head_of_roberta(batch, training):
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 64}
-    config = RobertaConfig(vocab_size=300, pad_token_id=0, classifier_dropout=0.5, num_labels=3, **sizes)
+    config = RobertaConfig(
+        vocab_size=300,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=64,
+        pad_token_id=0,
+        classifier_dropout=0.5,
+        num_labels=3,
+    )
     stock = RobertaForSequenceClassification(config).train(training)
     ours = KNNClassifier.around(stock.roberta, 3, classifier_activation="tanh").train(training)
     ours.classifier[0].load_state_dict(stock.classifier.dense.state_dict())
     ours.classifier[-1].load_state_dict(stock.classifier.out_proj.state_dict())
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    found = []
-    for model in (stock, ours):
+
+    def logits(model):
         torch.manual_seed(0)  # the same dropout
-        found.append(model(**inputs).logits)
-    torch.testing.assert_close(*found)
+        return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+
+    torch.testing.assert_close(logits(ours), logits(stock))
 
 
 @pytest.mark.parametrize("options, size", [({"retrieval_dimension": 7}, 7), ({"decouple": False}, 32), ({}, 32)])
@@ -88,7 +97,7 @@ def test_from_encoder_keeps_weights_pooling_and_length(tiny_model, tokenizer, te
     assert model(**inputs).retrieval_embeddings.detach().numpy() == pytest.approx(expected, abs=1e-5)
     model.save_pretrained(tmp_path / "classifier")
     tokenizer.save_pretrained(tmp_path / "classifier")
-    again = DocumentEncoder.from_pretrained(str(tmp_path / "classifier"))  # the encoder in it, as it was
+    again = DocumentEncoder.from_pretrained(str(tmp_path / "classifier"))  # its encoder is unchanged
     assert (again.encode(texts[:3], show_progress=False) == expected).all() and again.max_length == 20
     saved = json.dumps(model.config.to_dict())
     assert str(tmp_path) not in saved and model.config.encoder_config.name_or_path == tmp_path.name
@@ -102,7 +111,7 @@ def test_no_labels_means_no_head(tiny_config, batch, tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"num_labels": 2, "id2label": NAMES}, {"id2label": {1: "a", 2: "b"}}])
-def test_labels_that_do_not_add_up_are_refused(tiny_config, arguments):
+def test_labels_without_a_clear_number_are_refused(tiny_config, arguments):
     with pytest.raises(ValueError, match="do not say how many labels"):
         KNNClassifier.around(BertModel(tiny_config), **arguments)
 
@@ -110,7 +119,7 @@ def test_labels_that_do_not_add_up_are_refused(tiny_config, arguments):
 @pytest.mark.parametrize(
     "options", [{"pooling": "sum"}, {"problem_type": "regression"}, {"classifier_activation": "softsign"}], ids=str
 )
-def test_what_there_is_not_is_refused(tiny_config, options):
+def test_unknown_options_are_refused(tiny_config, options):
     with pytest.raises(ValueError, match=f"must be one of .*, got {next(iter(options.values()))!r}"):
         KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, **options))
 

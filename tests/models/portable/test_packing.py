@@ -1,4 +1,4 @@
-"""Packed equals padded: states, losses and all gradients; what cannot be packed stays as it was."""
+"""Packed equals padded: states, losses and all gradients. A model that cannot be packed is left as it is."""
 
 import logging
 
@@ -29,14 +29,22 @@ SMALL = {
     "vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "max_position_embeddings": 96,
 }  # fmt: skip
-SPECIAL_TOKENS = {f"{name}_token_id": i for i, name in enumerate(["pad", "bos", "eos", "cls", "sep", "mask"])}
+SPECIAL_TOKENS = {
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 3, "sep_token_id": 4, "mask_token_id": 5,
+}  # fmt: skip
 PACKABLE = {
     "albert": SMALL | {"embedding_size": 16},
     "bert": SMALL,
     "camembert": SMALL,
     "data2vec-text": SMALL,
-    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
-    | {name: SMALL[name] for name in ("vocab_size", "max_position_embeddings")},
+    "distilbert": {
+        "vocab_size": 120,
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 4,
+        "hidden_dim": 64,
+        "max_position_embeddings": 96,
+    },  # fmt: skip
     "electra": SMALL | {"embedding_size": 16},
     "ernie": SMALL,
     "eurobert": SMALL | SPECIAL_TOKENS | {"num_key_value_heads": 2},  # grouped heads
@@ -108,9 +116,11 @@ def test_rows_are_filled_up_by_several_sequences():
 
 
 @pytest.mark.parametrize("architecture", PADDED)
-def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
-    model, batch = _model(architecture, PADDED[architecture]), _batch()
-    implementation, before = attention_implementation(model), _run(model, batch)
+def test_a_model_that_cannot_be_packed_stays_as_it_was(architecture, caplog):
+    model = _model(architecture, PADDED[architecture])
+    batch = _batch()
+    implementation = attention_implementation(model)
+    before = _run(model, batch)
     with caplog.at_level(logging.INFO, "docsplit_hf"):
         assert not use_packing(model)
         assert not use_packing(model)
@@ -123,7 +133,8 @@ def test_what_cannot_be_packed_stays_as_it_was(architecture, caplog):
 
 
 def test_off_stays_off_until_it_is_switched_on():
-    model, batch = _model("bert", SMALL), _batch()
+    model = _model("bert", SMALL)
+    batch = _batch()
     before = _run(model, batch)
     assert use_packing(model) and not use_packing(model, "off")
     assert attention_implementation(model) == "sdpa"
@@ -135,7 +146,7 @@ def test_off_stays_off_until_it_is_switched_on():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_a_model_that_only_seems_to_fit_is_found_out(dtype, monkeypatch):
-    """One whose attention sees all rows, as a model would that goes its own way under the same name."""
+    """Its attention ignores the borders of sequences, as own code of a model may under the same name."""
     model = _model("bert", SMALL).to(dtype)
 
     def careless(module, query, key, value, *args, **kwargs):
@@ -159,22 +170,27 @@ def test_arguments_that_are_not_of_tokens_leave_the_rows_padded():
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "roberta"])
-def test_other_callers_meet_the_stock_model(architecture):
+def test_other_callers_get_the_results_of_the_stock_model(architecture):
     """Padded rows of a packed model, called as transformers calls it, with and without a mask."""
-    model, batch = _model(architecture, PACKABLE[architecture]), _batch()
+    model = _model(architecture, PACKABLE[architecture])
+    batch = _batch()
     stock = AutoModelForMaskedLM.from_config(model.config)
     stock.load_state_dict(model.state_dict())
     stock.eval()
-    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    expected = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
+
+    def logits():
+        with_mask = stock(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"])
+        without_mask = stock(input_ids=batch["input_ids"])
+        return [with_mask.logits, without_mask.logits]
+
+    expected = logits()
     assert use_packing(stock)
-    found = stock(**inputs).logits, stock(input_ids=inputs["input_ids"]).logits
-    for one, other in zip(expected, found, strict=True):
-        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(logits(), expected)
 
 
 def test_gradient_checkpointing_replays_packed_rows():
-    model, batch = _model("modernbert", PACKABLE["modernbert"]), _batch()
+    model = _model("modernbert", PACKABLE["modernbert"])
+    batch = _batch()
     use_packing(model)
     expected = _run(model, batch)
     model.activation_checkpointing_enable()
@@ -185,7 +201,8 @@ def test_gradient_checkpointing_replays_packed_rows():
 
 
 def test_a_compiled_model_gives_the_same_for_batches_of_other_shapes():
-    model, batches = _model("bert", SMALL | {"num_hidden_layers": 1}), [_batch(), _batch([9, 3])]
+    model = _model("bert", SMALL | {"num_hidden_layers": 1})
+    batches = [_batch(), _batch([9, 3])]
     use_packing(model)
     expected = [_run(model, batch) for batch in batches]
     torch._dynamo.reset()
@@ -211,7 +228,8 @@ def test_further_arguments_are_packed_too():
 
 
 def test_in_bfloat16_packed_is_as_close_to_float32_as_padded():
-    model, batch = _model("bert", SMALL), _batch()
+    model = _model("bert", SMALL)
+    batch = _batch()
     exact = model(**batch).embeddings
     with torch.autocast("cpu", torch.bfloat16):
         padded = model(**batch).embeddings
@@ -246,11 +264,19 @@ def test_longformers_first_token_sees_the_whole_document(kind, training):
     model.train(training)
     ids = torch.randint(10, 300, (1, 128))
     texts = [ids, change_far_away(ids)]
-    outputs = [model(x, torch.ones_like(x)) for x in texts]
-    near, far = (x.retrieval_embeddings if kind == "classifier" else x.embeddings for x in outputs)
+
+    def embeddings(ids):
+        output = model(ids, torch.ones_like(ids))
+        return output.retrieval_embeddings if kind == "classifier" else output.embeddings
+
+    near, far = map(embeddings, texts)
     assert (near - far).abs().max() > 1e-4
-    if kind == "with a head":  # what a plain call gives: the test would notice a window that reaches
-        near, far = (model.longformer(x, torch.ones_like(x)).last_hidden_state[:, 0] for x in texts)
+    if kind == "with a head":  # a plain call does not reach that far, so that the test is one of the global attention
+
+        def first_states(ids):
+            return model.longformer(ids, torch.ones_like(ids)).last_hidden_state[:, 0]
+
+        near, far = map(first_states, texts)
         assert near.equal(far)
 
 
@@ -258,15 +284,18 @@ def big_bird_config():
     return BigBirdConfig(**SPARSE, block_size=8, num_random_blocks=1, attention_type="block_sparse")
 
 
-def test_a_short_batch_does_not_change_what_bigbird_makes_of_a_long_one(tokenizer):
+def test_a_short_batch_does_not_change_bigbirds_embeddings_of_a_long_one(tokenizer):
     torch.manual_seed(0)
     model = AutoModelForDocSplit.from_config(big_bird_config()).eval()
-    long, short = torch.randint(10, 300, (1, 256)), torch.randint(10, 300, (1, 24))
+    long = torch.randint(10, 300, (1, 256))
+    short = torch.randint(10, 300, (1, 24))
     with torch.no_grad():
         before = model(long, torch.ones_like(long)).embeddings
         model(short, torch.ones_like(short))
         assert model.bert.attention_type == "original_full"  # transformers has switched it
         assert model(long, torch.ones_like(long)).embeddings.equal(before)
     encoder = DocumentEncoder(BigBirdModel(big_bird_config()), tokenizer, max_length=400)
-    first, _, again = (encoder.encode([t], show_progress=False) for t in ("river " * 300, "a garden", "river " * 300))
+    first = encoder.encode(["river " * 300], show_progress=False)
+    encoder.encode(["a garden"], show_progress=False)
+    again = encoder.encode(["river " * 300], show_progress=False)
     assert (again == first).all()

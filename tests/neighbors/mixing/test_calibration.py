@@ -66,7 +66,7 @@ def random_example(seed, several=False, examples=30, neighbors=8, labels=4):
 
 
 def log_likelihood(probabilities, gold):
-    """The equation by hand: the mean log of the share of the right labels, with a little of the uniform distribution."""
+    """The equation by hand: the mean log of the share of right labels, with a little of the uniform distribution."""
     if gold.ndim == 2:
         right = np.where(gold, probabilities, 1 - probabilities)
         chance = 1 / 2

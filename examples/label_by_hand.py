@@ -590,7 +590,8 @@ def measured(pipe: KNNClassifierPipeline, labels: int) -> dict[str, Any]:
     mixture = next(record for record in report.measured if record["expert"] == "mixture")
     right = round(mixture["accuracy"] * report.texts)
     interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
-    row |= {"accuracy": mixture["accuracy"], "low": interval.low, "high": interval.high}
+    low, high = report.accuracy_interval or (interval.low, interval.high)  # of several labels per text there is none
+    row |= {"accuracy": mixture["accuracy"], "low": low, "high": high}
     return row | {"macro_f1": mixture["macro_f1"], "answered_at_5": report.answered["0.05"]}
 
 

@@ -46,15 +46,13 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
 
 def right_of(session: Session) -> str:
     """How many answers are right, with an interval, and beside it what word counts and the largest label reach."""
-    from scipy.stats import binomtest
-
     settings = session.fitted.settings if session.fitted else {}
     accuracy = {row["expert"]: row["accuracy"] for row in settings.get("measured", ())}
     if not accuracy:
         return ""
-    right = round(accuracy["mixture"] * settings["texts"])
-    low, high = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
-    words, largest = percentage(accuracy["word counts"]), percentage(accuracy["largest class"])
+    low, high = interval_of_accuracy(settings, accuracy["mixture"])
+    words = percentage(accuracy["word counts"])
+    largest = percentage(accuracy["largest class"])
     others = f"word counts {words}, always the largest label {largest}"
     return f"**{percentage(accuracy['mixture'])} right** ({low * 100:.0f}–{high:.0%}; {others})"
 
@@ -63,6 +61,18 @@ def briefly(right: str) -> str:
     """The same, with all but the share and its interval marked, for narrow screens to leave out."""
     interval, semicolon, others = right.removesuffix(")").partition("; ")
     return f'{interval}<span class="more">{semicolon}{others}</span>)' if semicolon else right
+
+
+def interval_of_accuracy(settings: Mapping[str, Any], accuracy: float) -> tuple[float, float]:
+    """Its 95 % interval: as fitted, for the proportions of all texts; or Wilson's, where nothing is said of it."""
+    from scipy.stats import binomtest
+
+    if settings.get("accuracy_interval"):
+        low, high = settings["accuracy_interval"]
+        return low, high
+    right = round(accuracy * settings["texts"])
+    interval = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
+    return interval.low, interval.high
 
 
 def labels_table(session: Session) -> list[list[str]]:
@@ -96,13 +106,13 @@ def error_of(session: Session, percent: int) -> float | None:
 def answered_at(session: Session, percent: int) -> str:
     """What comes of allowing so many wrong answers, as a sentence."""
     fitted = session.fitted
-    sure = fitted.held_out_confidence() >= fitted.answer_level(error_of(session, percent))
+    error = error_of(session, percent)
+    sure = fitted.held_out_confidence() >= fitted.answer_level(error)
     if sure.any():
         wrong, asked = np.count_nonzero(sure & ~fitted.held_out.right), counted(np.count_nonzero(sure), "held-out text")
-        said = (
-            f"**{percentage(np.mean(sure))} of the texts get an answer**"
-            f"{'' if sure.all() else ', the others are left to you'}."
-        )
+        share = fitted.share_answered(error)
+        rest = "" if sure.all() else ", the others are left to you"
+        said = f"**{percentage(share)} of the texts get an answer**{rest}."
         return f"{said} Of {asked} answered then, {wrong:,} got a wrong label."
     possible = ERRORS[answered_shares(session) > 0]
     least = f"here {possible[0]}% is the least" if len(possible) else "here nothing can be promised"

@@ -108,11 +108,19 @@ class FittedExperts(NamedTuple):
         return self._share(is_lost)
 
     def answer_level(self, error: float, most_lost: float | None = None) -> float:
-        """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that."""
+        """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that.
+
+        A limit to novelty does not lower it, unless nothing can be guaranteed without that limit: once the novel texts
+        are left out, which are often wrong, less confident answers would be allowed, to other foreign texts, too.
+        """
         if self.several:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
-        sure = self.held_out_confidence(most_lost)
-        return answer_level(sure, self.held_out.right, error, self.text_counts())
+        level = self._tested_level(error, most_lost)
+        level_without_limit = self._tested_level(error, most_lost=0.0)
+        return max(level, level_without_limit) if np.isfinite(level_without_limit) else level
+
+    def _tested_level(self, error: float, most_lost: float | None) -> float:
+        return answer_level(self.held_out_confidence(most_lost), self.held_out.right, error, self.text_counts())
 
     def share_answered(self, error: float, most_lost: float | None = None) -> float:
         """The share of the texts that get an answer then, as the held-out ones show it."""

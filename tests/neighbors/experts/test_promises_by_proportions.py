@@ -6,7 +6,13 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.experts.fitted_experts import PROPORTION_DRAWS, FittedExperts, ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import (
+    PROPORTION_DRAWS,
+    FittedExperts,
+    HeldOutAnswers,
+    ask_experts,
+    ready_experts,
+)
 from docsplit_hf.neighbors.store.snapshot import FittedState
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
@@ -72,6 +78,30 @@ def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels()
     store.fitted = fitted.to_state()
     again = ready_experts(store.snapshot).fitted
     assert again.most_novel() == fitted.most_novel() and again.answer_level(0.2) == fitted.answer_level(0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_limit_to_novelty_takes_answers_away_and_gives_none(seed):
+    """Novel held-out texts with wrong answers stop the test for confidence; without them, it would go on further."""
+    fitted = fitted_on(store_with_strangers())
+    rng = np.random.default_rng(seed)
+    count = 200
+    familiarity = np.sort(rng.uniform(size=count)).astype(np.float32)
+    best = rng.uniform(0.4, 1, count)
+    best[:10] = rng.uniform(0.4, 0.8, 10)
+    labels = np.zeros((count, 3), bool)
+    is_wrong = (np.arange(count) < 10) | (rng.uniform(size=count) < 0.4 * (1 - best))  # the ten most novel are wrong
+    labels[np.arange(count), is_wrong.astype(int)] = True
+    probabilities = np.stack([best, (1 - best) / 2, (1 - best) / 2], axis=1).astype(np.float32)
+    held_out = HeldOutAnswers(np.zeros(count, np.int64), probabilities, labels, familiarity)
+    fitted = fitted._replace(held_out=held_out, proportion_draws=np.zeros((0, 3), np.float32))
+    novelty = fitted.novelty(familiarity)
+    answered = {}
+    for lost in (0.0, 0.1):
+        confidence = fitted.confidence(probabilities, novelty, lost)
+        answered[lost] = confidence >= fitted.answer_level(0.1, lost)
+    assert answered[0.1].any()
+    assert not answered[0.0].any() or not (answered[0.1] & ~answered[0.0]).any()
 
 
 def test_no_limit_where_all_documents_are_of_known_labels():

@@ -132,14 +132,16 @@ class Voters(NamedTuple):
 
 def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> Voters:
     """The neighbors of the examples, in some ``order`` of these."""
-    asked = snapshot.keys[order], take_passages(snapshot.passages, order)
-    nearest = nearest_of_both(snapshot, *asked, corpus.documents >= 0, without_equal=True)
-    temperature, places = nearest.temperature(), [corpus.rows[nearest.examples.rows]]
+    embeddings = snapshot.keys[order]
+    passages = take_passages(snapshot.passages, order)
+    nearest = nearest_of_both(snapshot, embeddings, passages, corpus.documents >= 0, without_equal=True)
+    temperature = nearest.temperature()
+    places = [corpus.rows[nearest.examples.rows]]
     to_documents = None
     if nearest.documents is not None:
         places.append(corpus.documents[nearest.documents.rows])
         mean = corpus.document_vectors.mean
-        to_documents = closeness_to_documents(nearest, snapshot.keys, snapshot.documents.keys, mean)
+        to_documents = closeness_to_documents(nearest, embeddings, snapshot.documents.keys, mean)
     return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
 
 

@@ -80,6 +80,29 @@ def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels()
     assert again.most_novel() == fitted.most_novel() and again.answer_level(0.2) == fitted.answer_level(0.2)
 
 
+def test_familiarity_beside_documents_belongs_to_the_text_in_whatever_order_it_came():
+    labels = np.arange(60) % 3
+    keys = make_keys(labels, 1)
+    texts = make_texts(labels, 1)
+    documents = store_with_strangers().snapshot.documents
+    found = []
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(60)
+        store = KNNDatastore(
+            keys[order],
+            labels[order],
+            NAMES,
+            [texts[row] for row in order],
+            ids=[str(row) for row in order],
+        )
+        store.add_documents(documents.keys, documents.rows["text"].to_pylist())
+        held_out = fitted_on(store).held_out
+        by_id = np.argsort(held_out.ids)
+        found.append((held_out.ids[by_id], held_out.familiarity[by_id]))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_limit_to_novelty_takes_answers_away_and_gives_none(seed):
     """Novel held-out texts with wrong answers stop the test for confidence; without them, it would go on further."""

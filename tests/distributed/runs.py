@@ -1,4 +1,4 @@
-"""Run by test_two_processes.py in two real processes: steps of every objective, and what came of them in files."""
+"""Run by test_two_processes.py in two real processes: steps of every objective, with their results in files."""
 
 import itertools
 import os
@@ -34,7 +34,7 @@ STEPS = {
 }
 OBJECTIVES = {
     "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
-    # Fewer negatives than all others of a batch: which ones must not depend on the processes.
+    # Fewer negatives than all others of a batch: their choice must not depend on the processes.
     "contrastive_tension": {"tension_negatives": 5},
     "mlm": {},
     "distillation": {"contrast_weight": 0.1},
@@ -80,8 +80,8 @@ def arguments(folder, objective="info_nce", **options):
 
 def step(folder, options):
     """The gradients and logs of one step, and of an evaluation."""
-    views_kwargs = {"parts": options.get("parts", 2)}
-    options = {name: value for name, value in options.items() if name != "parts"}
+    options = dict(options)
+    parts = options.pop("parts", 2)
     documents = load_from_disk(f"{folder}/with_duplicates")
     save_gradients = SaveGradients()
     trainer = CountingTrainer(
@@ -90,18 +90,21 @@ def step(folder, options):
         documents.select(range(WHOLE_BATCH)),
         documents.select(range(10, 33)),  # 23: does not divide by the processes or the batch
         DataCollatorForDocSplit(
-            AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64, views_kwargs=views_kwargs
+            AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64, views_kwargs={"parts": parts}
         ),
         callbacks=[save_gradients],
     )
     trainer.train()
-    logs = {key: value for entry in trainer.state.log_history[:2] for key, value in entry.items()}
+    of_step, of_evaluation = trainer.state.log_history[:2]
+    logs = of_step | of_evaluation
     return {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}
 
 
 def train(folder, objective):
-    """What two steps of an objective make of the weights."""
-    options = OBJECTIVES[objective] | ({"teacher": f"{folder}/tiny"} if objective == "distillation" else {})
+    """The weights, losses and MRR after two steps of an objective."""
+    options = dict(OBJECTIVES[objective])
+    if objective == "distillation":
+        options["teacher"] = f"{folder}/tiny"
     args = arguments(folder, objective=objective, max_steps=2, optim="sgd", learning_rate=0.01, **options)
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
     collator = DataCollatorForDocSplit(tokenizer, 64, 0.15 if objective == "mlm" else 0, "simcse")
@@ -112,21 +115,21 @@ def train(folder, objective):
     )
     trainer.train()
     metrics = trainer.evaluate()
-    logs = [logs["loss"] for logs in trainer.state.log_history if "loss" in logs]
-    result = {"weights": _weights(trainer.model), "losses": logs, "mrr": metrics["eval_mrr"]}
+    result = {"weights": _weights(trainer.model), "losses": _losses(trainer), "mrr": metrics["eval_mrr"]}
     if objective == "momentum_contrast":
         result |= {"queue": trainer.queue.keys, "keys": _weights(trainer.key_encoder)}
     return result
 
 
 def stream(folder):
-    """What this process reads of a file of lines in a pass, and trains on; the losses, also of a run that went on."""
+    """The lines that this process reads in a pass and trains on, and the losses of a whole and of a resumed run."""
     tokenizer = AutoTokenizer.from_pretrained(f"{folder}/tiny")
 
     def trainer():
         texts = load_documents(f"{folder}/texts.jsonl", streaming=True, test_size=0)["train"]
         args = arguments(folder, max_steps=4, learning_rate=0.01)
-        args.save_strategy, args.save_steps = "steps", 2
+        args.save_strategy = "steps"
+        args.save_steps = 2
         model = AutoModelForDocSplit.from_pretrained(f"{folder}/tiny")
         documents = segment_documents(texts, tokenizer, segmenter="newline", single_sentence="dropout_pair")
         return ContrastiveTrainer(model, args, documents, None, DataCollatorForDocSplit(tokenizer, max_length=64))
@@ -134,7 +137,7 @@ def stream(folder):
     def losses(resume=None):
         run = trainer()
         run.train(resume)
-        return [logs["loss"] for logs in run.state.log_history if "loss" in logs]
+        return _losses(run)
 
     first = trainer()
     rows = list(itertools.takewhile(lambda row: row[EPOCH_KEY] == 0, first.train_dataset))
@@ -148,15 +151,16 @@ def stream(folder):
 
 
 def shard(folder, name, resume=None):
-    """The losses of four steps, what is saved at the second and the last, and how often gradients are exchanged.
+    """The losses of four steps, and how often gradients are exchanged; saved are the second and the last step.
 
     Several processes have FSDP 2, and one has not.
     """
-    options = SHARDED[name] | {"fsdp": "WORLD_SIZE" in os.environ}
-    args = arguments(folder, max_steps=4, learning_rate=1e-3, adam_epsilon=1e-4, **options)
+    fsdp = "WORLD_SIZE" in os.environ
+    args = arguments(folder, max_steps=4, learning_rate=1e-3, adam_epsilon=1e-4, fsdp=fsdp, **SHARDED[name])
     args.output_dir += f"-{name}"
-    args.save_strategy, args.save_steps = "steps", 2
-    if options["fsdp"]:  # Accelerate shards on GPUs alone, and torch on CPUs too
+    args.save_strategy = "steps"
+    args.save_steps = 2
+    if fsdp:  # Accelerate shards on GPUs alone, and torch on CPUs too
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
     documents = load_from_disk(f"{folder}/documents")
     trainer = ContrastiveTrainer(
@@ -171,7 +175,7 @@ def shard(folder, name, resume=None):
     metrics = trainer.evaluate()
     trainer.save_model()
     return {
-        "losses": [logs["loss"] for logs in trainer.state.log_history if "loss" in logs],
+        "losses": _losses(trainer),
         "mrr": metrics["eval_mrr"],
         "exchanges": exchange.call_count,
         "shards": [type(parameter).__name__ for parameter in trainer.model.parameters()],
@@ -179,12 +183,12 @@ def shard(folder, name, resume=None):
 
 
 def saved_by_the_clock_and_ended(folder):
-    """What both processes have written of a step that is due by the clock of the second only, and whether DDP was gone
-    when the process group was taken down after it.
-    """
+    """The files of a step that is due by the clock of the second process alone, and if DDP ended before its group."""
     base_trainer.SAVED_EVERY = -1 if process_index() else 3600
     args = arguments(folder, max_steps=2)
-    args.output_dir, args.save_strategy, args.save_steps = f"{folder}/clock", "steps", 100
+    args.output_dir = f"{folder}/clock"
+    args.save_strategy = "steps"
+    args.save_steps = 100
     trainer = ContrastiveTrainer(
         AutoModelForDocSplit.from_pretrained(f"{folder}/tiny"),
         args,
@@ -193,15 +197,26 @@ def saved_by_the_clock_and_ended(folder):
     )
     trainer.train()
     assert isinstance(trainer.model_wrapped, DistributedDataParallel)
-    wrapped, take_down, gone = weakref.ref(trainer.model_wrapped), trainer.accelerator.end_training, []
-    trainer.accelerator.end_training = lambda: (gone.append(wrapped() is None), take_down())
+    wrapped = weakref.ref(trainer.model_wrapped)
+    take_down = trainer.accelerator.end_training
+    gone = []
+
+    def watched():
+        gone.append(wrapped() is None)
+        take_down()
+
+    trainer.accelerator.end_training = watched
     saved = sorted(path.name for path in Path(folder, "clock", "checkpoint-1").glob("rng_state*"))
     end_run(trainer)
     return saved, gone == [True] and not torch.distributed.is_initialized()
 
 
+def _losses(trainer):
+    return [logs["loss"] for logs in trainer.state.log_history if "loss" in logs]
+
+
 def _weights(model):
-    # The pooler is in no masked-LM checkpoint: each process has its own random one, which no embedding goes through.
+    # The pooler is in no masked-LM checkpoint: each process has its own random one, which no embedding depends on.
     return {name: weight for name, weight in model.state_dict().items() if "pooler" not in name}
 
 

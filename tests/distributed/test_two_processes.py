@@ -21,7 +21,7 @@ SCRIPT = Path(__file__).with_name("runs.py")
 
 @pytest.fixture(scope="module")
 def folder(server, make_tiny_config, tokenizer, texts, documents, tmp_path_factory):
-    """A tiny model and documents, and what two processes made of them."""
+    """A tiny model and documents, and the results of two processes."""
     folder = tmp_path_factory.mktemp("two_processes")
     torch.manual_seed(0)
     AutoModelForDocSplit.from_config(make_tiny_config()).save_pretrained(folder / "tiny")
@@ -33,13 +33,13 @@ def folder(server, make_tiny_config, tokenizer, texts, documents, tmp_path_facto
     (folder / "texts.jsonl").write_text("\n".join(lines))
     assert (folder / "texts.jsonl").stat().st_size > 2 * SMALLEST_RANGE
     printed = run_two_processes(SCRIPT, folder, log=folder / "log")
-    assert "find_unused_parameters" not in printed  # torch warns if DDP looks for what is not there
+    assert "find_unused_parameters" not in printed  # torch warns if DDP looks for unused parameters in vain
     return folder
 
 
 @pytest.fixture(scope="module")
 def results(folder):
-    """What each of the two processes has."""
+    """The results of each of the two processes."""
     return [torch.load(folder / f"results-{process}.pt") for process in (0, 1)]
 
 
@@ -55,7 +55,7 @@ def test_two_processes_give_the_gradients_and_logs_of_one(folder, results, name)
     assert max(gradient.abs().max() for gradient in one["gradients"].values()) > 0.01
     compared = {key for key in one["logs"] if not key.startswith(("eval_", "step", "epoch", "train_"))}
     assert {"loss", "contrastive_loss", "mlm_loss", "negatives", "in_batch_accuracy", "fraction_tokens_cut"} <= compared
-    # The evaluation's losses are those of its batches, which two processes cut otherwise; what it retrieves is not.
+    # The evaluation's losses depend on its batches, which two processes cut otherwise; its retrieval metrics do not.
     for key in compared | {"eval_recall@1", "eval_recall@10", "eval_mrr", "eval_chance_recall@1"}:
         # Two candidates whose similarities differ by rounding alone may change ranks.
         tolerance = 2e-3 if key == "eval_mrr" else 1e-5
@@ -65,7 +65,8 @@ def test_two_processes_give_the_gradients_and_logs_of_one(folder, results, name)
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_two_processes_train_as_one(folder, results, objective):
-    one, (two, other) = train(str(folder), objective), (result[objective] for result in results)
+    one = train(str(folder), objective)
+    two, other = (result[objective] for result in results)
     assert two["losses"] == pytest.approx(one["losses"], abs=1e-5)
     assert two["mrr"] == other["mrr"] == pytest.approx(one["mrr"], abs=1e-5)
     for part in {"weights", "keys"} & set(one):
@@ -99,8 +100,8 @@ def test_shards_train_and_are_saved_as_one_whole_model(folder, results, texts):
                 torch.testing.assert_close(gathered[weight], whole[weight], atol=1e-5, rtol=1e-5, msg=weight)
     loaded = AutoModelForMaskedLM.from_pretrained(folder / "run-2-sharded_in_chunks").state_dict()
     assert all(loaded[weight].equal(gathered[weight]) for weight in gathered)
-    embeddings = [SentenceTransformer(str(folder / run)).encode(texts[:8]) for run in runs]
-    torch.testing.assert_close(*map(torch.from_numpy, embeddings), atol=1e-5, rtol=1e-5)
+    of_one, of_two = (SentenceTransformer(str(folder / run)).encode(texts[:8]) for run in runs)
+    torch.testing.assert_close(of_one, of_two, atol=1e-5, rtol=1e-5)
 
 
 def test_shards_go_on_to_the_last_bit_and_exchange_their_gradients_once_a_step(results):
@@ -110,7 +111,8 @@ def test_shards_go_on_to_the_last_bit_and_exchange_their_gradients_once_a_step(r
 
 
 def test_shards_in_half_precision_give_losses_in_float32(results):
-    losses, exact = results[0]["sharded_in_bfloat16"]["losses"], results[0]["sharded"]["losses"]
+    losses = results[0]["sharded_in_bfloat16"]["losses"]
+    exact = results[0]["sharded"]["losses"]
     assert losses == pytest.approx(exact, abs=0.05) and losses != exact
     assert any(torch.tensor(loss).bfloat16().item() != loss for loss in losses)
 

@@ -17,7 +17,8 @@ from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader
 from ..conftest import make_text
 
 ROOT = Path(__file__).parents[2]
-TASKS, DOCUMENTS = 4, 2_400
+TASKS = 4
+DOCUMENTS = 2_400
 LONGEST = 900  # seconds
 RECORD = ROOT / "docs" / "results" / "engines.json"
 
@@ -28,30 +29,30 @@ class Embedding:
     tasks = TASKS
 
     def __init__(self, corpus: Path, folder: Path) -> None:
-        self.folder, self.logging_dir = folder, f"{folder}-logs"
+        self.folder = folder
+        self.logging_dir = f"{folder}-logs"
         self.pipeline = [JsonlRangeReader(corpus), EmbedDocuments(folder)]
 
     def begun(self) -> set[int]:
-        """The tasks that are embedding, or were killed as they did."""
+        """The tasks that are embedding, or were killed while they did."""
         return {int(folder.name[1:6]) for folder in self.folder.glob(".0*")}
 
     def finished(self) -> set[int]:
-        """The tasks that the executor has seen to the end."""
+        """The tasks that the executor has recorded as completed."""
         return {int(file.name) for file in Path(self.logging_dir, "completions").glob("0*")}
 
     def files(self) -> dict[str, str]:
-        """The checksum of each file; what is hidden is of a task that was killed."""
-        return {
-            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in sorted(self.folder.iterdir())
-            if file.is_file()
-        }
+        """The checksum of each file, without the hidden folders of tasks that were killed."""
+        files = sorted(file for file in self.folder.iterdir() if file.is_file())
+        return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     file = tmp_path_factory.mktemp("corpus") / "documents.jsonl"
-    file.write_text("".join(json.dumps({"text": make_text(n, 2 + n % 3)}) + "\n" for n in range(DOCUMENTS)))
+    with open(file, "w") as lines:
+        for number in range(DOCUMENTS):
+            lines.write(json.dumps({"text": make_text(number, 2 + number % 3)}) + "\n")
     return file
 
 
@@ -72,11 +73,11 @@ def embedding(corpus, tmp_path):
 
 @pytest.fixture
 def record():
-    """Keep what a test measured, under a name, in the record of docs/corpus.md."""
+    """Keep the measurements of a test, under a name, in the record of docs/corpus.md."""
 
     def keep(name, **measured):
         results = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-        results[name] = {"date": date.today().isoformat(), "datatrove": version("datatrove"), **measured}
+        results[name] = {"date": date.today().isoformat(), "datatrove": version("datatrove")} | measured
         RECORD.write_text(json.dumps(results, indent=2, sort_keys=True) + "\n")
 
     return keep
@@ -84,7 +85,7 @@ def record():
 
 @pytest.fixture(scope="session")
 def engines_environment():
-    """What tasks inherit: this Python's commands, and this checkout."""
+    """The environment that tasks inherit: this Python's commands, and this checkout."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
@@ -93,9 +94,11 @@ def engines_environment():
 
 
 def wait_until(condition, what):
-    """Poll until a condition gives something true, and give that."""
+    """Call a condition until its result is true, and return the result."""
     deadline = time.monotonic() + LONGEST
-    while not (reached := condition()):
+    reached = condition()
+    while not reached:
         assert time.monotonic() < deadline, f"waited {LONGEST} s in vain for {what}"
         time.sleep(0.1)
+        reached = condition()
     return reached

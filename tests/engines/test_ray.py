@@ -16,7 +16,7 @@ from .conftest import DOCUMENTS, wait_until
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'ray[default]'")
 from ray.cluster_utils import Cluster  # noqa: E402
 
-# datatrove 0.10 asks for placement groups in the old way, in a thread that would end without a word.
+# datatrove 0.10 asks for placement groups in the old way, in a thread that would end without an error message.
 pytestmark = pytest.mark.filterwarnings("ignore:placement_group:DeprecationWarning")
 
 
@@ -36,8 +36,8 @@ def is_at_work(process):
 
 
 @pytest.mark.parametrize("lost", ["workers", "node"])
-def test_what_is_killed_changes_no_byte(cluster, embedding, undisturbed, lost, record):
-    """A worker's process goes on without it, and embeds beside the one that is started anew."""
+def test_a_killed_worker_or_node_changes_no_byte(cluster, embedding, undisturbed, lost, record):
+    """The process of a killed worker goes on, and embeds beside the one that is started anew."""
     executor = RayPipelineExecutor(embedding.pipeline, tasks=embedding.tasks, logging_dir=embedding.logging_dir)
     run = threading.Thread(target=executor.run)
     run.start()
@@ -85,6 +85,10 @@ def test_a_pipeline_is_pickled_into_actors_that_give_its_answers(cluster, record
             assert scores == pytest.approx([answer["score"] for answer in expected[number::actors]], abs=1e-6)
         for actor in started:
             ray.kill(actor)
-    rounded = {str(actors): round(rate, 1) for actors, rate in rates.items()}
-    measured = {"documents_per_second": rounded, "load": round(os.getloadavg()[0], 1)}
-    record("ray, pipeline in actors", ray=ray.__version__, answers_equal=True, **measured)
+    record(
+        "ray, pipeline in actors",
+        ray=ray.__version__,
+        answers_equal=True,
+        documents_per_second={str(actors): round(rate, 1) for actors, rate in rates.items()},
+        load=round(os.getloadavg()[0], 1),
+    )

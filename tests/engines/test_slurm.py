@@ -71,10 +71,10 @@ class Cluster:
         return dict(line.split() for line in printed.splitlines())
 
     def processes(self):
-        """All that runs in this cluster, with the node that it is a task of."""
+        """All processes of this cluster, each with the node on which it is a task."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                environment = process.environ()  # over which the stewards of tasks write their titles
+                environment = process.environ()  # the stewards of tasks overwrite theirs with a title
                 is_steward = process.name() == "slurmstepd" and process.cwd() == str(self.folder)
                 if is_steward or environment.get("SLURM_CONF") == os.environ["SLURM_CONF"]:
                     yield process, environment.get("SLURMD_NODENAME")
@@ -82,7 +82,8 @@ class Cluster:
     def tasks_on(self, node):
         """The numbers of the tasks that run on a node."""
         command = ["squeue", "-h", "-t", "R", "-w", node, "-o", "%K"]
-        return {int(task) for task in subprocess.run(command, capture_output=True, text=True).stdout.split()}
+        printed = subprocess.run(command, capture_output=True, text=True).stdout
+        return {int(task) for task in printed.split()}
 
     def kill(self, node, with_tasks):
         """Kill the daemon of a node as a crash does; with its tasks, as a machine that is switched off."""
@@ -94,7 +95,7 @@ class Cluster:
                 process.kill()
 
     def stop(self):
-        """Kill everything that is left."""
+        """Kill all processes that are left."""
         for process, _ in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()

@@ -1,6 +1,6 @@
 """Push and load, each in a process of its own that is forked from this one, which has imported the libraries.
 
-It runs where docsplit_hf is not installed, as some who load do; for the others it is put on the path.
+docsplit_hf is not installed here, as it is not for some users who load; for the others it is put on the path.
 """
 
 import importlib
@@ -20,8 +20,10 @@ if __name__ == "__main__":
     for line in sys.stdin:
         script, has_docsplit, arguments = json.loads(line)
         if os.fork() == 0:
-            os.environ |= {"HF_TOKEN": "hf_right"} if script == "push" else {}
-            sys.path[:0] = [str(Path(__file__).parents[2])] if has_docsplit else []
+            if script == "push":
+                os.environ["HF_TOKEN"] = "hf_right"
+            if has_docsplit:
+                sys.path.insert(0, str(Path(__file__).parents[2]))
             print(json.dumps(importlib.import_module(script).main(*arguments)), flush=True)
             os._exit(0)
         if os.wait()[1]:

@@ -1,6 +1,7 @@
 """Load all that ``push.py`` pushed, by name and by revision, where docsplit_hf is installed and where it is not."""
 
 import importlib.util
+from functools import partial
 
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoModelForSequenceClassification, pipeline
@@ -18,16 +19,16 @@ def refused(load):
 
 def main(texts, commits):
     answers = {"has docsplit_hf": HAS_DOCSPLIT}
-    trusted = {"trust_remote_code": True, "device": "cpu"}
-    for token in ("hf_wrong", "hf_other", False):  # before the right one: what is in the cache is given to all
-        options = {"token": token, "datastore_token": token, **trusted}
-        answers[f"pipeline {token}"] = refused(lambda options=options: pipeline(model="me/secret", **options))
+    trusted_pipeline = partial(pipeline, trust_remote_code=True, device="cpu")
+    secret_pipeline = partial(trusted_pipeline, model="me/secret")
+    for token in ("hf_wrong", "hf_other", False):  # before the right one: all tokens get files of the cache
+        answers[f"pipeline {token}"] = refused(partial(secret_pipeline, token=token, datastore_token=token))
     if HAS_DOCSPLIT:
         from docsplit_hf import DocumentEncoder, KNNDatastore
 
         for token in ("hf_wrong", "hf_other", False):
-            private = {"name_or_folder": "me/secret", "token": token}
-            answers[f"datastore {token}"] = refused(lambda private=private: KNNDatastore.from_pretrained(**private))
+            load_secret = partial(KNNDatastore.from_pretrained, "me/secret", token=token)
+            answers[f"datastore {token}"] = refused(load_secret)
         for name in ("me/checkpoint", "me/adapter", "adapter"):
             answers[name] = DocumentEncoder.from_pretrained(name, device="cpu").encode(texts).tolist()
         for name in ("me/classifier", "second"):
@@ -39,12 +40,10 @@ def main(texts, commits):
     else:
         model = AutoModelForSequenceClassification.from_pretrained("me/trained", trust_remote_code=True)
         answers["from_encoder"] = refused(lambda: model.from_encoder("any", 2))
-    answers["trained"] = pipeline("text-classification", model="me/trained", **trusted)(
-        texts, top_k=None, truncation=True, max_length=64
-    )
+    trained = trusted_pipeline("text-classification", model="me/trained")
+    answers["trained"] = trained(texts, top_k=None, truncation=True, max_length=64)
     answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
     answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
-    answers["first"] = pipeline(model="me/classifier", revision=commits[0], **trusted)(texts, top_k=None)
-    secret = {"token": "hf_right", "datastore_token": "hf_right"}
-    answers["secret"] = pipeline(model="me/secret", **trusted, **secret)(texts, top_k=None)
+    answers["first"] = trusted_pipeline(model="me/classifier", revision=commits[0])(texts, top_k=None)
+    answers["secret"] = secret_pipeline(token="hf_right", datastore_token="hf_right")(texts, top_k=None)
     return answers

@@ -1,4 +1,4 @@
-"""Push a checkpoint, an adapter, and a pipeline with its datastore; print the commits, and what it answers."""
+"""Push a checkpoint, an adapter, and a pipeline with its datastore; return the commits and the pipeline's answers."""
 
 import os
 
@@ -19,15 +19,27 @@ from docsplit_hf import (
     segment_documents,
 )
 
-OPTIONS = {"max_steps": 1, "per_device_train_batch_size": 4, "use_cpu": True, "disable_tqdm": True, "report_to": "none"}
+
+def arguments(arguments_class, folder):
+    """One step, whose checkpoint is pushed under the name of the folder."""
+    return arguments_class(
+        folder,
+        max_steps=1,
+        per_device_train_batch_size=4,
+        use_cpu=True,
+        disable_tqdm=True,
+        report_to="none",
+        push_to_hub=True,
+        hub_model_id=f"me/{folder}",
+    )
 
 
-def control(**what):
-    httpx2.post(f"{os.environ['HF_ENDPOINT']}/control", json=what).raise_for_status()
+def control(**settings):
+    httpx2.post(f"{os.environ['HF_ENDPOINT']}/control", json=settings).raise_for_status()
 
 
 def train(folder, model, tokenizer, texts):
-    args = ContrastiveTrainingArguments(folder, **OPTIONS, push_to_hub=True, hub_model_id=f"me/{folder}")
+    args = arguments(ContrastiveTrainingArguments, folder)
     documents = segment_documents(datasets.Dataset.from_dict({"text": texts}), tokenizer)
     trainer = ContrastiveTrainer(model, args, documents, data_collator=DataCollatorForDocSplit(tokenizer, 64))
     trainer.train()
@@ -36,7 +48,7 @@ def train(folder, model, tokenizer, texts):
 
 def train_classifier(texts, labels):
     examples = datasets.Dataset.from_dict({"text": texts, "label": labels}).class_encode_column("label")
-    args = KNNClassifierTrainingArguments("trained", **OPTIONS, push_to_hub=True, hub_model_id="me/trained")
+    args = arguments(KNNClassifierTrainingArguments, "trained")
     model = KNNClassifier.from_encoder("me/checkpoint", id2label=dict(enumerate(examples.features["label"].names)))
     trainer = KNNClassifierTrainer(model, args, examples, processing_class=AutoTokenizer.from_pretrained("tiny"))
     trainer.train()
@@ -65,7 +77,7 @@ def main(texts, labels):
     pipe.remove_documents(pipe.datastore.documents.ids)
     pipe.fit(show_progress=False)
     pipe.save_pretrained("second")
-    control(refuse_commits=1, cut={"PUT": 1})  # the first is fatal, and the second huggingface_hub mends by itself
+    control(refuse_commits=1, cut={"PUT": 1})  # the first fails the push, and huggingface_hub repeats the second
     try:
         pipe.push_to_hub("classifier")
     except HfHubHTTPError as error:

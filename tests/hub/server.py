@@ -1,4 +1,4 @@
-"""A small Hub in memory: what of its HTTP API huggingface_hub 2.4 asks for, with its errors, and a count of it all.
+"""A small Hub in memory: the part of its HTTP API that huggingface_hub 2.4 uses, its errors, and a count of requests.
 
 Repositories of models with commits, private ones with tokens, large files by git-lfs in one part or in several, ETags,
 redirects, and ranges. Not here: Xet, branches but main, pull requests, pages of long lists.
@@ -10,14 +10,15 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urlsplit
 
 TOKENS = {"hf_right": "me", "hf_other": "somebody"}
-PART = 50_000  # bytes: what is larger comes in parts
+PART = 50_000  # bytes: larger files come in parts
 LARGE = (".safetensors", ".parquet")
 
 
@@ -47,11 +48,19 @@ class Repository:
 
 class Refused(Exception):  # noqa: N818
     def __init__(self, status: int, code: str = "", message: str = "") -> None:
-        self.status, self.headers = status, {"X-Error-Code": code, "X-Error-Message": message}
+        self.status = status
+        self.headers = {"X-Error-Code": code, "X-Error-Message": message}
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    received: int  # bytes
+    sent: int  # bytes
 
 
 class Hub(ThreadingHTTPServer):
-    """The server, and what a test may read of it or ask it to do."""
+    """The server; tests read its repositories and requests, and set which requests fail."""
 
     daemon_threads = True
 
@@ -61,7 +70,7 @@ class Hub(ThreadingHTTPServer):
         self.repositories: dict[str, Repository] = {}
         self.objects: dict[str, bytes] = {}
         self.parts: dict[str, dict[int, bytes]] = {}
-        self.requests: list[tuple[str, str, int, int]] = []  # method, path, bytes received, bytes sent
+        self.requests: list[Request] = []
         self.cut: dict[str, int] = {}  # by method, how many large files are cut in the middle
         self.refuse_commits = 0
 
@@ -87,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         url = urlsplit(self.path)
-        self.place, self.query = unquote(url.path), parse_qs(url.query)
+        self.place = unquote(url.path)
         self.received = b""
         length = int(self.headers.get("Content-Length", 0))
         if self.command == "PUT" and self._is_cut():
@@ -97,7 +106,8 @@ class Handler(BaseHTTPRequestHandler):
         self.received = self.rfile.read(length)
         try:
             for pattern, method in ROUTES:
-                if match := re.fullmatch(pattern, f"{self.command} {self.place}"):
+                match = re.fullmatch(pattern, f"{self.command} {self.place}")
+                if match:
                     method(self, *match.groups())
                     return
             raise Refused(501, "", f"{self.command} {self.place} is not in this Hub.")
@@ -122,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
     def _count(self, received: int, sent: int) -> None:
-        self.server.requests.append((self.command, self.place, received, sent))
+        self.server.requests.append(Request(self.command, self.place, received, sent))
 
     def _is_cut(self) -> bool:
         left = self.server.cut.get(self.command, 0)
@@ -144,7 +154,8 @@ class Handler(BaseHTTPRequestHandler):
         return user
 
     def _repository(self, name: str, to_write: bool = False) -> Repository:
-        user, owner = self._user(), name.partition("/")[0]
+        user = self._user()
+        owner = name.partition("/")[0]
         repository = self.server.repositories.get(name)
         if repository is None or (repository.private and user != owner):
             raise Refused(404 if user else 401, "RepoNotFound", "Repository not found")
@@ -158,7 +169,8 @@ class Handler(BaseHTTPRequestHandler):
         self._json({"type": "user", "name": self._user(), "orgs": [], "auth": {"accessToken": {"role": "write"}}})
 
     def create(self) -> None:
-        asked, user = json.loads(self.received), self._user()
+        asked = json.loads(self.received)
+        user = self._user()
         if user is None:
             raise Refused(401)
         name = f"{asked.get('organization') or user}/{asked['name']}"
@@ -172,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(200, answer)
 
     def control(self) -> None:
-        """What is to go wrong next; of the test, not of the Hub."""
+        """Set what fails next; a request of the test, which the real Hub does not have."""
         vars(self.server).update(json.loads(self.received))
         self._json({})
 
@@ -187,29 +199,37 @@ class Handler(BaseHTTPRequestHandler):
 
     def tree(self, name: str, revision: str, folder: str | None = None) -> None:
         start = f"{folder}/" if folder else ""
-        files = {p: c for p, c in self._repository(name).files(revision).items() if p.startswith(start)}
-        if not files:
+        entries = []
+        for path, content in self._repository(name).files(revision).items():
+            if path.startswith(start):
+                entry = {"type": "file", "path": path, "size": len(content), "oid": blob(content)}
+                entries.append(entry | large(path, content))
+        if not entries:
             raise Refused(404, "EntryNotFound")
-        self._json(
-            [{"type": "file", "path": p, "size": len(c), "oid": blob(c)} | large(p, c) for p, c in files.items()]
-        )
+        self._json(entries)
 
     def preupload(self, name: str, revision: str) -> None:
         self._repository(name, to_write=True).files(revision)
-        files = json.loads(self.received)["files"]
-        modes = [(file["path"], "lfs" if file["path"].endswith(LARGE) else "regular") for file in files]
-        self._json({"files": [{"path": p, "uploadMode": mode, "shouldIgnore": False} for p, mode in modes]})
+        answers = []
+        for file in json.loads(self.received)["files"]:
+            mode = "lfs" if file["path"].endswith(LARGE) else "regular"
+            answers.append({"path": file["path"], "uploadMode": mode, "shouldIgnore": False})
+        self._json({"files": answers})
 
     def batch(self, name: str) -> None:
         self._repository(name, to_write=True)
         objects = []
         for wanted in json.loads(self.received)["objects"]:
-            href, header = f"{self.server.url}/objects/{wanted['oid']}", {}
+            if wanted["oid"] in self.server.objects:
+                objects.append(wanted)
+                continue
+            href = f"{self.server.url}/objects/{wanted['oid']}"
+            header = {}
             if wanted["size"] > PART:
-                count = -(-wanted["size"] // PART)
-                header = {"chunk_size": str(PART)} | {str(i + 1): f"{href}/{i + 1}" for i in range(count)}
-            actions = {"upload": {"href": href, "header": header}}
-            objects.append(wanted if wanted["oid"] in self.server.objects else wanted | {"actions": actions})
+                header["chunk_size"] = str(PART)
+                for part in range(1, math.ceil(wanted["size"] / PART) + 1):
+                    header[str(part)] = f"{href}/{part}"
+            objects.append(wanted | {"actions": {"upload": {"href": href, "header": header}}})
         self._json({"transfer": "basic", "objects": objects})
 
     def put(self, oid: str, part: str | None = None) -> None:
@@ -221,8 +241,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def complete(self, oid: str) -> None:
         parts = self.server.parts.pop(oid)
-        told = [part["partNumber"] for part in json.loads(self.received)["parts"]]
-        self._keep(oid, b"".join(parts[number] for number in told))
+        numbers = [part["partNumber"] for part in json.loads(self.received)["parts"]]
+        self._keep(oid, b"".join(parts[number] for number in numbers))
         self._json({})
 
     def _keep(self, oid: str, content: bytes) -> None:
@@ -238,7 +258,8 @@ class Handler(BaseHTTPRequestHandler):
         files = dict(repository.files(revision))
         for line in self.received.splitlines():
             operation = json.loads(line)
-            kind, value = operation["key"], operation["value"]
+            kind = operation["key"]
+            value = operation["value"]
             if kind == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
             elif kind == "lfsFile":
@@ -267,8 +288,10 @@ class Handler(BaseHTTPRequestHandler):
         self._content(self.server.objects[oid], {"ETag": f'"{oid}"', "Accept-Ranges": "bytes"})
 
     def _content(self, content: bytes, headers: dict[str, str]) -> None:
-        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
-            start, end = int(asked[1]), int(asked[2] or len(content) - 1) + 1
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if asked:
+            start = int(asked[1])
+            end = int(asked[2] or len(content) - 1) + 1
             span = {"Content-Range": f"bytes {start}-{end - 1}/{len(content)}"}
             self._send(206, content[start:end], headers | span)
         else:

@@ -1,4 +1,4 @@
-"""What is pushed in one process is loaded in others, by a Hub that speaks the real one's API."""
+"""One process pushes and others load, from a Hub that has the API of the real one."""
 
 import contextlib
 import json
@@ -23,23 +23,32 @@ FILES = {
 
 @contextlib.contextmanager
 def runner(folder, hub):
-    """Processes with the Hub in the place of the real one, a cache of their own, and no switch that says offline."""
+    """Processes with the Hub in the place of the real one, a cache of their own, and online."""
     python, variables = without_docsplit_hf(folder / "environment")
     kept = {name: value for name, value in variables.items() if name not in ("HF_HUB_OFFLINE", "HF_TOKEN")}
     own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(folder / "home"), "HF_HUB_DISABLE_XET": "1"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with open(folder / "log", "w") as log:
-        with subprocess.Popen([python, HERE / "forks.py"], **pipes, stderr=log, cwd=folder, env=kept | own) as process:
+    with (
+        open(folder / "log", "w") as log,
+        subprocess.Popen(
+            [python, HERE / "forks.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=folder,
+            env=kept | own,
+        ) as process,
+    ):
 
-            def run(name, *arguments, has_docsplit=True):
-                process.stdin.write(json.dumps([name, has_docsplit, arguments]) + "\n")
-                process.stdin.flush()
-                answer = next((line for line in process.stdout if line.startswith('{"')), None)  # training prints, too
-                shutil.rmtree(folder / "home")  # the next one finds no cache
-                assert answer, (folder / "log").read_text()[-4000:]
-                return json.loads(answer)
+        def run(name, *arguments, has_docsplit=True):
+            process.stdin.write(json.dumps([name, has_docsplit, arguments]) + "\n")
+            process.stdin.flush()
+            answer = next((line for line in process.stdout if line.startswith('{"')), None)  # training prints, too
+            shutil.rmtree(folder / "home")  # the next process finds no cache
+            assert answer, (folder / "log").read_text()[-4000:]
+            return json.loads(answer)
 
-            yield run
+        yield run
 
 
 def saved(folder):
@@ -52,7 +61,7 @@ def pushed(hub, name, revision="main"):
     return {name: content for name, content in hub.files(f"me/{name}", revision).items() if name != ".gitattributes"}
 
 
-def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_checkpoint, texts, tmp_path):
+def test_pushed_files_are_those_saved_and_load_by_name_and_revision(tiny_checkpoint, texts, tmp_path):
     with serve() as hub, runner(tmp_path, hub) as run:
         made = run("push", texts, labels_of(texts))
         used = {"push": hub.requests[:]}
@@ -60,21 +69,22 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
             assert pushed(hub, name) == saved(tmp_path / name)
         assert len(hub.repositories["me/checkpoint"].commits) == 2  # nothing in between: that would hold a pickle
         assert hub.files("me/checkpoint").keys() == FILES
-        for name, answered in (("first", made["first"]), ("second", made["second"])):
-            there, here = pushed(hub, "classifier", answered["commit"]), saved(tmp_path / name)
+        for name in ("first", "second"):
+            there = pushed(hub, "classifier", made[name]["commit"])
+            here = saved(tmp_path / name)
             assert b'model="me/classifier"' in there.pop("README.md") and here.pop("README.md")
-            assert there == here  # so what the larger datastore and its code had is gone
+            assert there == here  # so the files of the larger datastore and its code are gone
         assert len(hub.repositories["me/classifier"].commits) == 3  # one for each push that went well
         assert "No commits now" in made["refused"]
 
-        arguments = texts[:6], [made["first"]["commit"], made["datastore"], "main"]
+        commits = [made["first"]["commit"], made["datastore"], "main"]
         hub.requests.clear()
         hub.cut = {"GET": 1}
-        loaded = run("load", *arguments)
+        loaded = run("load", texts[:6], commits)
         assert hub.cut["GET"] == 0
         used["load"] = hub.requests[:]
         hub.requests.clear()
-        elsewhere = run("load", *arguments, has_docsplit=False)
+        elsewhere = run("load", texts[:6], commits, has_docsplit=False)
         used["load without docsplit_hf"] = hub.requests[:]
 
     assert (loaded["has docsplit_hf"], elsewhere["has docsplit_hf"]) == (True, False)
@@ -93,5 +103,6 @@ def test_what_is_pushed_is_what_was_saved_and_loads_by_name_and_revision(tiny_ch
         for refusal in (loaded[f"pipeline {token}"], loaded[f"datastore {token}"], elsewhere[f"pipeline {token}"]):
             assert "me/secret" in refusal, token
     for name, requests in used.items():
-        received, sent = (sum(request[place] for request in requests) for place in (2, 3))
+        received = sum(request.received for request in requests)
+        sent = sum(request.sent for request in requests)
         print(f"{name}: {len(requests)} requests, {received:,} bytes received, {sent:,} sent")

@@ -27,7 +27,8 @@ class Local:
         return KNNDatastore.empty(dimension, names, **options)
 
     def reopened(self, datastore):
-        datastore.save_pretrained(folder := self.new_folder("saved"))
+        folder = self.new_folder("saved")
+        datastore.save_pretrained(folder)
         return KNNDatastore.from_pretrained(folder)
 
 
@@ -35,15 +36,24 @@ class Milvus:
     """Collections of a folder or a server; opened again by another server of the folder, or another connection."""
 
     def __init__(self, address, token=None):
-        self.address, self.token, self.names = address, token, (f"collection_{i}" for i in itertools.count())
+        self.address = address
+        self.token = token
+        self.numbers = itertools.count()
 
     def new_address(self):
-        """That of a new collection, as a pipeline takes it."""
-        return f"milvus://{self.address.removeprefix('http://')}/pipeline_{next(self.names)}"
+        """The address of a new collection, as a pipeline takes it."""
+        return f"milvus://{self.address.removeprefix('http://')}/pipeline_collection_{next(self.numbers)}"
 
     def make(self, dimension=8, names=NAMES, **options):
-        options |= {"dimension": dimension, "label_names": names, "index": "FLAT", "token": self.token}
-        return connect_datastore(self.address, next(self.names), **options)
+        return connect_datastore(
+            self.address,
+            f"collection_{next(self.numbers)}",
+            dimension=dimension,
+            label_names=names,
+            index="FLAT",
+            token=self.token,
+            **options,
+        )
 
     def connect(self, datastore, **options):
         return connect_datastore(self.address, datastore.collection, token=self.token, **options)
@@ -90,9 +100,9 @@ def process(tmp_path_factory):
     """A server of the package milvus, one for all tests of this process."""
     milvus = pytest.importorskip("milvus", reason="the server is the package milvus, which is not installed")
     config = milvus.MilvusServerConfig(data_dir=str(tmp_path_factory.mktemp("server")))
-    # Not 200 ms, for which what was written is not seen by others; nor 10 ms, of which a server that idles is busy.
+    # With 200 ms others see writes that much later, and with 10 ms an idle server is busy.
     config.set("proxy.timeTickInterval", 20)
-    config.set("common.session.ttl", 3)  # not 30 s, for which a server that was killed counts as alive
+    config.set("common.session.ttl", 3)  # a server that was killed counts as alive for so many seconds, 30 by default
     config.set("common.security.authorizationEnabled", "true")
     server = milvus.MilvusServer(config)
     server.start()
@@ -106,7 +116,7 @@ def standalone(process):
     engine = Milvus(f"http://127.0.0.1:{process.listen_port}", token="root:Milvus")  # its first user
 
     def create(number):
-        """Make one, up to what tells what it is: a server takes two seconds for each, of which it only waits."""
+        """Make a collection without its description: a server takes two seconds for each, in which it only waits."""
         Collection(engine.address, f"collection_{number}", engine.token, timeout=60).create(8, "FLAT")
 
     with ThreadPoolExecutor(MOST) as pool:

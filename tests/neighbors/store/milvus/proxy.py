@@ -1,4 +1,4 @@
-"""A TCP proxy that can drop its connections, at once or after so many bytes, and take no others until it is told to."""
+"""A TCP proxy that can drop its connections after so many bytes, and accepts no others until it is resumed."""
 
 import socket
 import threading
@@ -8,8 +8,13 @@ class Proxy:
     """Passes bytes on to a port of this machine."""
 
     def __init__(self, target):
-        self.target, self.left, self.passed, self.open = target, None, 0, []
-        self.is_down, self.lock = False, threading.Lock()
+        self.target = target
+        self.left = None  # bytes until all connections are dropped
+        self.passed = 0  # bytes sent to the target
+        self.open = []
+        self.is_down = False
+        self.is_silent = False
+        self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -19,12 +24,14 @@ class Proxy:
         self.left = sent
 
     def hang(self):
-        """Take no more bytes, without a word."""
-        self.is_down = None
+        """Pass no more bytes on, and keep all connections."""
+        self.is_silent = True
 
     def resume(self):
         """Work again."""
-        self.left, self.is_down = None, False
+        self.left = None
+        self.is_down = False
+        self.is_silent = False
 
     def close(self):
         self.listener.close()
@@ -50,7 +57,7 @@ class Proxy:
                 content = source.recv(4096)
                 if not content:
                     raise OSError
-                if self.is_down is None:
+                if self.is_silent:
                     continue
                 with self.lock:
                     if is_sent:

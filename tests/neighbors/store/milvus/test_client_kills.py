@@ -1,5 +1,6 @@
-"""kill -9 of a client in the middle of what it does, and an answer that is lost: nothing is lost or doubled."""
+"""kill -9 of a client in the middle of a request, and an answer that is lost: no row is lost or doubled."""
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -27,19 +28,24 @@ def add(datastore):
     """300 documents of several passages, in twenty requests or so."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collection_module, "REQUEST_BYTES", 20_000)
-        texts, passages = [f"Text {i}" for i in range(300)], make_passages(KEYS)
-        datastore.add(KEYS, ["fruit"] * 300, texts, ids=[str(i) for i in range(300)], passages=passages)
+        datastore.add(
+            KEYS,
+            ["fruit"] * 300,
+            texts=[f"Text {i}" for i in range(300)],
+            ids=[str(i) for i in range(300)],
+            passages=make_passages(KEYS),
+        )
 
 
 def strike(datastore, method, number, kill):
-    """Kill once a request of this number was answered, before anybody reads the answer."""
-    client, calls = datastore._collection._client, []
+    """Kill once the request of this number was answered, before the client reads the answer."""
+    client = datastore._collection._client
     call = getattr(client, method)
+    numbers = itertools.count(1)
 
     def asked(*arguments, **options):
         answer = call(*arguments, **options)
-        calls.append(method)
-        if len(calls) == number:
+        if next(numbers) == number:
             kill()
             raise RemoteDatastoreError("killed")
         return answer
@@ -48,7 +54,7 @@ def strike(datastore, method, number, kill):
 
 
 def check(found, wanted):
-    """The same documents, each once, with no rows beside theirs."""
+    """The same documents, each once, and no other rows."""
     assert sorted(found.snapshot.rows["id"].to_pylist()) == sorted(wanted.ids) and len(found) == len(wanted)
     assert found._collection.count("examples") == wanted.snapshot.counts.sum()
     assert found._collection.count("rest") == (wanted.snapshot.counts > 1).sum()
@@ -56,7 +62,9 @@ def check(found, wanted):
 
 
 def test_a_removal_whose_answer_is_lost_has_removed_all(folder):
-    datastore, gone, reference = folder.make(), [str(i) for i in range(0, 300, 3)], make_reference()
+    datastore = folder.make()
+    reference = make_reference()
+    gone = [str(i) for i in range(0, 300, 3)]
     add(datastore)
     strike(datastore, "delete", 1, lambda: None)
     with pytest.raises(RemoteDatastoreError, match="killed"):
@@ -74,9 +82,10 @@ def add_and_die(address, collection):
 
 
 def test_a_client_is_killed_while_it_adds(server, lite):
-    arguments, reference = (f"http://127.0.0.1:{lite}", "killed"), make_reference()
-    datastore = connect_datastore(*arguments, dimension=8, label_names=NAMES, index="FLAT")
-    client = multiprocessing.get_context("forkserver").Process(target=add_and_die, args=arguments)
+    address = f"http://127.0.0.1:{lite}"
+    reference = make_reference()
+    datastore = connect_datastore(address, "killed", dimension=8, label_names=NAMES, index="FLAT")
+    client = multiprocessing.get_context("forkserver").Process(target=add_and_die, args=(address, "killed"))
     client.start()
     client.join()
     assert client.exitcode == -signal.SIGKILL

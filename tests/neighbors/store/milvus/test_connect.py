@@ -7,8 +7,8 @@ from docsplit_hf import connect_datastore
 from docsplit_hf.neighbors.store.milvus.connect import find_token, parse_address
 
 
-def test_without_the_extra_it_says_how_to_install_it(monkeypatch):
-    """Not as a folder either, for which milvus-lite alone is not enough."""
+def test_without_the_extra_the_error_names_its_installation(monkeypatch):
+    """For a folder too, for which milvus-lite alone is not enough."""
     monkeypatch.setitem(sys.modules, "pymilvus", None)
     for address in ("http://host:19530", "folder.db"):
         with pytest.raises(
@@ -17,13 +17,13 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch):
             connect_datastore(address, "contracts")
 
 
-def test_a_folder_without_milvus_lite_is_said_to_need_it(monkeypatch, tmp_path):
+def test_a_folder_needs_milvus_lite(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "milvus_lite", None)
     with pytest.raises(ModuleNotFoundError, match=r"folder.db needs milvus_lite.* pip install milvus-lite"):
         connect_datastore(tmp_path / "folder.db", "contracts")
 
 
-def test_what_is_not_there_is_said(tmp_path):
+def test_a_missing_folder_or_collection_is_named(tmp_path):
     with pytest.raises(ValueError, match="no folder .*missing.* for .*: make it, or correct the address"):
         connect_datastore(tmp_path / "missing" / "folder.db", "contracts")
     with pytest.raises(ValueError, match="the collection 'contracts' at .* is not there. To make it, pass dimension"):
@@ -61,7 +61,7 @@ def test_an_address_names_a_server_or_a_folder(address, collection, expected):
         ("http://root:hush@host:19530", "contracts", "pass token"),
     ],
 )
-def test_what_is_no_address_is_refused_without_showing_a_password(address, collection, message):
+def test_wrong_addresses_are_refused_without_showing_a_password(address, collection, message):
     with pytest.raises(ValueError, match=message) as refused:
         parse_address(address, collection)
     assert "hush" not in str(refused.value)

@@ -1,6 +1,6 @@
-"""A server that goes away, does not answer, or refuses: a clear error, and nothing is lost or doubled.
+"""A server that goes away, does not answer, or refuses: a clear error, and no row is lost or doubled.
 
-Where the connection is dropped, a server of milvus-lite in a process of its own, behind a proxy.
+The connections are those of a proxy to a server of milvus-lite in a process of its own.
 """
 
 import socket
@@ -24,50 +24,55 @@ def proxy(lite):
     proxy.close()
 
 
-def connect(proxy, collection, **options):
-    options = {"dimension": 8, "index": "FLAT", "timeout": 1.0} | options
-    return connect_datastore(f"http://127.0.0.1:{proxy.port}", collection, **options)
+def connect(proxy, collection):
+    return connect_datastore(f"http://127.0.0.1:{proxy.port}", collection, dimension=8, index="FLAT", timeout=1.0)
 
 
 def until_it_works(call):
-    """The result of a call that is repeated, as its error says, while the connection is made again."""
-    for _ in range(20):
+    """The result of a call that is repeated, as its error advises, while the connection is made again."""
+    for _ in range(19):
         try:
             return call()
-        except RemoteDatastoreError as error:
-            last = error
+        except RemoteDatastoreError:
             time.sleep(0.2)
-    raise last
+    return call()
 
 
 @pytest.mark.parametrize("share, doing", [(0.5, "while adding 300 rows"), (0.9, "adding")])
 def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing):
-    """Documents of several passages, with ids made of what they say, in twenty requests or so."""
+    """Documents of several passages, with ids made of their contents, in twenty requests or so."""
     monkeypatch.setattr(collection_module, "REQUEST_BYTES", 10_000)
     datastore = connect(proxy, f"cut_{int(100 * share)}")
     keys = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
-    rows = {"texts": [f"Text {i}" for i in range(300)], "passages": make_passages(keys)}
+    labels = ["fruit"] * 300
+    texts = [f"Text {i}" for i in range(300)]
+    passages = make_passages(keys)
+
+    def add(datastore):
+        return datastore.add(keys, labels, texts, passages=passages)
+
     before = proxy.passed
-    connect(proxy, "whole").add(keys, ["fruit"] * 300, **rows)
+    add(connect(proxy, "whole"))
     proxy.drop_after(share * (proxy.passed - before))
     with pytest.raises(
         RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
     ):
-        datastore.add(keys, ["fruit"] * 300, **rows)
+        add(datastore)
     direct = connect_datastore(f"http://127.0.0.1:{lite}", datastore.collection)
-    assert 0 < direct._collection.count("examples") < rows["passages"].counts.sum()
+    assert 0 < direct._collection.count("examples") < passages.counts.sum()
     proxy.resume()
-    ids = until_it_works(lambda: datastore.add(keys, ["fruit"] * 300, **rows))
+    ids = until_it_works(lambda: add(datastore))
     assert len({*ids}) == len(datastore) == 300
-    reference = KNNDatastore(keys, ["fruit"] * 300, ["fruit"], **rows, ids=ids)
+    reference = KNNDatastore(keys, labels, ["fruit"], texts=texts, passages=passages, ids=ids)
     np.testing.assert_array_equal(datastore.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
-    assert datastore.snapshot.rows["text"].to_pylist() == rows["texts"]
+    assert datastore.snapshot.rows["text"].to_pylist() == texts
     queries = np.random.default_rng(1).standard_normal((3, 8)).astype(np.float32)
     assert datastore.search(queries, 9).ids == reference.search(queries, 9).ids
 
 
 def test_a_search_that_was_cut_is_repeated(proxy):
-    datastore, keys = connect(proxy, "search"), np.random.default_rng(0).standard_normal((200, 8))
+    datastore = connect(proxy, "search")
+    keys = np.random.default_rng(0).standard_normal((200, 8))
     datastore.add(keys, ["fruit"] * 200)
     wanted = datastore.search(keys, 5).ids
     proxy.drop_after(1_000)  # the queries alone have 6,400
@@ -78,7 +83,7 @@ def test_a_search_that_was_cut_is_repeated(proxy):
     assert len(datastore) == 200
 
 
-def test_a_server_that_says_nothing_is_given_up(proxy):
+def test_a_server_that_does_not_answer_is_given_up(proxy):
     datastore = connect(proxy, "silent")
     proxy.hang()
     start = time.monotonic()
@@ -87,7 +92,7 @@ def test_a_server_that_says_nothing_is_given_up(proxy):
     assert time.monotonic() - start < 4
 
 
-def test_where_there_is_no_server_it_says_so():
+def test_a_missing_server_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* is the server"):

@@ -1,4 +1,7 @@
-"""One suite, three engines: what a pipeline asks of a datastore has the same answers from each."""
+"""One suite, three engines: each answers the requests of a pipeline in the same way."""
+
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +17,12 @@ from ..test_store import compare, journey
 from .conftest import NAMES
 
 
+class Row(NamedTuple):
+    key: np.ndarray
+    label: str | list[str]
+    text: str | None
+
+
 def some_rows(count, seed=0, dimension=8, multi_label=False):
     """Keys, labels, texts and ids; every third row has no text, and two rows are equal."""
     rng = np.random.default_rng(seed)
@@ -23,35 +32,39 @@ def some_rows(count, seed=0, dimension=8, multi_label=False):
     if multi_label:
         labels = [[NAMES[i] for i in rng.permutation(3)[: i % 4]] for i in range(count)]
     texts = [f"Text {seed} {i} 'quoted' \"twice\" ü" if i % 3 else None for i in range(count)]
-    return keys, labels, texts, [f"row {seed} {i} ' \" \\" for i in range(count)]
+    ids = [f"row {seed} {i} ' \" \\" for i in range(count)]
+    return keys, labels, texts, ids
 
 
 class Expected:
-    """What there should be: rows in their order, and the nearest of them by the definition."""
+    """The rows that are expected, in their order, and the nearest of them by the definition."""
 
     def __init__(self):
         self.rows = {}
 
     def add(self, keys, labels, texts, ids):
-        self.rows |= dict(zip(ids, zip(keys, labels, texts, strict=True), strict=True))
+        for row_id, key, label, text in zip(ids, keys, labels, texts, strict=True):
+            self.rows[row_id] = Row(key, label, text)
 
     def check(self, datastore, k=7, seed=5):
         assert len(datastore) == len(self.rows)
         queries = np.random.default_rng(seed).standard_normal((4, datastore.dimension)).astype(np.float32)
-        queries[0] = next(iter(self.rows.values()))[0]  # at 0 from two rows
-        keys = np.stack([key for key, *_ in self.rows.values()])
+        ids = list(self.rows)
+        queries[0] = self.rows[ids[0]].key  # the distance of two rows is 0
+        keys = np.stack([row.key for row in self.rows.values()])
         distances = np.square(queries[:, None].astype(np.float64) - keys).sum(-1)
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        found, ids = datastore.search(queries, k), list(self.rows)
+        found = datastore.search(queries, k)
         np.testing.assert_allclose(found.distances, np.take_along_axis(distances, order, 1), rtol=1e-5, atol=1e-6)
         assert found.ids == [[ids[i] for i in row] for row in order]
-        assert found.texts == [[self.rows[ids[i]][2] for i in row] for row in order]
+        assert found.texts == [[self.rows[row_id].text for row_id in row] for row in found.ids]
         for query, rank in np.ndindex(order.shape):
             shown = found.example(query, rank)
-            _, label, _ = self.rows[shown["id"]]
-            assert (shown["label"] if isinstance(label, str) else set(shown["labels"])) == (
-                label if isinstance(label, str) else set(label)
-            )
+            label = self.rows[shown["id"]].label
+            if isinstance(label, str):
+                assert shown["label"] == label
+            else:
+                assert set(shown["labels"]) == set(label)
         snapshot = datastore.snapshot
         assert snapshot.rows["id"].to_pylist() == ids
         np.testing.assert_array_equal(snapshot.keys, keys)
@@ -59,7 +72,8 @@ class Expected:
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_rows_are_added_removed_relabeled_and_found_again(engine, multi_label):
-    datastore, expected = engine.make(multi_label=multi_label), Expected()
+    datastore = engine.make(multi_label=multi_label)
+    expected = Expected()
     with pytest.raises(ValueError, match="The datastore is empty"):
         datastore.search(np.zeros((1, 8)), 3)
     for seed in (0, 1):
@@ -74,8 +88,7 @@ def test_rows_are_added_removed_relabeled_and_found_again(engine, multi_label):
     new = {row_id: ["mineral"] if multi_label else "mineral" for row_id in ids[20:30]}
     datastore.relabel(new)
     for row_id, label in new.items():
-        key, _, text = expected.rows[row_id]
-        expected.rows[row_id] = key, label, text
+        expected.rows[row_id] = expected.rows[row_id]._replace(label=label)
     expected.check(datastore)
     reopened = engine.reopened(datastore)
     expected.check(reopened, k=200)
@@ -96,22 +109,27 @@ def test_rows_are_grouped_by_document(engine):
     keys, labels, _, ids = some_rows(60)
     passages = make_passages(keys)
     texts = [f"{'x' * 8}{row_id}" for row_id in ids]
-    datastore, reference = engine.make(), KNNDatastore.empty(8, NAMES)
+    datastore = engine.make()
+    reference = KNNDatastore.empty(8, NAMES)
     for each in (datastore, reference):
         each.add(keys[:30], labels[:30], texts[:30], ids=ids[:30], passages=take(passages, 0, 30))
         each.add(keys[30:], labels[30:], texts[30:], ids=ids[30:], passages=take(passages, 30, 60))
         each.remove(ids[10:20])
     queries = np.random.default_rng(9).standard_normal((5, 8)).astype(np.float32)
-    for reopen in (lambda datastore: datastore, engine.reopened):
-        reopened = reopen(datastore)
-        assert reopened.has_passages
+
+    def check(tested):
+        assert tested.has_passages
         for asked in (None, make_passages(queries, 4)):
-            found, wanted = reopened.search(queries, 6, asked), reference.search(queries, 6, asked)
+            found = tested.search(queries, 6, asked)
+            wanted = reference.search(queries, 6, asked)
             assert found.ids == wanted.ids
             np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
             np.testing.assert_array_equal(found.passage_spans, wanted.passage_spans)
-        np.testing.assert_array_equal(reopened.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
-        np.testing.assert_array_equal(reopened.snapshot.keys, reference.keys)
+        np.testing.assert_array_equal(tested.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
+        np.testing.assert_array_equal(tested.snapshot.keys, reference.keys)
+
+    check(datastore)
+    check(engine.reopened(datastore))
 
 
 def take(passages, start, end):
@@ -137,7 +155,7 @@ def test_documents_stand_apart_until_they_get_a_label(engine):
     reopened = engine.reopened(datastore)
     assert (len(reopened), len(reopened.documents)) == (9, 10)
     assert reopened.search(keys[2:3], 1).ids == [["labeled"]]
-    found = reopened.find(["Text of nobody", texts[5], texts[14]], [None] * 3)
+    found = reopened.find(["A text of no row", texts[5], texts[14]], [None] * 3)
     assert ids[14] in found.rows["id"].to_pylist() and ids[5] in found.documents.rows["id"].to_pylist()
 
 
@@ -158,11 +176,14 @@ def test_documents_stand_apart_until_they_get_a_label(engine):
         (lambda d: d.relabel({"taken": "gravel"}), "no label 'gravel'"),
         (lambda d: d.relabel({"taken": "mineral", "b": "fruit"}), "no row with the id 'b'"),
         (lambda d: d.search(np.ones((1, 9)), 3), r"shape \(N, 8\)"),
-        *((lambda d, k=k: d.search(np.ones((1, 8)), k), "k must be an integer") for k in (0, 1.0, True, None)),
+        (lambda d: d.search(np.ones((1, 8)), 0), "k must be an integer"),
+        (lambda d: d.search(np.ones((1, 8)), 1.0), "k must be an integer"),
+        (lambda d: d.search(np.ones((1, 8)), True), "k must be an integer"),
+        (lambda d: d.search(np.ones((1, 8)), None), "k must be an integer"),
         (lambda d: d.search(np.full((1, 8), np.inf), 1), "NaN, infinity"),
     ],
 )
-def test_what_is_wrong_is_refused_and_changes_nothing(one_row, call, message):
+def test_wrong_arguments_are_refused_and_change_nothing(one_row, call, message):
     with pytest.raises(ValueError, match=message):
         call(one_row)
     assert len(one_row) == 1 and one_row.snapshot.rows["id"].to_pylist() == ["taken"]
@@ -177,6 +198,14 @@ def one_row(engine):
 
 def test_a_pipeline_gives_the_same_answers(folder, tiny_config, tokenizer, texts):
     """Adding, copies, names of labels, documents, calibration, fitting, audit, suggestions, removing, saving."""
-    options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "whole"}
-    pipes = pipeline("docsplit-knn", **options), pipeline("docsplit-knn", datastore=folder.new_address(), **options)
-    compare(*(journey(pipe, texts, labels_of(texts)) for pipe in pipes))
+    make_pipeline = partial(
+        pipeline,
+        "docsplit-knn",
+        model=BertModel(tiny_config),
+        tokenizer=tokenizer,
+        device="cpu",
+        long_documents="whole",
+    )
+    local = journey(make_pipeline(), texts, labels_of(texts))
+    remote = journey(make_pipeline(datastore=folder.new_address()), texts, labels_of(texts))
+    compare(local, remote)

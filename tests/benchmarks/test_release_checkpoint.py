@@ -1,4 +1,4 @@
-"""What ships has half the bytes, the same embeddings, and is float32 for everybody who loads it."""
+"""A released checkpoint has half the bytes and the same embeddings, and loads as float32."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sent
 
 
 def save(folder, config, tokenizer, seed, **options):
-    """What a run leaves, as far as it matters here."""
+    """Save the files of a training run that matter here."""
     torch.manual_seed(seed)
     model = AutoModelForDocSplit.from_config(config, pooling="mean", **options)
     model.config.docsplit["max_length"] = 32
@@ -46,12 +46,13 @@ def test_half_the_bytes_and_the_same_embeddings_in_float32(trained, texts, tmp_p
     from sentence_transformers import SentenceTransformer
 
     least = save_in_half_precision(trained, tmp_path / "half", texts[:9])
-    size, before = ((folder / "model.safetensors").stat().st_size for folder in (tmp_path / "half", trained))
+    size = (tmp_path / "half" / "model.safetensors").stat().st_size
+    before = (trained / "model.safetensors").stat().st_size
     assert 0.9999 < least <= 1.000001 and 0.45 < size / before < 0.6
     assert not (tmp_path / "half" / "training_args.json").exists()
     for auto_class in (AutoModel, AutoModelForMaskedLM, AutoModelForDocSplit):
         assert auto_class.from_pretrained(tmp_path / "half").dtype == torch.float32
-    # Not nearly those of the checkpoint, but exactly those of its rounded weights.
+    # Exactly the embeddings of the rounded weights, which are near those of the checkpoint.
     rounded = AutoModelForMaskedLM.from_pretrained(trained)
     with torch.no_grad():
         for parameter in rounded.parameters():
@@ -63,16 +64,17 @@ def test_half_the_bytes_and_the_same_embeddings_in_float32(trained, texts, tmp_p
     assert (ours == expected).all() and theirs == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_tokenizer_knows_how_much_the_model_reads_and_nothing_of_this_machine(trained, texts, tmp_path):
+def test_the_tokenizer_has_the_maximum_length_of_the_model_and_no_path_of_this_machine(trained, texts, tmp_path):
     save_in_half_precision(trained, tmp_path / "half", texts[:1])
     saved = json.loads((tmp_path / "half" / "tokenizer_config.json").read_text())
     assert saved["model_max_length"] == 64 and not {"is_local", "local_files_only", "name_or_path"} & set(saved)
-    halved, whole = (AutoTokenizer.from_pretrained(folder) for folder in (tmp_path / "half", trained))
+    halved = AutoTokenizer.from_pretrained(tmp_path / "half")
+    whole = AutoTokenizer.from_pretrained(trained)
     assert halved(texts)["input_ids"] == whole(texts)["input_ids"]
     assert len(halved(" ".join(texts), truncation=True)["input_ids"]) == 64
 
 
-def test_the_command_says_what_it_wrote_and_keeps_the_head(release, trained, tmp_path, capsys):
+def test_the_command_reports_the_bytes_and_keeps_the_head(release, trained, tmp_path, capsys):
     release(trained, f"--folder={tmp_path / 'shipped'}", "--max_length=64")
     assert "bytes. Least cosine with the embeddings of" in capsys.readouterr().out
     shipped, info = AutoModelForMaskedLM.from_pretrained(tmp_path / "shipped", output_loading_info=True)

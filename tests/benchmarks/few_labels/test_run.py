@@ -1,5 +1,6 @@
-"""A run that goes on after another measures what is missing, and known embeddings change no answer."""
+"""A run that goes on after another measures only missing records, and saved embeddings change no answer."""
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -15,35 +16,32 @@ from few_labels.records import read_records
 @pytest.fixture
 def folder(tmp_path, texts):
     for split, part in (("train", texts[:32]), ("test", texts[32:44])):
-        rows = [{"text": text, "label": ["river", "engine"][number % 2]} for number, text in enumerate(part)]
-        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        labels = itertools.cycle(["river", "engine"])
+        lines = [json.dumps({"text": text, "label": label}) for text, label in zip(part, labels, strict=False)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines))
     return tmp_path
 
 
 @pytest.fixture
 def measure(folder, tiny_checkpoint, tmp_path, monkeypatch):
-    """Run the script with these options; gives its records."""
+    """Run the script with these options, and return the file of its records."""
     records = tmp_path / "out" / "records.jsonl"
+    fixed = [
+        f"--tasks={folder}",
+        f"--encoder={tiny_checkpoint}",
+        f"--records={records}",
+        f"--embeddings={tmp_path / 'kept'}",
+    ]
 
     def measured(*options):
-        fixed = [
-            "--tasks",
-            folder,
-            "--encoder",
-            tiny_checkpoint,
-            "--records",
-            records,
-            "--embeddings",
-            tmp_path / "kept",
-        ]
-        monkeypatch.setattr(sys, "argv", ["run.py", *map(str, fixed), *options])
+        monkeypatch.setattr(sys, "argv", ["run.py", *fixed, *options])
         run.main()
         return records
 
     return measured
 
 
-def test_what_is_there_is_not_measured_again_and_half_a_line_is(measure):
+def test_finished_records_are_not_measured_again_and_half_a_line_is(measure):
     systems = ["--systems", "two_way", "probe", "tfidf", "--per_label", "2", "all"]
     file = measure(*systems, "--draws", "1")
     before = file.read_text()
@@ -61,7 +59,7 @@ def test_an_unknown_system_is_refused_before_anything_is_measured(measure, capsy
     assert "no system 'prob'" in capsys.readouterr().err
 
 
-def test_the_pipeline_answers_the_same_from_remembered_embeddings(folder, tiny_checkpoint, tmp_path):
+def test_the_pipeline_answers_the_same_from_saved_embeddings(folder, tiny_checkpoint, tmp_path):
     task = load_few_labels(folder)
     embedder = Embedder(str(tiny_checkpoint), task, tmp_path / "kept")
     np.testing.assert_allclose(embedder.embed(task.test), embedder.embed_anew(task.test), atol=1e-5)
@@ -73,6 +71,6 @@ def test_the_pipeline_answers_the_same_from_remembered_embeddings(folder, tiny_c
 
     expected = answers()
     with embedder.remembered():
-        embedder._pipe = None  # whatever embeds by it fails
+        embedder._pipe = None  # embedding with it would fail
         np.testing.assert_allclose(answers(), expected, atol=1e-5)
     assert Path(tmp_path / "kept").exists()

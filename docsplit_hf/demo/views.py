@@ -126,8 +126,9 @@ def limit_said(session: Session, percent: int) -> str:
     answered = float(answered_shares(session)[percent - 1] / 100)
     if answered == 0:
         return f"at most {percent}% wrong cannot be promised yet, so no text gets an answer"
-    without = percentage(1 - answered) if answered < 1 else "none"
-    return f"at most {percent}% wrong; {without} of the texts get no answer"
+    if answered == 1:
+        return f"at most {percent}% wrong; every text gets an answer"
+    return f"at most {percent}% wrong; {percentage(1 - answered)} of the texts get no answer"
 
 
 NEIGHBORS, WORDS = 3, 3

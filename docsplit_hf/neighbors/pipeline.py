@@ -49,6 +49,7 @@ logger = logging.getLogger(__name__)
 FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 WINDOW_CHARACTERS = 2**24  # of all texts in it
+DELAY_OF_INNER_BAR = 1.0  # seconds: a window that is read sooner needs no bar of its own
 # Options of a call that the reader takes.
 READING = ("max_length", "max_passages", "max_tokens_per_batch", "bf16", "batch_size")
 # Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
@@ -590,7 +591,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         documents = ready.snapshot.documents if is_stored else None
         top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
         show_progress = options.get("show_progress", False)
-        reader = reader.with_options(show_progress=show_progress)
+        reader = reader.with_options(show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
         done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
         # Of fewer texts, the bar of what is read of them is the one that moves.
         is_shown = show_progress and (total is None or total > WINDOW_WITH_PROGRESS)

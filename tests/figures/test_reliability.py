@@ -112,6 +112,10 @@ def foreign_texts(page):
             for documents in ("all", "none")
         ),
     )
+    lost = [100 * row["answered"]["0.05 as fitted"]["lost"] for row in chosen(rows, documents="all")]
+    assert sum(share > 5 for share in lost) == 1 and len(lost) == 10
+    page.says("known texts were lost: {} %", max(lost))
+    page.without_record("In one of ten draws more than 5 %")
     found = [100 * row["found_foreign"] for row in chosen(rows, documents="all")]
     page.says("`fit()` estimated that {} to {} % of the documents", min(found), max(found))
 

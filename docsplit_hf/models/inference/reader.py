@@ -24,7 +24,6 @@ from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_DELAY = 1.0  # seconds, after which a bar of passages is worth its line: the caller has one of texts, mostly
 NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
 
 
@@ -50,6 +49,7 @@ class Reader:
     long_documents: str | None = None
     max_passages: int | None = None
     show_progress: bool = False
+    progress_delay: float = 0.0  # seconds before the bar appears
 
     is_here = True  # the model runs in this process, and says what it reads
 
@@ -120,8 +120,15 @@ class Reader:
             return output.retrieval_embeddings, output.logits
 
         unit = "text" if strategy in ONE_PIECE else "piece"
-        limits = self.max_tokens_per_batch, self.batch_size, self.bf16
-        run = Run(unit, *limits, self.show_progress, PROGRESS_DELAY, self.max_passages)
+        run = Run(
+            unit,
+            max_tokens=self.max_tokens_per_batch,
+            max_pieces=self.batch_size,
+            bf16=self.bf16,
+            show_progress=self.show_progress,
+            delay=self.progress_delay,
+            max_passages=self.max_passages,
+        )
         is_paired = any(pair is not None for pair in text_pairs)
         frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
         pieces = self._pieces(texts, text_pairs, frame, strategy)

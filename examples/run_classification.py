@@ -292,8 +292,14 @@ def predict(
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {go_on_answering(classifier)}") from interrupt
     resumed = f" ({outcome.resumed:,} rows before it was interrupted)" if outcome.resumed else ""
-    without_text = f" {outcome.without_text:,} rows have no text, and so no label." if outcome.without_text else ""
-    rejected = f" {outcome.rejected:,} texts are too unsure or too novel, and got no label." if outcome.rejected else ""
+    without_text = (
+        f" Rows without a text, and so without a label: {outcome.without_text:,}." if outcome.without_text else ""
+    )
+    rejected = (
+        f" {outcome.rejected:,} texts are too unsure, too novel or without content, and got no label."
+        if outcome.rejected
+        else ""
+    )
     answered = outcome.rows - outcome.without_text - outcome.rejected
     print(f"{answered:,} texts were classified{resumed}: {texts.target}.{without_text}{rejected}")
     return {"predict_output": str(texts.target), **outcome._asdict()}

@@ -66,7 +66,10 @@ may be wrong, and unsure texts get none; 0: every text gets a label."""
         if (target := place(answers)).exists():
             raise ValueError(f"{answers!r} is there already: choose another name.")
         with (session := events.sessions[key]).lock:
-            made, _, said = uploads.classify_upload(session, place(file), text_column, wrong_percent / 100 or None)
+            error = views.error_of(session, wrong_percent) if wrong_percent else None
+            if wrong_percent and error is None:
+                raise ValueError("Nothing is measured yet, so no share of wrong labels can be promised: add labels.")
+            made, _, said = uploads.classify_upload(session, place(file), text_column, error)
             shutil.copyfile(made, target)
         return said
 

@@ -203,12 +203,16 @@ def classify_upload(
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
     files = PredictionFiles(path, target, text_column, safe_csv=True, **_reading(path, *reading))
     outcome = classify_file(session.pipe, files, overwrite=True, **({"reject": error} if error else {}))
-    shown = f"input_{text_column}" if text_column in ("label", "score") else text_column
+    added = ("label", "score", "reason") if error else ("label", "score")
+    shown = f"input_{text_column}" if text_column in added else text_column
     first = [
         [shortened(row[shown]), row["label"] or NO_ANSWER if row["score"] else "", percentage(float(row["score"] or 0))]
         for row in itertools.islice(read_rows(target), PREVIEW)
     ]
     said = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
-    for count, what in ((outcome.rejected, "not sure enough"), (outcome.without_text, "without a text")):
+    for count, what in (
+        (outcome.rejected, "not sure enough, or without content,"),
+        (outcome.without_text, "without a text"),
+    ):
         said += f" {counted(count, 'row')} {what} got no label." if count else ""
     return target, first, said

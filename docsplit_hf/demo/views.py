@@ -163,7 +163,10 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     label = next(iter(probabilities))
     is_given = best["label"] is not None
     is_novel = is_measured and best["novelty"] > fitted.most_novel()
-    said = _said(label, is_given, best["score"], is_novel, percent)
+    if "reason" in best:
+        said = f"The text has {best['reason']}: no letters or digits, or only words that all labels have."
+    else:
+        said = _said(label, is_given, best["score"], is_novel, percent)
     explanation = best.get("explanation", {})
     words, passage = [one["word"] for one in explanation.get("words", ())][:WORDS], explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,13 @@ def save_classifier_card(
 
 def _fitted(datastore: Store | None) -> FitReport | None:
     fitted = None if datastore is None else datastore.fitted
-    # A datastore keeps whatever was fitted on it.
-    is_ours = fitted is not None and FitReport.__dataclass_fields__.keys() <= fitted.settings.keys()
+    if fitted is None:
+        return None
+    # A datastore keeps whatever was fitted on it. Fields with a default came later than the first version.
+    needed = {
+        field.name for field in fields(FitReport) if field.default is MISSING and field.default_factory is MISSING
+    }
+    is_ours = needed <= fitted.settings.keys()
     return FitReport.of(fitted.settings) if is_ours else None
 
 

@@ -189,13 +189,18 @@ def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> l
     return new
 
 
+def _has_numbers(given: Any) -> bool:
+    """Whether a label, or one of several, is a number or a truth value; NaN is none."""
+    labels = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
+    return any(isinstance(label, Number | np.bool_) and label == label for label in labels)
+
+
 def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
     """Relabel as ``KNNClassifierPipeline.relabel`` says."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
     several, known = datastore.multi_label, datastore.label_names
-    numbers = {row_id: given for row_id, given in labels.items() if isinstance(given, Number | np.bool_)}
-    numbers = {row_id: given for row_id, given in numbers.items() if given == given}  # NaN is refused below
+    numbers = {row_id: given for row_id, given in labels.items() if _has_numbers(given)}
     labels = {**labels, **dict(zip(numbers, names_of_labels(list(numbers.values())), strict=True))}
     for row_id, given in labels.items():
         if not isinstance(row_id, str):

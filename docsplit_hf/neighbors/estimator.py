@@ -192,6 +192,9 @@ def _targets_of(y: Any) -> _Targets:
     if len(classes) < 2:
         raise ValueError(f"y has only one class, {classes.tolist()}: there is nothing to tell apart. Add others.")
     names = [label_name(label) for label in classes]
+    if None in names:
+        blank = classes[names.index(None)]
+        raise ValueError(f"y has the label {blank!r}, which is no name: leave out its texts, or name it.")
     return _Targets(classes, names, [names[number] for number in numbers], several=False)
 
 

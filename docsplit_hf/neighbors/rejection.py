@@ -164,11 +164,11 @@ def familiarity(
     documents are of such classes, too, these texts are nearer to documents than to examples: with the closeness d
     ``to_documents`` ``(N,)``, it is times ``exp(4 (c - d - 1))``.
     """
-    familiar = probabilities.max(1) * shares.max(1) * np.maximum(closeness, 0) ** 2
+    familiar = probabilities.max(1) * shares.max(1) * closeness.clip(0, 1) ** 2
     if to_documents is None:
         return familiar
     nearer = np.maximum(closeness, 0) - np.maximum(to_documents, 0)
-    return familiar * np.exp(BESIDE_DOCUMENTS * (nearer - 1))
+    return familiar * np.exp(BESIDE_DOCUMENTS * (nearer - 1)).clip(max=1)  # cosines are rounded
 
 
 def foreign_share(documents: np.ndarray, held_out: np.ndarray, counts: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from .experts.content import have_no_content
 from .experts.corpus import id_numbers, texts_in, unit
 from .experts.fitted_experts import ask_experts
 from .experts.words import words_of
@@ -64,6 +65,7 @@ class Period(NamedTuple):
     closeness: np.ndarray  # the mean cosine of the 5 nearest examples
     novelty: np.ndarray
     unknown_words: np.ndarray  # the share of a text's words that no text of the store has
+    without_content: np.ndarray  # bool
 
 
 def period_of(
@@ -79,6 +81,7 @@ def period_of(
         closeness=near,
         novelty=novelty,
         unknown_words=_unknown_shares(known, texts),
+        without_content=have_no_content(ready.snapshot, texts),
     )
 
 
@@ -95,6 +98,7 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
         closeness=closeness_to_others(ready, snapshot.keys[rows]),
         novelty=np.zeros(0),
         unknown_words=_unknown_shares(known, texts_in(rows_at(snapshot.rows, rows))),
+        without_content=np.zeros(0, bool),
     )
 
 
@@ -179,9 +183,9 @@ def watch(
     rejected = None
     if not fitted.several and len(fitted.held_out.ids):
         level = fitted.answer_level(reject)
-        confidences = fitted.confidence(now.probabilities, now.novelty)
+        unsure = fitted.confidence(now.probabilities, now.novelty) < level
         # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
-        rejected = Change(now=float(np.mean(confidences < level)), then=1 - fitted.share_answered(reject))
+        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - fitted.share_answered(reject))
     answered_now = _answered(ready, now.probabilities)
     answered_then = _answered(ready, then.probabilities)
     labels = {}
@@ -276,6 +280,7 @@ def _joined(periods: list[Period]) -> Period:
         closeness=np.concatenate([period.closeness for period in periods]),
         novelty=np.concatenate([period.novelty for period in periods]),
         unknown_words=np.concatenate([period.unknown_words for period in periods]),
+        without_content=np.concatenate([period.without_content for period in periods]),
     )
 
 

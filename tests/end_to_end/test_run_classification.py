@@ -137,7 +137,9 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert not (tmp_path / "killed.jsonl").exists()
     printed = finish_script(start_script(*command("killed.jsonl"), log=log), log)
-    assert "rows before it was interrupted): " in printed and "14 rows have no text, and so no label." in printed
+    assert (
+        "rows before it was interrupted): " in printed and "Rows without a text, and so without a label: 14." in printed
+    )
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not partial.exists()
 

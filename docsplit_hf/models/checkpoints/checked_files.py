@@ -162,5 +162,5 @@ def _size_of_weights(path: Path) -> WeightsSize:
                 numbers += size
     except SafetensorError as error:
         size = path.stat().st_size
-        raise DamagedFilesError(f"{path} is damaged: of its {size:,} bytes, {str(error).lower()}. {REMEDY}") from error
+        raise DamagedFilesError(f"{path} is damaged ({size:,} bytes; {error}). {REMEDY}") from error
     return WeightsSize(len(names), numbers)

@@ -216,8 +216,10 @@ def _foreign_share(snapshot: Snapshot, fitted: FittedExperts) -> float:
     if documents is None or not len(documents.keys):
         return 0.0
     ready = ReadyExperts.of(snapshot, fitted)
-    rows = np.sort(np.random.default_rng(0).permutation(len(documents.keys))[:SAMPLE])
+    rows = np.argsort(ready.places, kind="stable")  # in the order of the corpus, whatever order they came in
     rows = rows[ready.places[rows] >= 0]
+    sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLE])
+    rows = rows[sampled]
     texts = texts_in(rows_at(documents.rows, rows))
     given = documents.keys[rows], texts, None, take_passages(documents.passages, rows)
     answers = ask_experts(ready, *given, without_equal=True, with_closeness=True)

@@ -100,12 +100,13 @@ class FitReport:
             head += self._measured_for()
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
-        if self.documents and self.class_proportions == "estimated" and self.measured_on != HELD_OUT:
+        is_estimated = self.class_proportions == "estimated" and self.measured_for != UNKNOWN
+        if self.documents and is_estimated and self.measured_on != HELD_OUT:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])
             head += f" All texts, estimated: {shown}{', and others' if len(ranked) > MOST_SHOWN else ''}."
         if self.single:
-            head += f" Only one example: {', '.join(self.single)}."
+            head += f" Only one example: {', '.join(map(repr, self.single))}."
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get("mixture", 0), accuracy.get(LARGEST_CLASS), self.texts)
         shares = {name: f"{share:.2f}" for name, share in self.shares.items()}
@@ -127,9 +128,10 @@ class FitReport:
                 "is: measured as if equally often. Give class_proportions if you know them."
             )
         if self.measured_for == UNKNOWN:
+            advice = "if you know them" if self.left_out else "or add documents"
             return (
                 " Your labels are balanced, and no documents show how often each label is: measured as if equally "
-                "often. Give class_proportions, or add documents."
+                f"often. Give class_proportions, {advice}."
             )
         return f" Your labels are balanced; measured for the proportions {self.measured_for}."
 

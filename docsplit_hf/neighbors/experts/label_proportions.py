@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DRAWS = 50  # of what is not known of the proportions
+FEWEST_DRAWS = 10
+LARGEST_WORK = 10_000_000  # numbers of the held-out logits over all draws: beyond, there are fewer draws
 SPREAD_OF_SHARPNESS, SPREAD_OF_BIAS = 0.5, 0.3  # standard deviations of what calibration may change, in the logarithm
 AS_IF_SEEN = 5.0  # texts of each label: what the documents have to speak against
 MOST_STEPS, CLOSE_ENOUGH = 200, 1e-4
@@ -40,7 +42,8 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
     calibrate = calibration(held_out, targets)
     likeliest = proportions_of(calibrate(documents), shares)
     draws = []
-    for _ in range(DRAWS):
+    draws_made = int(np.clip(LARGEST_WORK // held_out.size, FEWEST_DRAWS, DRAWS))
+    for _ in range(draws_made):
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of_label if len(rows)])
         others = documents[rng.integers(len(documents), size=len(documents))]
         center = rng.standard_normal(targets.shape[1] + 1)

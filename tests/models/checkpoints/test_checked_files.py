@@ -87,7 +87,7 @@ def cut(path):
 
 
 DAMAGES = {
-    "weights cut": ("model.safetensors", cut, "model.safetensors is damaged: of its .* bytes"),
+    "weights cut": ("model.safetensors", cut, "model.safetensors is damaged .*bytes"),
     "weights empty": ("model.safetensors", lambda path: path.write_bytes(b""), "model.safetensors is damaged"),
     "weights of another kind": ("model.safetensors", lambda path: path.write_text("{}"), "model.safetensors is dam"),
     "tokenizer cut": ("tokenizer.json", cut, "tokenizer.json is damaged, it is no JSON"),

@@ -171,3 +171,19 @@ def test_promises_for_what_cannot_be_are_refused(array, settings, message):
     store.fitted = FittedState(state.settings | settings, arrays, state.vocabulary)
     with pytest.raises(ValueError, match=message):
         ready_experts(store.snapshot)
+
+
+def test_the_share_of_foreign_documents_depends_on_no_order():
+    """More documents than are asked, so that a sample is drawn."""
+    labels = np.arange(60) % 3
+    numbers = np.arange(1_200) % 3
+    rng = np.random.default_rng(7)
+    keys = np.concatenate([make_keys(numbers[:600], 2), rng.standard_normal((600, 16)).astype(np.float32)])
+    texts = [*make_texts(numbers[:600], 5), *(f"bridge {number} of steel" for number in range(600))]
+    found = []
+    for seed in range(2):
+        order = np.random.default_rng(seed).permutation(len(keys))
+        store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
+        store.add_documents(keys[order], [texts[row] for row in order])
+        found.append(fitted_on(store).settings["foreign"])
+    assert found[0] == found[1] > 0

@@ -103,7 +103,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     assert "Dropdown" not in page.locator("body").inner_text()  # what has no label is not shown
     widths = watch_bar(page)
     click(page, "Classify the file")
-    page.get_by_text("300 rows not sure enough got no label.").wait_for()
+    page.get_by_text("300 rows not sure enough, or without content, got no label.").wait_for()
     limit = page.locator("#sure_only").inner_text()
     assert "at most 1% wrong cannot be promised yet, so no text gets an answer" in limit
     assert len({width for width in widths() if width not in ("", "0%", "100%")}) >= 1  # it moved

@@ -294,7 +294,10 @@ def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labe
     output = workshop / "sure.csv"
     options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
     printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
-    assert "0 texts were classified" in printed and "8 texts are too unsure or too novel, and got no label." in printed
+    assert (
+        "0 texts were classified" in printed
+        and "8 texts are too unsure, too novel or without content, and got no label." in printed
+    )
     rows = [*csv.DictReader(output.open(newline=""))]
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 

@@ -100,7 +100,7 @@ class FitReport:
             head += self._measured_for()
         else:
             head += f" The weights are the defaults: there was {self.measured_on}."
-        is_estimated = self.class_proportions == "estimated" and self.measured_for != UNKNOWN
+        is_estimated = self.class_proportions == "estimated" and not self.foreign
         if self.documents and is_estimated and self.measured_on != HELD_OUT:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])

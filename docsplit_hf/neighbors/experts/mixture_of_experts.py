@@ -16,7 +16,7 @@ from .word_experts import SHARPNESS
 if TYPE_CHECKING:
     from ...models.inference.reader import Predictions
     from ..mixing.mixture import Shown
-    from ..store.snapshot import Neighbors
+    from ..store.snapshot import SearchResult
     from .fitted_experts import Answers, FittedExperts, ReadyExperts
 
 
@@ -31,7 +31,7 @@ class ShownVoters:
         self.weights = np.take_along_axis(answers.votes, self._order, axis=1)
 
     def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One of them, as ``Neighbors.example`` gives it."""
+        """One of them, as ``SearchResult.example`` gives it."""
         found, column = self._at(query, rank)
         shown = found.example(query, column)
         if found is self._examples:
@@ -48,7 +48,7 @@ class ShownVoters:
         found, column = self._at(query, rank)
         return int(found.query_passages[query, column])
 
-    def _at(self, query: int, rank: int) -> tuple[Neighbors, int]:
+    def _at(self, query: int, rank: int) -> tuple[SearchResult, int]:
         column, examples = int(self._order[query, rank]), self._examples.rows.shape[1]
         return (self._examples, column) if column < examples else (self._documents, column - examples)
 

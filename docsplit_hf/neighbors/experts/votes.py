@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...models.inference.long_documents import Passages
-    from ..store.snapshot import Neighbors as Found
+    from ..store.snapshot import SearchResult
     from ..store.snapshot import Snapshot
     from .expert import Asked, Lesson
 
@@ -41,8 +41,8 @@ class Neighbors(Expert):
 class Nearest(NamedTuple):
     """The nearest examples and documents of Q texts, and which of them vote: the 30 nearest of both together."""
 
-    examples: Found  # k of each text
-    documents: Found | None  # m of each text
+    examples: SearchResult  # k of each text
+    documents: SearchResult | None  # m of each text
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property

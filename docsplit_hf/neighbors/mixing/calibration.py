@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.reader import Predictions, Reader
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..store.snapshot import Neighbors, Snapshot
+    from ..store.snapshot import SearchResult, Snapshot
     from ..store.store import Store
 
 UNIFORM_SHARE = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
@@ -321,7 +321,7 @@ def calibrate_leaving_one_out(
     return calibrate(distances, neighbors.labels[used[:, None], others], left_out.labels[used], classifier)
 
 
-def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: Neighbors) -> np.ndarray:
+def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -> np.ndarray:
     """Whether a neighbor is the example itself or its copy, bool ``(M, K)``; ``queries``: the keys as float32."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ...models.inference.long_documents import Passages
     from ...models.inference.reader import Predictions
-    from ..store.snapshot import Neighbors
+    from ..store.snapshot import SearchResult
     from ..store.store import Store
 
 
@@ -104,9 +104,9 @@ class Mixture(NamedTuple):
     knn: np.ndarray | None  # equation 2 after add_one_smoothing; None for fitted experts
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
     weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
-    neighbors: Any  # Neighbors; for fitted experts, their ShownVoters
+    neighbors: Any  # SearchResult; for fitted experts, their ShownVoters
     label_names: tuple[str, ...]
-    documents: Neighbors | None = None  # the nearest unlabeled documents, on request
+    documents: SearchResult | None = None  # the nearest unlabeled documents, on request
     thresholds: np.ndarray | None = None  # (L,) of fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, on request
     shares: np.ndarray | None = None  # (N,): the share of each text that was read

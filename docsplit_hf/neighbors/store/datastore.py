@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...models.inference.backend import BFloat16
     from ...models.inference.long_documents import Passages
     from ...models.portable.modeling_knn_classifier import KNNClassifier
-    from .snapshot import Neighbors
+    from .snapshot import SearchResult
     from .store import Store
 
 
@@ -300,7 +300,7 @@ class KNNDatastore:
         """The second texts of the rows."""
         return self._state.rows["text_pair"].to_pylist()
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest rows of each query.
 
         Where rows or queries have several passages, each passage of one is matched with the nearest of the other, and

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...models.inference.reader import Reader
-    from .snapshot import Neighbors, Snapshot
+    from .snapshot import SearchResult, Snapshot
 
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
 # different texts, that only a word of hundreds tells apart, by more than 1e-6.
@@ -76,7 +76,7 @@ def read_new(
 
 
 def equal_neighbors(
-    neighbors: Neighbors, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
+    neighbors: SearchResult, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
 ) -> np.ndarray:
     """Which neighbors, bool ``(Q, k)``, are the query or a copy of it: of equal text and pair, or equal embedding."""
     in_table, own = number_texts(neighbors.table, texts, text_pairs)

@@ -1,4 +1,4 @@
-"""Snapshot: the rows of a datastore at one moment, how they are searched, and Neighbors, what a search finds."""
+"""Snapshot: the rows of a datastore at one moment, how they are searched, and SearchResult, what a search finds."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ PASSAGES_PER_ROW = 4  # fetched from an index for each row that is wanted, and a
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbors:
+class SearchResult:
     """The k nearest rows of Q queries, nearest first. All of it comes from one snapshot of the datastore.
 
     ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` where rows have
@@ -212,7 +212,7 @@ class Snapshot:
         size = min(count, max(passages * count // max(len(self.searched), 1), least))
         return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The k nearest rows of each query, or all if there are fewer. ``queries``: ``(Q, D)``."""
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
@@ -226,7 +226,7 @@ class Snapshot:
         else:
             distances, rows = self._search_keys(queries, k)
             more = ()
-        return Neighbors(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys, *more)
+        return SearchResult(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys, *more)
 
     def _search_passages(self, queries: np.ndarray, asked: Passages | None, k: int) -> GroupedNeighbors:
         counts = np.ones(len(queries), dtype=np.int64)

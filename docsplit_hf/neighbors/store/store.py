@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...models.inference.long_documents import Passages
-    from .snapshot import FittedState, Neighbors, Snapshot
+    from .snapshot import FittedState, SearchResult, Snapshot
 
 
 class Store(Protocol):
@@ -33,7 +33,7 @@ class Store(Protocol):
     def for_labels(self, several: bool) -> Store:
         """This store, or, if it has no examples yet, one with its documents for such labels."""
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The k nearest examples of each query."""
 
     def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:

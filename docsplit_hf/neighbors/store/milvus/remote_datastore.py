@@ -43,7 +43,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ....models.inference.long_documents import Passages
-    from ..snapshot import FittedState, Neighbors, Snapshot
+    from ..snapshot import FittedState, SearchResult, Snapshot
     from ..store import Store
 
 logger = logging.getLogger(__name__)
@@ -149,7 +149,7 @@ class RemoteDatastore:
         """Return self: the first added labels decide whether a row may have several labels."""
         return self
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
 
@@ -379,7 +379,7 @@ class RemoteDocuments:
     def __len__(self) -> int:
         return self._collection.count(DOCUMENTS, ONE_EACH)
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> Neighbors:
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest documents of each query."""
 
         def decoded(rows: list[dict[str, Any]]) -> Snapshot:

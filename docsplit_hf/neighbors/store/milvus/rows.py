@@ -21,7 +21,7 @@ from ....models.inference.long_documents import Passages
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages
-from ..snapshot import Neighbors, Snapshot
+from ..snapshot import SearchResult, Snapshot
 from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection
 
 FORMAT = "docsplit_hf datastore"
@@ -254,7 +254,7 @@ def remote_search(
     queries: Any,
     k: int,
     passages: Passages | None,
-) -> Neighbors:
+) -> SearchResult:
     """The nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")

@@ -182,15 +182,23 @@ def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) ->
 def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", errors: str = "strict") -> None:
     """Write a file in place of the one that is there, whole or not at all; a link is replaced, and not followed."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content if isinstance(content, bytes) else content.encode(encoding, errors))
+    with temporary_file(path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")) as temporary:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode(encoding, errors))
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+
+
+@contextlib.contextmanager
+def temporary_file(path: Path) -> Iterator[Path]:
+    """Make an empty file to write to and then rename; delete it at the end if it was not renamed.
+
+    A file or a link of this name, such as a killed process leaves, is deleted first.
+    """
+    path.unlink(missing_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666))
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:

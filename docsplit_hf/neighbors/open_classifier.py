@@ -151,7 +151,7 @@ def read_as(reader: Reader, own: Store | None, **given: str | int | None) -> Non
         check_strategy(given["long_documents"])
     before = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, before[name])}
-    if changed and own is not None and (len(own) or own.documents is not None):
+    if changed and own is not None and (len(own) or own.documents):
         name, value = next(iter(changed.items()))
         said = f"the texts of the datastore were embedded with {before[name]!r}"
         raise ValueError(f"{name}={value!r}: {said}. Leave it out, or add the texts to a new pipeline.")
@@ -173,7 +173,7 @@ def warn_of_another_reading(reader: Reader, given: Store, is_told: bool) -> None
     read = reader.model.config.long_documents
     if given.has_passages and read not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)
-    elif not is_told and (len(given) or given.documents is not None):
+    elif not is_told and (len(given) or given.documents):
         logger.warning(
             "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", read
         )

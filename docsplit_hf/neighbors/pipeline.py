@@ -635,7 +635,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             mixture = mix_with_neighbors(predictions, datastore, *chosen, shown=shown.neighbors)
         documents = None
         if shown.documents:
-            if datastore.documents is None:
+            if not datastore.documents:
                 raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
             embeddings = predictions.retrieval_embeddings
             documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)

@@ -99,7 +99,7 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not datastore.travels:
+    if not datastore.is_saved_with_classifier:
         return (
             f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
             "which is no part of this folder: give it to the pipeline as `datastore`."

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...models.inference.long_documents import Passages
-    from ..store.snapshot import SearchResult
-    from ..store.snapshot import Snapshot
+    from ..store.snapshot import SearchResult, Snapshot
     from .expert import Asked, Lesson
 
 NEIGHBORS = 30

@@ -1,11 +1,11 @@
-"""New snapshots: embedded, with more rows or fewer, with other labels, with documents, of two merged ones."""
+"""Functions that make a new snapshot: add, remove, relabel, merge and embed rows."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +42,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "d"  # of the automatic ids of documents
+PREFIX = "d"  # of automatic ids of documents
 NO_ROW = "There is no row with the id {!r}: ids are strings, as add and search give them."
+
+
+class _NewRows(NamedTuple):
+    """Rows to add: keys ``(N, D)``, encoded labels, and the other columns; an id of None is assigned."""
+
+    keys: np.ndarray
+    labels: np.ndarray
+    texts: Iterable[str | None] | None
+    text_pairs: Iterable[str | None] | None
+    ids: Iterable[str | None] | None
+    passages: Passages | None
 
 
 def empty_snapshot(
@@ -56,7 +67,7 @@ def empty_snapshot(
     rerank: int | None = None,
     probe: Any = None,
 ) -> Snapshot:
-    """A snapshot without rows; the arguments are those of ``KNNDatastore``."""
+    """Make a snapshot without rows, from arguments of ``KNNDatastore``."""
     options = IndexOptions(index, nprobe, rerank)
     if dtype not in ("float32", "float16"):
         raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
@@ -64,10 +75,11 @@ def empty_snapshot(
     if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
         raise ValueError(f"label_names must be different strings, got {label_names!r}.")
     if index != EXACT:
-        fewest_rows(index, dimension)  # FAISS's own refusal comes now, not when there are enough rows
+        fewest_rows(index, dimension)  # FAISS refuses an invalid index now, not once there are enough rows
     probe = None if probe is None else as_queries(probe, "probe", dimension).copy()
     labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
-    return Snapshot(np.zeros((0, dimension), dtype=dtype), labels, make_rows(0, []), names, 0, options, probe)
+    keys = np.zeros((0, dimension), dtype=dtype)
+    return Snapshot(keys, labels, make_rows(0, []), label_names=names, options=options, probe=probe)
 
 
 def add_rows(
@@ -80,14 +92,14 @@ def add_rows(
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
 ) -> Snapshot:
-    """A snapshot with more examples, given as to ``KNNDatastore``; all snapshots of one grow in the same ``arrays``."""
+    """Add examples, given as for ``KNNDatastore``. ``arrays``: the buffers of the datastore, reused between calls."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
     if len(encoded) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(encoded)} labels: pass one for each key.")
     others = () if snapshot.documents is None else (snapshot.documents.rows,)
-    columns = texts, text_pairs, ids
-    grown = _append(snapshot, keys, encoded, columns, passages, others, "", arrays or GrowingArrays())
+    new = _NewRows(keys, encoded, texts, text_pairs, ids, passages)
+    grown = _append(snapshot, new, others, "", arrays or GrowingArrays())
     return replace(grown, label_names=names)
 
 
@@ -100,55 +112,55 @@ def add_documents(
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
 ) -> Snapshot:
-    """A snapshot with more documents without labels. No id may be that of an example."""
+    """Add documents without labels. Their ids must differ from those of the examples."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
-    columns, none = (texts, text_pairs, ids), np.zeros((len(keys), 0), dtype=bool)
-    before, arrays = snapshot.documents or no_documents(snapshot), arrays or GrowingArrays()
-    return replace(snapshot, documents=_append(before, keys, none, columns, passages, (snapshot.rows,), PREFIX, arrays))
+    no_labels = np.zeros((len(keys), 0), dtype=bool)
+    new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages)
+    before = snapshot.documents or no_documents(snapshot)
+    grown = _append(before, new, (snapshot.rows,), PREFIX, arrays or GrowingArrays())
+    return replace(snapshot, documents=grown)
 
 
 def no_documents(snapshot: Snapshot) -> Snapshot:
-    """What the documents of a datastore begin with: no rows, no labels, and its width, dtype and kind of index."""
-    keys, labels = snapshot.keys[:0].copy(), np.zeros((0, 0), dtype=bool)
-    return Snapshot(keys, labels, make_rows(0, []), (), options=snapshot.options)
+    """Make an empty snapshot of documents, with the dimension, dtype and index options of the examples."""
+    keys = snapshot.keys[:0].copy()
+    no_labels = np.zeros((0, 0), dtype=bool)
+    return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
 
 
 def _append(
-    snapshot: Snapshot,
-    keys: np.ndarray,
-    labels: np.ndarray,
-    columns: tuple[Any, Any, Any],
-    passages: Passages | None,
-    others: Sequence[pa.Table],
-    prefix: str,
-    arrays: GrowingArrays,
+    snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str, arrays: GrowingArrays
 ) -> Snapshot:
-    """A snapshot with rows at the end, which its index does not know; ``others``: tables whose ids are taken."""
-    texts, text_pairs, ids = columns
-    ids = [None] * len(keys) if ids is None else list(ids)
+    """Append rows outside the index. ``others``: tables with ids that are taken; ``prefix``: of automatic ids."""
+    count = len(new.keys)
+    ids = [None] * count if new.ids is None else list(new.ids)
     ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
-    new = make_rows(len(keys), ids, texts, text_pairs)
-    table = append_rows(snapshot.rows, new, *others)
-    more = None if passages is None else check_passages(passages, keys, new)
-    if more is not None and isinstance(snapshot.keys, MappedKeys):
+    new_table = make_rows(count, ids, new.texts, new.text_pairs)
+    table = append_rows(snapshot.rows, new_table, *others)
+    new_passages = None if new.passages is None else check_passages(new.passages, new.keys, new_table)
+    if new_passages is not None and isinstance(snapshot.keys, MappedKeys):
         raise ValueError(
             "Rows on the disk have one vector each, and these have several passages: take another long_documents, or a "
             "datastore in memory."
         )
-    grown = {name: arrays.append(prefix + name, old, added)
-             for name, old, added in (("keys", snapshot.keys, keys), ("labels", snapshot.labels, labels))}  # fmt: skip
-    check_finite(grown["keys"][len(snapshot.keys) :], "keys")
-    if snapshot.passages is not None or more is not None:
+    keys = arrays.append(f"{prefix}keys", snapshot.keys, new.keys)
+    labels = arrays.append(f"{prefix}labels", snapshot.labels, new.labels)
+    check_finite(keys[len(snapshot.keys) :], "keys")
+    passages = None
+    if snapshot.passages is not None or new_passages is not None:
         before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
-        both = zip(Passages._fields, before, more or whole_rows(keys, new), strict=True)
-        joined = Passages(*(arrays.append(f"{prefix}passage {name}", old, added) for name, old, added in both))
-        check_finite(joined.embeddings[len(before.embeddings) :], "embeddings of passages")
-        grown["passages"] = joined
-    return replace(snapshot, rows=table, next_id=next_id, **grown)
+        added = new_passages or whole_rows(new.keys, new_table)
+        passages = Passages(
+            embeddings=arrays.append(f"{prefix}passage embeddings", before.embeddings, added.embeddings),
+            counts=arrays.append(f"{prefix}passage counts", before.counts, added.counts),
+            spans=arrays.append(f"{prefix}passage spans", before.spans, added.spans),
+        )
+        check_finite(passages.embeddings[len(before.embeddings) :], "embeddings of passages")
+    return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=passages)
 
 
 def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) -> Snapshot:
-    """A snapshot with the rows and documents of another at the end. Ids that the other's counters gave are renewed."""
+    """Append the rows and documents of another snapshot, with new automatic ids."""
     if other.multi_label != snapshot.multi_label:
         raise ValueError("One of the two has several labels per row, the other has one: build both with multi_label.")
     keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
@@ -157,31 +169,36 @@ def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) 
     else:
         check_same_encoder(snapshot.probe, other.probe)
     labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
-    own, others = (state.documents or no_documents(state) for state in (snapshot, other))
-    merged = _append(snapshot, keys, labels, *_columns(other, ""), (own.rows, others.rows), "", arrays)
+    own_documents = snapshot.documents or no_documents(snapshot)
+    other_documents = other.documents or no_documents(other)
+    taken = (own_documents.rows, other_documents.rows)
+    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), taken, "", arrays)
     merged = replace(merged, label_names=names)
     if other.documents is not None:
-        none, columns = np.zeros((len(others.keys), 0), dtype=bool), _columns(others, PREFIX)
-        documents = _append(own, np.asarray(others.keys), none, *columns, (merged.rows,), PREFIX, arrays)
+        no_labels = np.zeros((len(other_documents.keys), 0), dtype=bool)
+        new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, PREFIX)
+        documents = _append(own_documents, new, (merged.rows,), PREFIX, arrays)
         merged = replace(merged, documents=documents)
     if snapshot.fitted is not None or other.fitted is not None:
-        logger.warning("What was fitted on the two datastores does not fit what they are merged to: fit it again.")
+        logger.warning("The fitted states of the two datastores do not fit the merged one, and are dropped: fit again.")
     return replace(merged, fitted=None)
 
 
 def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
-    """The ids of rows; None for those that the counter gave, told by their form."""
+    """Return the ids of rows; None for automatic ids, which are recognized by their form."""
     ids = snapshot.rows["id"].to_pylist()
     return [None if is_counted(row_id, snapshot.next_id, prefix) else row_id for row_id in ids]
 
 
-def _columns(snapshot: Snapshot, prefix: str) -> tuple[tuple[Any, Any, Any], Passages | None]:
-    texts, pairs = (snapshot.rows[name].to_pylist() for name in ("text", "text_pair"))
-    return (texts, pairs, uncounted_ids(snapshot, prefix)), snapshot.passages
+def _as_new_rows(snapshot: Snapshot, keys: np.ndarray, labels: np.ndarray, prefix: str) -> _NewRows:
+    """The rows of another snapshot, to be added with these keys and labels."""
+    texts = snapshot.rows["text"].to_pylist()
+    text_pairs = snapshot.rows["text_pair"].to_pylist()
+    return _NewRows(keys, labels, texts, text_pairs, uncounted_ids(snapshot, prefix), snapshot.passages)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
-    """A snapshot without some rows, in arrays of its own. The others move up, and keep their order."""
+    """Remove rows. The others keep their order, in new arrays."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -193,8 +210,8 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
         if row_id not in found:
             raise ValueError(NO_ROW.format(row_id))
     kept = ~pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string())).to_numpy()
-    is_mapped = isinstance(snapshot.keys, MappedKeys)
-    keys, labels = snapshot.keys.keep(kept) if is_mapped else snapshot.keys[kept], snapshot.labels[kept]
+    keys = snapshot.keys.keep(kept) if isinstance(snapshot.keys, MappedKeys) else snapshot.keys[kept]
+    labels = snapshot.labels[kept]
     passages = take_passages(snapshot.passages, np.flatnonzero(kept))
     freeze(keys, labels, *(passages or ()))
     passages = passages and several_passages(passages)
@@ -207,12 +224,12 @@ def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
 
 
 def remove_documents(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
-    """A snapshot without some documents."""
+    """Remove documents."""
     return replace(snapshot, documents=remove_rows(snapshot.documents or no_documents(snapshot), ids))
 
 
 def remove_either(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
-    """A snapshot without some rows, each an example or a document."""
+    """Remove examples and documents."""
     ids = list(ids)
     documents = set() if snapshot.documents is None else ids_among(ids, snapshot.documents.rows)
     if documents:
@@ -222,7 +239,7 @@ def remove_either(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
 
 
 def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> Snapshot:
-    """A snapshot in which the rows of some ids have other labels, int64 ``(n,)`` or bool ``(n, C)``."""
+    """Replace the labels of some rows, int64 ``(n,)`` or bool ``(n, C)``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -239,27 +256,30 @@ def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> 
 
 
 def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
-    """The state that ``KNNDatastore.build`` begins with; ``options`` go to the snapshot."""
+    """Make the first snapshot of ``KNNDatastore.build``; ``options``: of ``empty_snapshot``."""
     texts, pairs = texts_of(dataset)
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
     config = reader.model.config
-    trained, multi_label = config.label_names, is_multi_label(dataset)
+    trained = config.label_names
+    multi_label = is_multi_label(dataset)
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
     labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
     probe = reader.probe()
-    empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # wrong options show at once
+    empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # before the texts are embedded
     keys, passages = _embed_by_all_processes(reader, texts, pairs)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
-    stored = (texts, pairs) if store_texts else (None, None)
-    return update_index(add_rows(empty, keys, labels, *stored, ids, passages), rebuild=True)
+    if not store_texts:
+        texts = None
+        pairs = None
+    return update_index(add_rows(empty, keys, labels, texts, pairs, ids, passages), rebuild=True)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
-    """Refuse examples with several labels each for a classifier of one, and the reverse; without a head either fits."""
+    """Refuse examples with several labels for a classifier with one, and the reverse; without a head, accept both."""
     if config.num_labels and multi_label != (config.problem_type == MULTI_LABEL):
         raise ValueError(
             f"{examples} have {'several labels' if multi_label else 'one label'} each, and the classifier's "
@@ -270,16 +290,18 @@ def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples:
 def _embed_by_all_processes(
     reader: Reader, texts: list[str], pairs: list[str] | None
 ) -> tuple[np.ndarray, Passages | None]:
-    """Float32 ``(N, R)``, and passages. Under accelerate each process embeds its share, and all get the whole."""
+    """Embed texts: float32 ``(N, R)``, and passages. Under accelerate, each process embeds a part and gets all."""
     from accelerate import PartialState
     from accelerate.utils import gather_object
 
     state = PartialState()
     own = np.array_split(np.arange(len(texts)), state.num_processes)[state.process_index]
     reader = reader.with_options(show_progress=reader.show_progress and state.is_main_process)
-    own_texts, own_pairs = [texts[i] for i in own], None if pairs is None else [pairs[i] for i in own]
+    own_texts = [texts[i] for i in own]
+    own_pairs = None if pairs is None else [pairs[i] for i in own]
     predictions = reader.read(own_texts, own_pairs)
-    keys, passages = predictions.retrieval_embeddings, predictions.passages
+    keys = predictions.retrieval_embeddings
+    passages = predictions.passages
     if state.num_processes == 1:
         return keys, passages
     if reader.model.config.long_documents in SEVERAL_VECTORS and passages is None:

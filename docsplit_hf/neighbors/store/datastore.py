@@ -1,8 +1,7 @@
-"""KNNDatastore: embedded examples with their labels, to be searched, grown, saved and shared."""
+"""KNNDatastore: a searchable store of embedded examples and their labels, in memory or in a folder."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +23,13 @@ from .changes import (
     remove_either,
     remove_rows,
 )
+from .content_hash import sha256_of_parts
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
-from .row_table import encode_known_labels, is_multi_label, take_passages
+from .row_table import TEXTS, encode_known_labels, is_multi_label, take_passages
 from .snapshot import FittedState, Snapshot
 from .snapshot_index import change_index, update_index
 
@@ -47,36 +47,36 @@ if TYPE_CHECKING:
 
 
 class KNNDatastore:
-    """Embedded examples, the keys, with their labels and texts.
+    """Embeddings of examples (the keys) with labels and texts.
 
-    Threads may search while others add and remove: a search works on a snapshot, which never changes. A datastore can
-    be pickled and copied, with its index; the copy changes apart from the original.
+    Threads may search while others add and remove rows: a search uses a snapshot, which never changes. A datastore can
+    be pickled and copied with its index; the copy is independent of the original.
 
     Args:
         keys: Embeddings, ``(N, D)``; copied.
-        labels: For each key a number of ``label_names`` or a name, which is added to them if it is new. For several
-            labels per row, lists of these, which may be empty.
-        label_names: The names of the labels.
-        texts: The texts of the keys, to show them as neighbors; None where there is none.
-        text_pairs: The second texts of pairs.
-        ids: Different strings. None: a counter, "0", "1", ..., which skips ids that are taken or were removed.
-        passages: ``Passages`` of the keys, as ``DocumentEncoder.encode_passages`` gives them: embeddings ``(P, D)``,
-            ``(N,)`` counts of at least 1, and spans ``(P, 2)`` in the texts. Searches go by them then, and find rows
-            all the same. None: each row has one, its key.
-        multi_label: Whether a row may have several labels. None: whether the first one's are a list.
-        dtype: ``"float32"``, or ``"float16"`` for half the memory and exact searches that take several times as long.
-        index: ``"Flat"`` for exact search in the keys, or a string of ``faiss.index_factory`` of the families
-            ``IVF<lists>,<codes>``, ``HNSW<links>`` and ``<codes>`` alone, maybe after ``PCA<dimensions>,``; codes are
-            ``Flat``, ``PQ<bytes>``, ``SQ8``, ``SQfp16`` and their like. PQ is trained fastest by far with 8 dimensions
-            a byte: ``PQ48`` for 384. An index is built when there are enough rows to train it; until then search is
-            exact, which is logged. It is built again when the changes since exceed 1,000 rows and a tenth of it.
-        nprobe: How many lists an IVF index looks into for a query. None: an eighth of them, at least 16.
-        rerank: Fetch ``rerank * k`` candidates from the index and keep those k that are nearest by the stored keys.
-            None: 4 with PQ codes, whose order is rough, else 1. Distances are exact in any case.
-        probe: Embeddings of a few fixed texts by the encoder that made the keys, ``(P, D)``: its fingerprint.
+        labels: A label for each key: an index into ``label_names``, or a name; new names are appended to
+            ``label_names``. With several labels per row, a list of labels for each key, which may be empty.
+        label_names: Names of the labels.
+        texts: Texts of the keys, shown with search results; None where a text is not kept.
+        text_pairs: Second texts of pairs.
+        ids: Different strings. None: "0", "1", ..., without ids that are taken or were removed.
+        passages: ``Passages`` of the rows, as ``DocumentEncoder.encode_passages`` returns them: embeddings ``(P, D)``,
+            counts ``(N,)`` of at least 1, and spans ``(P, 2)`` in the texts. Searches then compare passages and still
+            return rows. None: each row has one passage, its key.
+        multi_label: Whether a row may have several labels. None: whether the first row has a list of labels.
+        dtype: ``"float32"``, or ``"float16"`` for half the memory and several times the duration of an exact search.
+        index: ``"Flat"`` for exact search, or a string for ``faiss.index_factory``: ``IVF<lists>,<codes>``,
+            ``HNSW<links>`` or ``<codes>``, optionally after ``PCA<dimensions>,``; codes are ``Flat``, ``PQ<bytes>``,
+            ``SQ8``, ``SQfp16`` and similar ones. PQ trains fastest with 8 dimensions per byte: ``PQ48`` for 384. The
+            index is built once there are enough rows to train it; before that, search is exact, which is logged. It
+            is rebuilt when more than 1,000 rows and more than a tenth of its rows have changed.
+        nprobe: Lists of an IVF index that are searched for each query. None: an eighth of them, at least 16.
+        rerank: Fetch ``rerank * k`` candidates from the index, and keep the k nearest by the stored keys. None: 4 with
+            PQ codes, which order candidates roughly, else 1. Distances are always exact.
+        probe: Embeddings of a few fixed texts by the encoder of the keys, ``(P, D)``: the encoder's fingerprint.
 
     Raises:
-        ValueError: If a key is not finite, a label is unknown, an id is there twice, or a length or type is wrong.
+        ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
 
     Example:
 
@@ -88,7 +88,7 @@ class KNNDatastore:
         ['3']
     """
 
-    travels = True  # with the classifier in whose folder it is saved
+    is_saved_with_classifier = True  # saved in the folder of the classifier
 
     def __init__(
         self,
@@ -110,16 +110,20 @@ class KNNDatastore:
         keys = as_matrix(keys, "keys")
         multi_label = is_multi_label(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
-        self.__setstate__(update_index(add_rows(empty, keys, labels, texts, text_pairs, ids, passages), rebuild=True))
+        filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages)
+        self.__setstate__(update_index(filled, rebuild=True))
 
     @classmethod
     def empty(cls, dimension: int, label_names: Sequence[str] = (), **options: Any) -> Self:
-        """A datastore without rows, to add examples to.
+        """Create a datastore without rows.
 
         Args:
-            dimension: D of the keys to come.
-            label_names: The names of the labels that are known.
+            dimension: D of the keys that will be added.
+            label_names: Names of the known labels.
             **options: As for the class: ``multi_label``, ``dtype``, ``index``, ``nprobe``, ``rerank``, ``probe``.
+
+        Returns:
+            The datastore.
         """
         return cls(np.zeros((0, dimension), dtype=np.float32), [], label_names, **options)
 
@@ -139,28 +143,33 @@ class KNNDatastore:
         calibration_texts: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Embed labeled examples and keep them with their labels and the fingerprint of the encoder.
+        """Embed labeled examples, and store them with their labels and the encoder's fingerprint.
 
-        What is read of long texts is what the model's configuration says; of those with several passages, these are
-        kept too. Under accelerate each process embeds its share, and all get the whole: every process must call it.
+        The model's configuration decides how long texts are read; if texts have several passages, these are stored too.
+        Under accelerate, each process embeds a part and gets all rows: every process must call this method.
 
         Args:
-            model, tokenizer: The classifier whose retrieval embeddings become the keys.
-            dataset: As ``load_labeled_examples`` gives it: ``text``, ``label``, maybe ``text_pair`` and ``id``.
-            store_texts: Whether to keep the texts, to show them as neighbors.
+            model, tokenizer: Classifier; its retrieval embeddings become the keys.
+            dataset: Columns ``text`` and ``label``, optionally ``text_pair`` and ``id``, as ``load_labeled_examples``
+                returns them.
+            store_texts: Whether to keep the texts, to show them with search results.
             max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
             packing: As for ``DocumentEncoder``.
-            backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
-                already, at first by torch in float32. The model runs in this way from then on.
+            backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this
+                backend afterwards. None: unchanged, which at first is torch in float32.
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
+
+        Returns:
+            The datastore.
 
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
-        reader = Reader.of(model, tokenizer, **limits)
+        reader = Reader.of(
+            model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
+        )
         reader.run_by(packing, backend, precision, calibration_texts)
-        return cls.of(embed_examples(reader, dataset, store_texts, **options))
+        return cls.from_snapshot(embed_examples(reader, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(
@@ -171,33 +180,43 @@ class KNNDatastore:
         rerank: int | None = None,
         verify: bool = False,
     ) -> Self:
-        """Open a folder of shards, whose keys, texts and ids stay on the disk: for more rows than fit in memory.
+        """Open a folder of shards; keys, texts and ids stay on the disk, so there may be more rows than fit in memory.
 
-        The first time, all is read and checked, ids, texts and labels are written once more to the cache of this
-        machine, to be read row by row, and the index is built there; a build that was killed goes on. Later it opens
-        in seconds. What is added lies in memory beside, searched exactly until ``reindex`` merges it into the index;
-        ``save_pretrained`` keeps it.
+        The first opening reads and checks all files, copies ids, texts and labels to the cache of this machine in a
+        format that is read row by row, and builds the index there; an interrupted build continues. Later openings take
+        seconds. Added rows are kept in memory and searched exactly until ``reindex`` merges them into the index;
+        ``save_pretrained`` saves them.
 
         Args:
-            folder: What the tasks of a corpus wrote: ``corpus.json``, and shards of keys, ids, texts and labels. It is
-                not changed. All documents have a label, or none has one.
+            folder: Output of the tasks of a corpus: ``corpus.json``, and shards of keys, ids, texts and labels. It is
+                not changed. Either all documents have a label, or none has.
             index, nprobe, rerank: As for the class. With ``"Flat"``, each search reads all keys.
-            verify: Whether to check all again. Later openings look at sizes only: a file that is damaged afterwards is
-                not noticed otherwise.
+            verify: Whether to check all files again. Otherwise later openings compare sizes only, and do not notice
+                a file that was damaged since.
+
+        Returns:
+            The datastore.
 
         Raises:
             FileNotFoundError: If the folder has no ``corpus.json``.
-            ValueError: If a shard is not finished, damaged, or does not fit the others.
+            ValueError: If a shard is incomplete or damaged, or does not match the others.
         """
-        return cls.of(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
+        return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
-    def for_labels(self, several: bool) -> Self:
-        """This datastore; if it has no rows yet, one with its documents for several labels per row, or for one."""
-        if len(self) or self.multi_label == several:
+    def for_labels(self, multi_label: bool) -> Self:
+        """Return self, or, without rows, a datastore with the same documents for several labels per row, or for one.
+
+        Args:
+            multi_label: Whether a row may have several labels.
+
+        Returns:
+            The datastore to add examples to.
+        """
+        if len(self) or self.multi_label == multi_label:
             return self
         state = self._state
-        empty = empty_snapshot(self.dimension, (), several, self.dtype, probe=state.probe)
-        return self.of(replace(empty, options=state.options, documents=state.documents))
+        empty = empty_snapshot(self.dimension, (), multi_label, self.dtype, probe=state.probe)
+        return self.from_snapshot(replace(empty, options=state.options, documents=state.documents))
 
     def __len__(self) -> int:
         return len(self._state.keys)
@@ -209,36 +228,36 @@ class KNNDatastore:
         )
 
     def __getstate__(self) -> Snapshot:
-        # A copy has a lock of its own. FAISS puts an index into bytes itself.
+        # Without the lock: a copy gets its own. FAISS serializes the index.
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        state.freeze()  # which neither a pickle nor a file keeps
-        self._state, self._writing, self._arrays = state, threading.Lock(), GrowingArrays()
+        state.freeze()  # pickles and files do not keep that arrays are read-only
+        self._state = state
+        self._writing = threading.Lock()
+        self._arrays = GrowingArrays()
 
     @classmethod
-    def of(cls, state: Snapshot) -> Self:
-        """The datastore that begins with a snapshot."""
+    def from_snapshot(cls, state: Snapshot) -> Self:
+        """Create a datastore that begins with a snapshot."""
         datastore = cls.__new__(cls)
         datastore.__setstate__(state)
         return datastore
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is there at this moment: it never changes."""
+        """All rows at this moment; a snapshot never changes."""
         return self._state
 
     @property
     def content_sha256(self) -> str:
-        """64 hexadecimal digits that change whenever a row, a label, a text or the index does."""
-        digest = hashlib.sha256()
+        """64 hexadecimal digits that change with every row, label and text, and with the index."""
+        parts: list[Any] = []
         for state in (self._state, self._state.documents):
             if state is not None:
-                for array in (state.keys, state.labels):
-                    digest.update(np.ascontiguousarray(array))
-                rows = [state.rows[name].to_pylist() for name in ("id", "text", "text_pair")]
-                digest.update(json.dumps([state.label_names, *rows, state.options.factory]).encode())
-        return digest.hexdigest()
+                rows = [state.rows[name].to_pylist() for name in TEXTS]
+                parts += [state.keys, state.labels, json.dumps([state.label_names, *rows, state.options.factory])]
+        return sha256_of_parts(*parts)
 
     @property
     def dimension(self) -> int:
@@ -252,12 +271,12 @@ class KNNDatastore:
 
     @property
     def index(self) -> str:
-        """What is searched with: ``"Flat"`` or a factory string."""
+        """The index: ``"Flat"`` or a FAISS factory string."""
         return self._state.options.factory
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The names of the labels."""
+        """Names of the labels."""
         return self._state.label_names
 
     @property
@@ -267,7 +286,7 @@ class KNNDatastore:
 
     @property
     def probe(self) -> np.ndarray | None:
-        """The fingerprint of the encoder that made the keys, ``(P, D)``; None if it is not known."""
+        """The fingerprint of the encoder of the keys, ``(P, D)``; None if it is unknown."""
         return self._state.probe
 
     @property
@@ -277,12 +296,12 @@ class KNNDatastore:
 
     @property
     def keys(self) -> np.ndarray:
-        """The embeddings, ``(N, D)``, read-only; where they stay on the disk, rows and ranges of them are arrays."""
+        """The embeddings, ``(N, D)``, read-only. If they stay on the disk, index them to get arrays."""
         return self._state.keys
 
     @property
     def labels(self) -> np.ndarray:
-        """int64 ``(N,)``, or bool ``(N, C)`` for several labels per row, read-only."""
+        """Encoded labels, int64 ``(N,)``, or bool ``(N, C)`` with several labels per row; read-only."""
         return self._state.labels
 
     @property
@@ -301,55 +320,55 @@ class KNNDatastore:
         return self._state.rows["text_pair"].to_pylist()
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """The nearest rows of each query.
+        """Find the nearest rows of each query.
 
-        Where rows or queries have several passages, each passage of one is matched with the nearest of the other, and
-        the distance of the two is a mean of the best matches, as many as the one with fewer passages has, in which the
-        r-th best counts 1/r.
+        If rows or queries have several passages, each passage of one is matched with the nearest passage of the other.
+        The distance is a weighted mean of the best matches; their number is the smaller number of passages, and the
+        r-th best match has weight 1/r.
 
         Args:
             queries: Embeddings, ``(Q, D)``.
-            k: How many rows; all if there are fewer.
-            passages: Those of the queries, as for the class. None: each has one, its embedding.
+            k: Number of rows; all rows if there are fewer.
+            passages: Passages of the queries, as for the class. None: each query has one, its embedding.
 
         Returns:
-            Distances, labels, rows, ids and texts of the neighbors, all from the same snapshot; and which passages were
-            nearest.
+            Distances, labels, positions, ids and texts of the nearest rows, all from one snapshot, and the nearest
+            passages.
 
         Raises:
             ValueError: If the datastore is empty, k is below 1, the queries are not finite numbers ``(Q, D)``, or the
-                passages do not fit them.
+                passages do not match the queries.
         """
         return self._state.search(queries, k, passages)
 
     def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """A snapshot that has at least the examples and documents of these texts or ids: here all of them."""
+        """Return a snapshot with at least the examples and documents of these texts or ids: here, of all rows."""
         return self._state
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Random rows, always the same: as many as have so many passages, but at least ``least``."""
+        """Return random rows, the same each time: about as many as have ``passages``, but at least ``least``."""
         return self._state.take(self._state.sampled_rows(passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
-        """The passages of some rows, as ``search`` takes them of queries; None if all rows have one, their key.
+        """Return the passages of some rows, in the form that ``search`` takes for queries.
 
         Args:
-            rows: Numbers of rows, int64 ``(M,)``.
+            rows: Positions of rows, int64 ``(M,)``.
+
+        Returns:
+            The passages; None if every row of the datastore has one passage, its key.
         """
         return take_passages(self._state.passages, np.asarray(rows, dtype=np.int64))
 
     @property
     def documents(self) -> KNNDatastore | None:
-        """The unlabeled documents as they are now, to be searched and read; None if there are none.
-
-        It is a datastore of its own: what changes in it does not change here.
-        """
+        """The unlabeled documents at this moment, as an independent datastore; None if there are none."""
         documents = self._state.documents
-        return None if documents is None or not len(documents.keys) else self.of(documents)
+        return None if documents is None or not len(documents.keys) else self.from_snapshot(documents)
 
     @property
     def fitted(self) -> FittedState | None:
-        """What was fitted on the rows, which is saved and copied with them; None if nothing was."""
+        """The state fitted on the rows, saved and copied with them; None before a fit."""
         return self._state.fitted
 
     @fitted.setter
@@ -369,14 +388,17 @@ class KNNDatastore:
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add rows, which the next search sees, and return their ids. All of them are added, or none.
+        """Add rows: all of them, or none if one is refused.
 
         Args:
             keys, labels, texts, text_pairs, ids, passages: As for the class.
-            replacing: The ids of rows and unlabeled documents that they take the place of, at the same moment.
+            replacing: Ids of rows and unlabeled documents that are removed at the same moment.
+
+        Returns:
+            The ids of the new rows.
 
         Raises:
-            ValueError: As for the class, and if an id is there already.
+            ValueError: As for the class, and if an id exists already.
         """
         with self._writing:
             state = remove_either(self._state, replacing)
@@ -384,16 +406,19 @@ class KNNDatastore:
             return self._grow(grown, len(state.keys))
 
     def merge(self, other: Store) -> list[str]:
-        """Add all rows of another datastore, and return their ids. Labels of the same name are the same label.
+        """Add all rows and documents of another datastore. Labels with the same name are the same label.
 
-        Ids that the other's counters gave, told by their form, are replaced by ones of these counters; other ids stay.
-        Its documents are added too. What was fitted on either is dropped, which is logged.
+        Automatic ids of the other datastore, recognized by their form, are replaced by new ones; other ids stay. The
+        fitted states of both are dropped, which is logged.
 
         Args:
-            other: A datastore of the same encoder.
+            other: A datastore with the same encoder.
+
+        Returns:
+            The ids of the new rows.
 
         Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id is in both.
+            ValueError: If the dimensions or encoders differ, only one has several labels per row, or both have an id.
         """
         with self._writing:
             return self._grow(merge_snapshots(self._state, other.snapshot, self._arrays), len(self))
@@ -404,25 +429,25 @@ class KNNDatastore:
         return new.to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove rows, which the next search does not see. All of them are removed, or none.
+        """Remove rows: all of them, or none if one is refused.
 
         Args:
-            ids: As ``add`` and ``search`` give them.
+            ids: Ids from ``add`` or ``search``.
 
         Raises:
-            ValueError: If there is no row of an id, or ``ids`` is one string.
+            ValueError: If no row has an id, or ``ids`` is one string.
         """
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give rows other labels, which the next search sees; keys, ids and what was fitted stay. All of them, or none.
+        """Change the labels of rows: all of them, or none if one is refused. Keys, ids and the fitted state stay.
 
         Args:
-            labels: By the id of a row its label, as for the class, but none may be new.
+            labels: The new labels by id, as for the class; names must be known.
 
         Raises:
-            ValueError: If there is no row of an id, or a label is not known here.
+            ValueError: If no row has an id, or a label is unknown.
         """
         with self._writing:
             encoded = encode_known_labels(labels.values(), self._state.label_names, self._state.multi_label)
@@ -436,14 +461,17 @@ class KNNDatastore:
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add unlabeled documents, which no search of the examples sees, and return their ids. All are added, or none.
+        """Add unlabeled documents: all of them, or none if one is refused. Searches of the examples do not find them.
 
         Args:
             keys, texts, text_pairs, passages: As for the class.
-            ids: Different strings, none of them an example's. None: a counter of their own, "d0", "d1", ...
+            ids: Different strings, not used by an example. None: "d0", "d1", ...
+
+        Returns:
+            The ids of the new documents.
 
         Raises:
-            ValueError: As for the class, and if an id is there already.
+            ValueError: As for the class, and if an id exists already.
         """
         with self._writing:
             before = 0 if self._state.documents is None else len(self._state.documents.keys)
@@ -452,22 +480,22 @@ class KNNDatastore:
             return grown.documents.rows["id"].slice(before).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:
-        """Remove unlabeled documents. All of them are removed, or none.
+        """Remove unlabeled documents: all of them, or none if one is refused.
 
         Args:
-            ids: As ``add_documents`` gives them.
+            ids: Ids from ``add_documents``.
 
         Raises:
-            ValueError: If there is no document of an id, or ``ids`` is one string.
+            ValueError: If no document has an id, or ``ids`` is one string.
         """
         with self._writing:
             self._state = update_index(remove_documents(self._state, ids))
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
-        """Search with another index from now on. The same is built anew only if rows were added or removed since.
+        """Replace the index. An equal index is rebuilt only if rows were added or removed since it was built.
 
-        Where keys stay on the disk, rows that were added since are merged into the same index; it is trained again when
-        more were added and removed than half of what it has.
+        If keys stay on the disk, new rows are merged into an equal index, which is retrained when more rows were added
+        and removed than half of its rows.
 
         Args:
             index, nprobe, rerank: As for the class.
@@ -476,12 +504,13 @@ class KNNDatastore:
             self._state = change_index(self._state, IndexOptions(index, nprobe, rerank))
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save to ``<folder>/datastore/``, in place of the datastore that is there: whole, or not at all.
+        """Save to ``<folder>/datastore/``, replacing the datastore there: completely, or not at all.
 
-        A classifier in the folder is the one it belongs to from then on. The index goes to the cache of this machine.
+        If the folder has a classifier, the datastore belongs to it from then on. The index is saved to the cache of
+        this machine.
 
         Args:
-            folder: The folder of a model, or any other.
+            folder: The folder of a model, or any other folder.
         """
         save_snapshot(folder, self._state)
 
@@ -495,27 +524,33 @@ class KNNDatastore:
     ) -> Self:
         """Load a datastore, and check all of it.
 
-        An index other than ``"Flat"`` is built here, or taken from the cache of this machine, never from the folder.
+        An index other than ``"Flat"`` is built, or read from the cache of this machine, never from the folder.
 
         Args:
-            name_or_folder: A folder that ``save_pretrained`` saved to, or a repository on the Hub.
-            revision: The branch, tag or commit on the Hub.
-            token: For a private repository.
-            memory_map: Whether keys, texts and ids of the examples stay on the disk, as with ``from_shards``. Then all
-                is checked when it is opened on this machine for the first time.
+            name_or_folder: A folder written by ``save_pretrained``, or a repository on the Hub.
+            revision: Branch, tag or commit on the Hub.
+            token: Token for a private repository.
+            memory_map: Whether keys, texts and ids of the examples stay on the disk, as with ``from_shards``. They are
+                then checked at the first opening on this machine only.
+
+        Returns:
+            The datastore.
 
         Raises:
             FileNotFoundError: If there is no datastore.
-            DatastoreError: A ``ValueError``, if the files are damaged or do not fit together.
+            DatastoreError: A ``ValueError``, if files are damaged or do not belong together.
         """
-        return cls.of(load_snapshot(name_or_folder, revision, token, memory_map))
+        return cls.from_snapshot(load_snapshot(name_or_folder, revision, token, memory_map))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a datastore", **kwargs: Any) -> Any:
-        """Push to ``datastore/`` of a repository, in one commit, and return what ``HfApi.upload_folder`` returns.
+        """Push to ``datastore/`` of a repository on the Hub, in one commit.
 
         Args:
-            repo_id: The repository, made if it is not there.
-            commit_message: The message of the commit.
+            repo_id: The repository; created if it does not exist.
+            commit_message: Message of the commit.
             **kwargs: ``private`` and ``token`` of ``HfApi.create_repo``, and options of ``HfApi.upload_folder``.
+
+        Returns:
+            The result of ``HfApi.upload_folder``.
         """
         return upload(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)

@@ -1,4 +1,4 @@
-"""Which texts are the same as those that are stored: of equal texts, or of equal embeddings."""
+"""Stored rows with the same text, or with the same embedding, as given texts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from ...models.inference.reader import Reader
     from .snapshot import SearchResult, Snapshot
 
-# Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
-# different texts, that only a word of hundreds tells apart, by more than 1e-6.
+# Of the squared norm. Embeddings of one text in two batches differ by about 1e-12 of it; those of texts that differ in
+# one of hundreds of words, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
-EQUAL = 1e-9  # the same for vectors that were centered, and brought to norm 1
-DOCUMENTS_PER_TEXT = 100  # among more it takes longer to look for a text than to read it
+EQUAL = 1e-9  # the same for vectors that were centered and normalized
+DOCUMENTS_PER_TEXT = 100  # among more, finding a text takes longer than embedding it
 
 
 def number_texts(
     table: pa.Table, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers for texts, equal if and only if the texts and their pairs are.
+    """Number the rows of a table and some texts; numbers are equal if and only if text and pair are.
 
-    Of the rows of a table, int64 ``(N,)``, -1 for those that are none of the texts; and of the texts, ``(M,)``. A text
-    that is None is not known, and equal to none.
+    Returns int64 ``(N,)`` for the rows, -1 for rows with none of the texts, and ``(M,)`` for the texts. A text of None
+    equals no text.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -44,14 +44,15 @@ def number_texts(
     def numbers(text: pa.ChunkedArray, text_pair: pa.ChunkedArray) -> np.ndarray:
         first = pc.index_in(text, value_set=given.unique(), skip_nulls=True)
         second = pc.index_in(text_pair, value_set=pairs.unique())
-        first, second = (pc.fill_null(found, -1).to_numpy().astype(np.int64) for found in (first, second))
+        first = pc.fill_null(first, -1).to_numpy().astype(np.int64)
+        second = pc.fill_null(second, -1).to_numpy().astype(np.int64)
         return np.where((first < 0) | (second < 0), -1, first * len(pairs) + second)
 
     return numbers(table["text"], table["text_pair"]), numbers(pa.chunked_array([given]), pa.chunked_array([pairs]))
 
 
 def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[str | None]) -> np.ndarray:
-    """For each text the last row of a table with this text and pair, int64 ``(M,)``; -1 where there is none."""
+    """The last row of a table with each text and pair, int64 ``(M,)``; -1 without one."""
     in_table, own = number_texts(table, texts, text_pairs)
     rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
     return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
@@ -78,12 +79,12 @@ def read_new(
 def equal_neighbors(
     neighbors: SearchResult, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
 ) -> np.ndarray:
-    """Which neighbors, bool ``(Q, k)``, are the query or a copy of it: of equal text and pair, or equal embedding."""
+    """Mark results, bool ``(Q, k)``, with the text and pair of the query, or with an equal embedding."""
     in_table, own = number_texts(neighbors.table, texts, text_pairs)
     equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
     norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
     distances = neighbors.distances
-    if neighbors.nearest is not None:  # of passages: all those of a document may be in another, longer one
+    if neighbors.nearest is not None:  # the passages of a document may all be in a longer one
         distances = candidate_distances(queries.astype(np.float32, copy=False), neighbors.keys, neighbors.rows)
     return equal_texts | (distances <= EQUAL_DISTANCE * norms)
 
@@ -91,7 +92,7 @@ def equal_neighbors(
 def ids_of_examples(
     snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None] | None, labels: Sequence[str | list[str]]
 ) -> list[str | None]:
-    """For each text the id of the first row with this text, pair and labels (names, in any order), or None."""
+    """The id of the first row with each text, pair and labels (names, in any order), or None."""
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     rows = np.flatnonzero(in_table >= 0)
     ids = values_of(snapshot.rows["id"], rows)
@@ -105,7 +106,7 @@ def ids_of_examples(
 def examples_of_texts(
     snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> list[tuple[tuple[str, str | None], frozenset[str]]]:
-    """The text, pair and labels of the rows with one of these texts and its pair."""
+    """Text, pair and labels of the rows with one of these texts and its pair."""
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     contents = dict(zip(own.tolist(), zip(texts, text_pairs, strict=True), strict=True))
     rows = np.flatnonzero(np.isin(in_table, own) & (in_table >= 0))
@@ -119,7 +120,7 @@ def examples_of_texts(
 def first_of_equals(
     texts: Sequence[str], text_pairs: Sequence[str | None], labels: Sequence[str | list[str]]
 ) -> list[int]:
-    """For each example its own place, or that of the first one with this text, pair and labels."""
+    """Position of the first example with the text, pair and labels of each example."""
     first: dict[tuple[str, str | None, frozenset[str]], int] = {}
     examples = zip(texts, text_pairs, map(label_set, labels), strict=True)
     return [first.setdefault(example, i) for i, example in enumerate(examples)]

@@ -1,4 +1,4 @@
-"""Approximate search by squared L2 distance: FAISS indexes, built and asked."""
+"""Approximate search by squared L2 distance with FAISS indexes."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXACT = "Flat"
-FEWEST_ROWS = 1_000  # searched exactly in less than a millisecond
-ROWS_PER_CENTROID = 39  # FAISS's own lower bound for k-means; below it, it prints warnings and the lists are no good
-TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, and find no more
-TRAINING_ROWS = 65_536  # at least, as far as there are so many
-KEPT_ROWS = 2**20  # after so many more an unfinished index is kept
-FEWEST_LISTS = 16  # looked into: 99 % of fitted answers have the label of exact search (benchmarks/fitted_answers.py)
+FEWEST_ROWS = 1_000  # exact search of fewer takes less than a millisecond
+ROWS_PER_CENTROID = 39  # FAISS's lower bound for k-means; below it, FAISS warns and the lists are bad
+TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, without a gain
+TRAINING_ROWS = 65_536  # at least, if there are so many
+KEPT_ROWS = 2**20  # between two saves of an unfinished index
+FEWEST_LISTS = 16  # searched: 99 % of fitted answers have the label of exact search (benchmarks/fitted_answers.py)
 
-# The families that are tested here. FAISS takes more, but ends the process for some (HNSW0, RR0, PQ8x0), and takes
-# minutes to train others (OPQ), which exact re-ranking makes needless.
+# The tested families. FAISS accepts more, but some end the process (HNSW0, RR0, PQ8x0), and others train for minutes
+# without a gain over exact re-ranking (OPQ).
 _NUMBER = "[1-9][0-9]{0,5}"
 _CODES = rf"Flat|SQ4|SQ6|SQ8|SQfp16|SQbf16|PQ{_NUMBER}(x([4-9]|1[0-2]))?(fs)?"
 _GRAPH = "HNSW([4-9]|[1-9][0-9]|1[0-9]{2})"
@@ -36,7 +36,7 @@ _FACTORY = re.compile(rf"(PCAR?{_NUMBER},)?(IVF{_NUMBER}(_{_GRAPH})?,({_CODES})|
 
 @dataclass(frozen=True)
 class IndexOptions:
-    """What a datastore is searched with; the three are ``index``, ``nprobe`` and ``rerank`` of ``KNNDatastore``."""
+    """Settings of the search: ``index``, ``nprobe`` and ``rerank`` of ``KNNDatastore``."""
 
     factory: str = EXACT
     nprobe: int | None = None
@@ -59,12 +59,12 @@ class IndexOptions:
             )
 
     def candidates(self, k: int) -> int:
-        """How many candidates are fetched from an index for k neighbors."""
+        """Number of candidates fetched from an index for k results."""
         return k * (self.rerank or (4 if "PQ" in self.factory else 1))
 
 
 def fewest_rows(factory: str, dimension: int) -> int:
-    """How many rows an index needs to be of use: 39 for each centroid of its k-means, and at least 1,000 and D."""
+    """Fewest rows for which an index is built: 39 per centroid of its k-means, and at least 1,000 and D."""
     return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), FEWEST_ROWS, dimension)
 
 
@@ -74,11 +74,12 @@ def build_index(
     begun: faiss.Index | None = None,
     keep: Callable[[faiss.Index], None] = lambda index: None,
 ) -> faiss.Index:
-    """Train an index on a sample, always the same, and fill it; ``begun``: what a killed build gave to ``keep``."""
-    start, index = time.perf_counter(), begun or new_index(factory, keys.shape[1])
+    """Train an index on a fixed sample, and fill it. ``begun``: an unfinished index that ``keep`` saved."""
+    start = time.perf_counter()
+    index = begun or new_index(factory, keys.shape[1])
     for part in parts_of(index):
         if hasattr(part, "do_polysemous_training"):
-            part.do_polysemous_training = False  # minutes of sorting codes, for a kind of search that is not used here
+            part.do_polysemous_training = False  # takes minutes, for a kind of search that is not used
     try:
         if begun is None:
             size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), len(keys))
@@ -99,8 +100,9 @@ def build_index(
 def fill_index(
     index: faiss.Index, keys: np.ndarray, start: int, keep: Callable[[faiss.Index], None] = lambda index: None
 ) -> None:
-    """Add the keys from ``start`` on. It stops to ``keep`` at the same rows, wherever it starts."""
-    step, kept = max(BLOCK_BYTES // (4 * keys.shape[1]), 1), start
+    """Add the keys from ``start`` on, and call ``keep`` at rows that do not depend on ``start``."""
+    step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
+    kept = start
     for first in range(start, len(keys), step):
         if first - kept >= KEPT_ROWS:
             logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
@@ -110,7 +112,7 @@ def fill_index(
 
 
 def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
-    """Set how many lists an IVF index looks into; other indexes have none."""
+    """Set the number of lists that an IVF index searches; other indexes have no lists."""
     import faiss
 
     lists = faiss.try_extract_index_ivf(index)
@@ -119,7 +121,7 @@ def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
-    """Rows that an index takes for the nearest, int64 ``(Q, k)``; -1 where all lists, in the end, hold too few."""
+    """Rows that an index finds, int64 ``(Q, k)``; more lists are searched if too few are found; -1 if all are."""
     import faiss
 
     rows = index.search(queries, k)[1]
@@ -127,7 +129,7 @@ def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.nd
     nprobe = 0 if lists is None else lists.nprobe
     while lists is not None and nprobe < lists.nlist and (short := np.flatnonzero(rows[:, -1] < 0)).size:
         nprobe = min(4 * nprobe, lists.nlist)
-        # Given with the search, as other threads search the same index.
+        # Parameters of this search only: other threads search the same index.
         parameters = faiss.SearchParametersIVF(nprobe=nprobe)
         if isinstance(index, faiss.IndexPreTransform):
             parameters = faiss.SearchParametersPreTransform(index_params=parameters)
@@ -148,11 +150,11 @@ def new_index(factory: str, dimension: int) -> faiss.Index:
 
 
 def parts_of(index: faiss.Index) -> list[Any]:
-    """An index and what it is made of, each as the class that it is."""
+    """An index and its nested indexes, each downcast to its class."""
     import faiss
 
     parts = [faiss.downcast_index(index)]
-    for part in parts:  # what is appended is looked at in its turn
+    for part in parts:  # includes appended parts
         if isinstance(part, faiss.IndexPreTransform):
             parts.append(faiss.downcast_index(part.index))
         elif isinstance(part, faiss.IndexHNSW):
@@ -161,7 +163,7 @@ def parts_of(index: faiss.Index) -> list[Any]:
 
 
 def _centroids(index: faiss.Index) -> int:
-    """The most centroids that a k-means of the index has to find; 0 where there is none."""
+    """The largest number of centroids of a k-means in the index; 0 without k-means."""
     import faiss
 
     parts = parts_of(index)
@@ -171,5 +173,5 @@ def _centroids(index: faiss.Index) -> int:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The end of FAISS's message, without functions and files."""
+    """The end of FAISS's message, without names of functions and files."""
     return " ".join(str(error).split("failed: ")[-1].split(" at /project/")[-1].split()).rstrip(".")

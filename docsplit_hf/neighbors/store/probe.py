@@ -1,4 +1,4 @@
-"""The probe of a datastore: whether an encoder is the one that made its keys, in the precision that it had then."""
+"""Checks that an encoder made the keys of a datastore, in the same precision."""
 
 from __future__ import annotations
 
@@ -17,32 +17,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROBE_TOLERANCE = 0.1  # of the norm: other weights differ by about 1, another dtype or device by less than 0.01
-SAME_EXPORT = 0.01  # of the norm: what one export of int8 differs by on two processors; two exports differ by 0.05
-DRAWN, TRIED, NEAREST, LEAST_RECALL = 256, 64, 10, 0.8  # more are drawn, as some may have no text
+SAME_EXPORT = 0.01  # of the norm: one int8 export on two processors differs by less, two exports by 0.05
+DRAWN = 256  # rows drawn for a trial; some may have no text
+TRIED = 64  # of them, with texts
+NEAREST = 10  # neighbors compared
+LEAST_RECALL = 0.8
 
 
 def check_probe(probe: np.ndarray, stored: np.ndarray | None) -> None:
-    """Refuse an encoder whose embeddings of the probe texts, ``(P, D)``, are not nearly those that are stored.
+    """Refuse an encoder with other embeddings of the probe texts, ``(P, D)``, than the stored ones.
 
-    Rows that only one of the two has are those of int8 behind those of float32: they do not tell encoders apart.
+    A probe of an int8 model has int8 rows behind those of float32; only rows that both have are compared.
     """
     if stored is None:
         logger.warning("The datastore has no probe, so whether this encoder made its keys cannot be checked.")
         return
-    probe, stored = probe[: len(stored)], stored[: len(probe)]
+    common = min(len(probe), len(stored))
+    probe = probe[:common]
+    stored = stored[:common]
     remedy = "The datastore was built by another encoder: load that one, or build the datastore again with this one."
     if probe.shape != stored.shape:
         raise ValueError(f"The encoder gives embeddings {probe.shape}, the datastore has {stored.shape}. {remedy}")
-    difference, norm = np.linalg.norm(probe - stored), np.linalg.norm(stored)
+    difference = np.linalg.norm(probe - stored)
+    norm = np.linalg.norm(stored)
     if not difference <= PROBE_TOLERANCE * norm:  # NaN is refused too
         raise ValueError(
-            f"The encoder's embeddings of the probe texts differ from the datastore's by {difference:.3g}, whose norm "
-            f"is {norm:.3g}. {remedy}"
+            f"The encoder's embeddings of the probe texts differ from the datastore's by {difference:.3g}, and the "
+            f"norm of these is {norm:.3g}. {remedy}"
         )
 
 
 def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> None:
-    """Refuse to merge datastores of two encoders, or of two precisions of one."""
+    """Refuse to merge datastores of two encoders, or of one encoder in two precisions."""
     if probe is None or other is None:
         logger.warning("One of the datastores has no probe, so whether the encoders are the same cannot be checked.")
         return
@@ -56,16 +62,17 @@ def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> No
 
 def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
     """Whether two probes of one encoder, as ``Reader.probe`` gives them, were made in one precision."""
-    own, others = (made[len(PROBE_TEXTS) :] for made in (probe, other))
+    own = probe[len(PROBE_TEXTS) :]  # int8 rows
+    others = other[len(PROBE_TEXTS) :]
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME_EXPORT * np.linalg.norm(others)
 
 
 def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None:
-    """Try a datastore of another precision with some of its own texts: refuse it where they find others than before."""
+    """Refuse a datastore of another precision if too few neighbors of its own texts stay the same."""
     if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
         return
-    names = "float32 or bfloat16", "int8"
-    own, built = (names[len(made) > len(PROBE_TEXTS)] for made in (probe, datastore.probe))
+    own = _precision_name(probe)
+    built = _precision_name(datastore.probe)
     what = f"The datastore was built in {built}, and the model runs in {own}"
     if own == built:
         what += " of another export"
@@ -83,13 +90,21 @@ def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None
     recall = _recall(columns["id"], before, after)
     found = f"of the {NEAREST} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"
     if recall < LEAST_RECALL:
-        raise ValueError(f"{what}: {found}, and {100 * LEAST_RECALL:.0f} % are asked for. {remedy}")
-    logger.warning("%s: %s. It is used as it is.", what, found)
+        raise ValueError(f"{what}: {found}, fewer than {100 * LEAST_RECALL:.0f} %. {remedy}")
+    logger.warning("%s: %s. The datastore is used.", what, found)
+
+
+def _precision_name(probe: np.ndarray) -> str:
+    """The precision that a probe was made in; only int8 models have more rows than texts."""
+    return "int8" if len(probe) > len(PROBE_TEXTS) else "float32 or bfloat16"
 
 
 def _recall(ids: list[str], before: list[list[str]], after: list[list[str]]) -> float:
-    shares = []
-    for row_id, one, other in zip(ids, before, after, strict=True):
-        one, other = ({*[found for found in near if found != row_id][:NEAREST]} for near in (one, other))
-        shares.append(len(one & other) / len(one) if one else 1.0)
-    return float(np.mean(shares))
+    """Mean fraction of the neighbors before, without the row itself, that are neighbors after."""
+    fractions = []
+    for row_id, ids_before, ids_after in zip(ids, before, after, strict=True):
+        neighbors_before = {*[found for found in ids_before if found != row_id][:NEAREST]}
+        neighbors_after = {*[found for found in ids_after if found != row_id][:NEAREST]}
+        common = len(neighbors_before & neighbors_after)
+        fractions.append(common / len(neighbors_before) if neighbors_before else 1.0)
+    return float(np.mean(fractions))

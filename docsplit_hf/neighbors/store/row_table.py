@@ -1,4 +1,4 @@
-"""Rows: an Arrow table of ids and texts, labels as numbers of their names, and passages of rows that have several."""
+"""Columns of rows: an Arrow table of ids and texts, encoded labels, and passages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TEXTS = ("id", "text", "text_pair")
-# Small chunks of a column; adding one example at a time makes a chunk each, and each makes look-ups slower.
-MOST_CHUNKS, SMALL_CHUNK = 256, 4_096
-LOOKED_AT = 100  # numbers, for ids that nobody has
-SAME_KEY = 1e-2  # of the key's norm: what rounding, as to float16, may move the passage of a row that has only one
+# Each call of add makes a chunk of a column, and chunks slow down look-ups.
+MOST_CHUNKS = 256  # small ones, before they are joined
+SMALL_CHUNK = 4_096  # rows
+TRIED_NUMBERS = 100  # at a time, for automatic ids
+SAME_KEY = 1e-2  # of the key's norm: the most that rounding, as to float16, moves the only passage of a row
 
 
 def make_rows(
@@ -27,7 +28,7 @@ def make_rows(
     texts: Iterable[str | None] | None = None,
     text_pairs: Iterable[str | None] | None = None,
 ) -> pa.Table:
-    """A table of as many rows as there are keys; ids must be different strings."""
+    """Make a table of ``count`` rows; ids must be different strings."""
     import pyarrow as pa
 
     columns = {}
@@ -53,7 +54,7 @@ def make_rows(
 
 
 def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
-    """What is wrong with the ids of rows that were read; None if nothing is."""
+    """Describe a fault of the ids of rows that were read; None without a fault."""
     if ids.null_count:
         return "a row has no id"
     repeated = _repeated(ids)
@@ -61,7 +62,7 @@ def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
 
 
 def _repeated(ids: pa.ChunkedArray) -> str | None:
-    """The first id that more than one row has."""
+    """The first repeated id."""
     import pyarrow.compute as pc
 
     counts = pc.value_counts(ids)
@@ -70,14 +71,14 @@ def _repeated(ids: pa.ChunkedArray) -> str | None:
 
 
 def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
-    """Tables one after the other, in the memory of the two; no id of ``more`` may be in another of the tables."""
+    """Concatenate tables without copying; refuse ids of ``more`` that are in ``rows`` or ``taken``."""
     import pyarrow as pa
 
     if repeated := sorted(ids_among(more["id"], rows, *taken)):
         raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
     joined = pa.concat_tables([rows, more])
     lengths = [len(chunk) for chunk in joined["id"].chunks]
-    # Those up to the last large one stay as they are: they may lie on the disk.
+    # Chunks up to the last large one are not joined: they may be on the disk.
     large = 1 + max((number for number, length in enumerate(lengths) if length >= SMALL_CHUNK), default=-1)
     if len(lengths) - large <= MOST_CHUNKS:
         return joined
@@ -86,12 +87,12 @@ def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
 
 
 def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
-    """The values of some rows. Arrow's own ``take`` joins all chunks of texts first, which may be too many for it."""
+    """Values of some rows. Arrow's own ``take`` joins all chunks first, and fails on too many texts."""
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
     order = np.argsort(rows, kind="stable")
-    places = np.searchsorted(rows[order], np.concatenate([[0], ends]))
+    bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
     values: list[str | None] = [None] * len(rows)
-    for chunk, end, first, last in zip(column.chunks, ends, places[:-1], places[1:], strict=True):
+    for chunk, end, first, last in zip(column.chunks, ends, bounds[:-1], bounds[1:], strict=True):
         if last > first:
             own = order[first:last]
             for place, value in zip(own, chunk.take(rows[own] - (end - len(chunk))).to_pylist(), strict=True):
@@ -100,26 +101,28 @@ def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
 
 
 def rows_at(table: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Some rows, as a table in memory."""
+    """Copy some rows to a table in memory."""
     import pyarrow as pa
 
     return pa.table({name: pa.chunked_array([pa.array(values_of(table[name], rows), pa.string())]) for name in TEXTS})
 
 
 def without(rows: pa.Table, kept: np.ndarray) -> pa.Table:
-    """Some rows, bool ``(N,)``; chunks that keep all of theirs stay where they lie."""
+    """Keep some rows, bool ``(N,)``; chunks without removed rows are not copied."""
     import pyarrow as pa
 
-    parts, start = [rows.slice(0, 0)], 0
+    parts = [rows.slice(0, 0)]
+    start = 0
     for chunk in rows["id"].chunks:
-        part, own = rows.slice(start, len(chunk)), kept[start : start + len(chunk)]
-        parts.append(part if own.all() else part.filter(pa.array(own)))
+        part = rows.slice(start, len(chunk))
+        kept_in_part = kept[start : start + len(chunk)]
+        parts.append(part if kept_in_part.all() else part.filter(pa.array(kept_in_part)))
         start += len(chunk)
     return pa.concat_tables(parts)
 
 
 def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
-    """Those ids that rows of any of the tables have."""
+    """Return the ids that are in any of the tables."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -129,15 +132,17 @@ def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
 
 
 def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
-    """Ids in which None is numbered, from ``next_id`` on, past those that are there; and the number that comes next."""
-    given, missing = {row_id for row_id in ids if row_id is not None}, sum(row_id is None for row_id in ids)
+    """Replace None by numbers from ``next_id`` on that no id has; also return the next number."""
+    given = {row_id for row_id in ids if row_id is not None}
+    missing = sum(row_id is None for row_id in ids)
     fresh: list[str] = []
     while len(fresh) < missing:
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + max(missing - len(fresh), LOOKED_AT))]
+        tried = max(missing - len(fresh), TRIED_NUMBERS)
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + tried)]
         taken = ids_among(candidates, *tables) | given
         free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(fresh)]
         fresh += [candidates[place] for place in free]
-        # Given ids may be millions of such numbers.
+        # Millions of given ids may be such numbers: go on behind the largest.
         last = next_id + (free[-1] if free else len(candidates) - 1)
         next_id = (last if free else max(last, _largest_number(prefix, *tables))) + 1
     numbers = iter(fresh)
@@ -145,7 +150,7 @@ def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, pref
 
 
 def _largest_number(prefix: str, *tables: pa.Table) -> int:
-    """The largest number below a million million that stands behind the prefix in an id."""
+    """The largest number, of up to 12 digits, behind the prefix in an id."""
     import pyarrow.compute as pc
 
     largest = 0
@@ -157,14 +162,14 @@ def _largest_number(prefix: str, *tables: pa.Table) -> int:
 
 
 def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
-    """Whether an id has the form of those that a counter gave before it stood at ``below``."""
+    """Whether an id has the form of an automatic id with a number lower than ``below``."""
     number = row_id[len(prefix) :]
     digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
     return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
 
 
 def is_multi_label(labels: Sequence[Any]) -> bool:
-    """Whether the first of some labels is a list, tuple, set or array."""
+    """Whether the first label is a list, tuple, set or array."""
     first = next(iter(labels), None)
     return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
 
@@ -172,7 +177,7 @@ def is_multi_label(labels: Sequence[Any]) -> bool:
 def encode_labels(
     labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as int64 ``(N,)``, or bool ``(N, C)``, and the C names: those given, and new ones after them."""
+    """Encode labels as int64 ``(N,)`` or bool ``(N, C)``; also return the C names, with new ones appended."""
     labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
     known = len(label_names)
     numbers = {name: i for i, name in enumerate(label_names)}
@@ -190,14 +195,15 @@ def encode_labels(
     if not multi_label:
         encoded = np.fromiter((number(label, row) for row, label in enumerate(labels)), np.int64, len(labels))
         return encoded, tuple(numbers)
-    rows, columns = [], []
-    for row, several in enumerate(labels):
-        if not isinstance(several, (list, tuple, set, frozenset, np.ndarray)):
-            raise ValueError(f"The labels of row {row} are {several!r}: pass a list, as rows have several labels here.")
-        found = [number(label, row) for label in several]
+    rows: list[int] = []
+    columns: list[int] = []
+    for row, given in enumerate(labels):
+        if not isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
+            raise ValueError(f"The labels of row {row} are {given!r}: pass a list, as rows have several labels here.")
+        found = [number(label, row) for label in given]
         if len(set(found)) < len(found):
             raise ValueError(
-                f"The labels of row {row} name one twice: {several!r}. Pass the labels that it has, not a vector of 0 "
+                f"The labels of row {row} name one twice: {given!r}. Pass the labels that it has, not a vector of 0 "
                 "and 1."
             )
         rows += [row] * len(found)
@@ -208,7 +214,7 @@ def encode_labels(
 
 
 def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool) -> np.ndarray:
-    """As ``encode_labels``, but a label that is new is an error."""
+    """Encode labels as ``encode_labels`` does, and refuse new ones."""
     encoded, names = encode_labels(labels, label_names, multi_label)
     if new := names[len(label_names) :]:
         raise ValueError(f"The datastore has no label {new[0]!r}, only {', '.join(label_names) or 'none'}.")
@@ -218,7 +224,7 @@ def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], mul
 def rename_labels(
     labels: np.ndarray, label_names: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Encoded labels numbered by other names, and these: names that are not among them come at the end."""
+    """Renumber encoded labels by other names, to which missing names are appended; also return the names."""
     names = (*others, *(name for name in label_names if name not in others))
     numbers = {name: i for i, name in enumerate(names)}
     order = np.array([numbers[name] for name in label_names], dtype=np.int64)
@@ -230,10 +236,11 @@ def rename_labels(
 
 
 def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> Passages | None:
-    """The passages of some keys, checked; None where each has one, which then is its key. ``rows``: with the texts."""
+    """Check the passages of some keys; None if each key has one. ``rows``: table with the texts."""
     embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
     check_finite(embeddings, "embeddings of passages")
-    counts, spans = np.asarray(passages.counts), np.asarray(passages.spans)
+    counts = np.asarray(passages.counts)
+    spans = np.asarray(passages.spans)
     for name, array, shape in (("counts", counts, (len(keys),)), ("spans", spans, (len(embeddings), 2))):
         if array.dtype.kind not in "iu" or array.shape != shape:
             raise ValueError(
@@ -241,24 +248,26 @@ def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None =
             )
     passages = Passages(embeddings, counts.astype(np.int64), spans.astype(np.int64))
     check_spans(passages, rows)
-    alone, ends = np.flatnonzero(counts == 1), np.cumsum(counts)
-    for start in range(0, len(alone), BLOCK_ROWS):
-        part = alone[start : start + BLOCK_ROWS]
-        given, own = (array.astype(np.float32) for array in (embeddings[ends[part] - 1], keys[part]))
-        far = np.linalg.norm(given - own, axis=1) > SAME_KEY * np.linalg.norm(own, axis=1)
+    of_one = np.flatnonzero(counts == 1)
+    ends = np.cumsum(counts)
+    for start in range(0, len(of_one), BLOCK_ROWS):
+        part = of_one[start : start + BLOCK_ROWS]
+        given = embeddings[ends[part] - 1].astype(np.float32)
+        expected = keys[part].astype(np.float32)
+        far = np.linalg.norm(given - expected, axis=1) > SAME_KEY * np.linalg.norm(expected, axis=1)
         if far.any():
             row = part[far.argmax()]
             raise ValueError(
-                f"Row {row} has one passage, whose embedding is not its key: embed both alike, normalized or not."
+                f"Row {row} has one passage, and its embedding differs from the key: normalize both, or neither."
             )
     return several_passages(passages)
 
 
 def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
-    """Refuse counts and spans, of the right shapes, that do not fit each other or the texts of the rows."""
+    """Refuse counts and spans, of the right shapes, that do not match each other or the texts of the rows."""
     embeddings, counts, spans = passages
     total = len(embeddings)
-    if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # whose sum may overflow
+    if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # the sum may overflow
         raise ValueError(
             f"The counts of passages must be at least 1 each, and sum to {total}, the number of their embeddings."
         )
@@ -266,7 +275,7 @@ def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
     if wrong.any():
         start, end = spans[wrong][0]
         raise ValueError(
-            f"Passage {int(wrong.argmax())} stands at {start} to {end}: a span is 0 <= start <= end, in characters."
+            f"Passage {int(wrong.argmax())} has the span {start} to {end}: a span is 0 <= start <= end, in characters."
         )
     if rows is None or not len(rows):
         return
@@ -282,33 +291,33 @@ def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
 
 
 def whole_rows(keys: np.ndarray, rows: pa.Table) -> Passages:
-    """The passages of rows that were not cut: of each its key, which stands for the whole text."""
+    """Make passages of rows that have one each: the key, for the whole text."""
     spans = np.zeros((len(keys), 2), dtype=np.int64)
     spans[:, 1] = _text_lengths(rows, missing=0)
     return Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
 
 
 def take_passages(passages: Passages | None, rows: np.ndarray) -> Passages | None:
-    """The passages of some rows, int64 ``(M,)``, in arrays of their own; None where each of all rows has one."""
+    """Copy the passages of some rows, int64 ``(M,)``; None if no row has several."""
     if passages is None:
         return None
-    places = places_of(passages.counts, np.cumsum(passages.counts), rows)
-    return Passages(passages.embeddings[places], passages.counts[rows], passages.spans[places])
+    positions = passage_positions(passages.counts, np.cumsum(passages.counts), rows)
+    return Passages(passages.embeddings[positions], passages.counts[rows], passages.spans[positions])
 
 
 def several_passages(passages: Passages) -> Passages | None:
-    """The passages of rows; None where each has one, which is its key."""
+    """Return the passages; None if each row has one, its key."""
     return passages if len(passages.embeddings) > len(passages.counts) else None
 
 
-def places_of(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Where the passages of some rows stand, one row's after the other's."""
+def passage_positions(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Positions of the passages of some rows, row by row."""
     lengths = counts[rows]
     return np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
 
 
 def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
-    """The characters of each row's text, int64 ``(N,)``; ``missing`` where it is not kept."""
+    """Length of each row's text in characters, int64 ``(N,)``; ``missing`` without a text."""
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

@@ -1,10 +1,10 @@
-"""Snapshot: the rows of a datastore at one moment, how they are searched, and SearchResult, what a search finds."""
+"""Snapshots of a datastore, their search, and its results."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
     from ...models.inference.long_documents import Passages
 
-DTYPES = ("float32", "float64", "int64", "int32", "bool")
+DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
+PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few
 
 
 @dataclass(frozen=True, eq=False)
 class FittedState:
-    """Settings, arrays and a vocabulary, copied and checked: what is kept can be saved, and never changes.
+    """Settings, arrays and a vocabulary that can be saved: copied, checked and read-only.
 
-    ``settings``: what JSON gives back as it was. ``arrays``: of ``DTYPES``, and finite, by name; they become read-only.
-    ``vocabulary``: any strings without lone surrogates.
+    ``settings``: a JSON object, which the store does not interpret. ``arrays``: finite, of ``DTYPES``, by name.
+    ``vocabulary``: strings without lone surrogates.
     """
 
     settings: dict[str, Any]
@@ -48,7 +49,7 @@ class FittedState:
                 )
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        # A pickle does not keep that arrays are read-only.
+        # Pickles do not keep that arrays are read-only.
         return FittedState, (self.settings, self.arrays, self.vocabulary)
 
 
@@ -63,14 +64,14 @@ def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frozen(name: str, array: np.ndarray) -> np.ndarray:
-    if not _is_text(name) or name == "__metadata__":  # which safetensors keeps for itself
+    if not _is_text(name) or name == "__metadata__":  # reserved by safetensors
         raise ValueError(f"An array of a fitted state is named {name!r}: give it another name.")
     if not isinstance(array, np.ndarray) or array.dtype not in map(np.dtype, DTYPES):
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"The array {name!r} of a fitted state is {kind}, not one of {', '.join(DTYPES)}: convert it.")
     if not np.isfinite(array).all():
         raise ValueError(f"The array {name!r} of a fitted state holds NaN or infinity: fit again.")
-    copied = np.array(array, order="C")  # contiguous, as safetensors must have it
+    copied = np.array(array, order="C")  # safetensors needs contiguous arrays
     copied.flags.writeable = False
     return copied
 
@@ -79,19 +80,38 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and replace_lone_surrogates(value) == value
 
 
-PASSAGES_PER_ROW = 4  # fetched from an index for each row that is wanted, and again as many times if these are too few
+class PassageShown(TypedDict, total=False):
+    """The nearest passage of a row: its span in characters of the text, and its text if the row has one."""
+
+    start: int
+    end: int
+    text: str
+
+
+class ExampleShown(TypedDict, total=False):
+    """One result of a search. ``label`` or ``labels``: names. ``passage``: only of a row with several passages."""
+
+    label: str
+    labels: list[str]
+    text: str | None
+    text_pair: str | None
+    id: str
+    distance: float
+    passage: PassageShown
 
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The k nearest rows of Q queries, nearest first. All of it comes from one snapshot of the datastore.
+    """The k nearest rows of Q queries, nearest first, from one snapshot of the datastore.
 
-    ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` where rows have
-    several. ``rows``: int64 ``(Q, k)``, where they were then: removing rows moves others, ids stay. ``table``,
-    ``keys``, ``passages``: ids and texts, keys, and passages of all rows then; None where each row had one passage.
+    ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` with several
+    labels per row. ``rows``: positions in the snapshot, int64 ``(Q, k)``; removing rows moves others, ids stay.
+    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of all rows of the snapshot; ``passages`` is
+    None if each row has one.
 
-    Where rows or queries have several passages, ``nearest`` is the place of the row's nearest one among all passages,
-    and ``query_passages`` the number of the query's own that it is nearest to, both int64 ``(Q, k)``; else None.
+    If rows or queries have several passages, ``nearest`` is the position of the row's nearest passage among all
+    passages, and ``query_passages`` the number of the query's passage that it is nearest to, both int64 ``(Q, k)``;
+    otherwise they are None.
     """
 
     distances: np.ndarray
@@ -106,43 +126,44 @@ class SearchResult:
 
     @property
     def ids(self) -> list[list[str]]:
-        """The neighbors' ids: Q lists of k."""
+        """Ids: Q lists of k."""
         return self._column("id")
 
     @property
     def texts(self) -> list[list[str | None]]:
-        """The neighbors' texts: Q lists of k."""
+        """Texts: Q lists of k."""
         return self._column("text")
 
     @property
     def text_pairs(self) -> list[list[str | None]]:
-        """The second texts of the neighbors: Q lists of k."""
+        """Second texts: Q lists of k."""
         return self._column("text_pair")
 
     @property
     def passage_spans(self) -> np.ndarray | None:
-        """Where the nearest passages stand in the neighbors' texts, int64 ``(Q, k, 2)``; None if rows have one each."""
+        """Spans of the nearest passages in their texts, int64 ``(Q, k, 2)``; None if each row has one passage."""
         return None if self.passages is None else self.passages.spans[self.nearest]
 
-    def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One neighbor with its ``label`` (or ``labels``) by name; rank 0 is the nearest.
-
-        ``passage``: of a row that has several, where the nearest one stands in its text, and what it says.
-        """
-        label, place = self.labels[query, rank], int(self.rows[query, rank])
+    def example(self, query: int, rank: int) -> ExampleShown:
+        """Return one result with the names of its labels; rank 0 is the nearest."""
+        label = self.labels[query, rank]
+        position = int(self.rows[query, rank])
         names = [self.label_names[i] for i in (np.flatnonzero(label) if label.ndim else [label])]
-        row = self.table.slice(place, 1).to_pylist()[0]
-        shown = {"labels": names} if label.ndim else {"label": names[0]}
-        shown |= {name: row[name] for name in ("text", "text_pair", "id")}
+        row = self.table.slice(position, 1).to_pylist()[0]
+        shown: ExampleShown = {"labels": names} if label.ndim else {"label": names[0]}
+        shown["text"] = row["text"]
+        shown["text_pair"] = row["text_pair"]
+        shown["id"] = row["id"]
         shown["distance"] = float(self.distances[query, rank])
-        if self.passages is not None and self.passages.counts[place] > 1:
+        if self.passages is not None and self.passages.counts[position] > 1:
             start, end = self.passage_spans[query, rank].tolist()
-            said = {} if row["text"] is None else {"text": row["text"][start:end]}
-            shown["passage"] = {"start": start, "end": end, **said}
+            shown["passage"] = {"start": start, "end": end}
+            if row["text"] is not None:
+                shown["passage"]["text"] = row["text"][start:end]
         return shown
 
     def query_passage(self, query: int, rank: int) -> int:
-        """Which passage of the query, by number, a neighbor is nearest to, where the query has several."""
+        """Return the number of the query's passage that a result is nearest to, if queries have several."""
         return int(self.query_passages[query, rank])
 
     def _column(self, name: str) -> list[list[Any]]:
@@ -152,24 +173,24 @@ class SearchResult:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The state of a datastore at one moment. Nothing in it ever changes, so it is searched without a lock.
+    """The immutable state of a datastore at one moment, searched without a lock.
 
-    An index is not changed either once it is built. Rows that were added since form a tail, which is searched exactly;
-    rows that were removed since are left out of what the index finds.
+    The index is immutable as well. Rows added since it was built are searched exactly; rows removed since are left out
+    of its results.
     """
 
     keys: np.ndarray | MappedKeys  # float32 or float16 (N, D)
-    labels: np.ndarray  # int64 (N,), or bool (N, C) where rows have several labels
-    rows: pa.Table  # ids and texts, as make_rows gives them
+    labels: np.ndarray  # int64 (N,), or bool (N, C) with several labels per row
+    rows: pa.Table  # ids and texts, from make_rows
     label_names: tuple[str, ...]
-    next_id: int = 0  # where the counter of automatic ids stands
+    next_id: int = 0  # next automatic id
     options: IndexOptions = IndexOptions()
     probe: np.ndarray | None = None  # the encoder's fingerprint, float32 (P, D)
     index: faiss.Index | None = None  # None for exact search
-    index_rows: np.ndarray | None = None  # int64, the row of each key in the index; -1 if it was removed
-    indexed: int = 0  # how many rows of the index are still there: the first ones, in the same order
-    passages: Passages | None = None  # None where each row has one, which is its key
-    documents: Snapshot | None = None  # unlabeled: no label names, labels (N, 0), no probe
+    index_rows: np.ndarray | None = None  # int64: row of each key in the index; -1 if it was removed
+    indexed: int = 0  # the first rows, in the order of the index, that are in it
+    passages: Passages | None = None  # None if each row has one, its key
+    documents: Snapshot | None = None  # without labels: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
 
     @property
@@ -179,14 +200,14 @@ class Snapshot:
 
     @property
     def outside_index(self) -> int:
-        """How many keys were added or removed since the index was built, of passages where rows have several."""
+        """Number of searched keys that were added or removed since the index was built."""
         if self.index is None:
             return 0
         return len(self.searched) + len(self.index_rows) - 2 * int((self.index_rows >= 0).sum())
 
     @property
     def searched(self) -> np.ndarray:
-        """The keys that a search compares with: of the passages, where rows have several."""
+        """Keys that are compared with queries: those of the passages, if rows have several."""
         return self.keys if self.passages is None else self.passages.embeddings
 
     @property
@@ -201,49 +222,78 @@ class Snapshot:
             self.documents.freeze()
 
     def take(self, rows: np.ndarray) -> Snapshot:
-        """Some rows alone, without documents, index and what was fitted."""
-        alone = {"index": None, "index_rows": None, "indexed": 0, "documents": None, "fitted": None}
-        alone["passages"] = take_passages(self.passages, rows)
-        return replace(self, keys=self.keys[rows], labels=self.labels[rows], rows=rows_at(self.rows, rows), **alone)
+        """Return some rows, without documents, index and fitted state."""
+        return replace(
+            self,
+            keys=self.keys[rows],
+            labels=self.labels[rows],
+            rows=rows_at(self.rows, rows),
+            passages=take_passages(self.passages, rows),
+            index=None,
+            index_rows=None,
+            indexed=0,
+            documents=None,
+            fitted=None,
+        )
 
     def sampled_rows(self, passages: int, least: int) -> np.ndarray:
-        """As many random rows as have so many passages, always the same, ascending; at least ``least``, or all."""
+        """Draw about as many rows as have ``passages``, but at least ``least``; the same each time, ascending."""
         count = len(self.keys)
         size = min(count, max(passages * count // max(len(self.searched), 1), least))
         return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """The k nearest rows of each query, or all if there are fewer. ``queries``: ``(Q, D)``."""
+        """Find the k nearest rows of each query, ``(Q, D)``; all rows if there are fewer."""
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         if len(self.keys) == 0:
             raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
         queries = as_queries(queries, "queries", self.keys.shape[1])
-        k, asked = min(int(k), len(self.keys)), None if passages is None else check_passages(passages, queries)
-        if asked is not None or self.passages is not None:
-            found = self._search_passages(queries, asked, k)
-            distances, rows, more = found.distances, found.rows, (self.passages, found.passages, found.query_passages)
-        else:
+        k = min(int(k), len(self.keys))
+        query_passages = None if passages is None else check_passages(passages, queries)
+        if query_passages is None and self.passages is None:
             distances, rows = self._search_keys(queries, k)
-            more = ()
-        return SearchResult(distances, self.labels[rows], rows, self.label_names, self.rows, self.keys, *more)
+            return SearchResult(
+                distances=distances,
+                labels=self.labels[rows],
+                rows=rows,
+                label_names=self.label_names,
+                table=self.rows,
+                keys=self.keys,
+            )
+        found = self._search_passages(queries, query_passages, k)
+        return SearchResult(
+            distances=found.distances,
+            labels=self.labels[found.rows],
+            rows=found.rows,
+            label_names=self.label_names,
+            table=self.rows,
+            keys=self.keys,
+            passages=self.passages,
+            nearest=found.passages,
+            query_passages=found.query_passages,
+        )
 
-    def _search_passages(self, queries: np.ndarray, asked: Passages | None, k: int) -> GroupedNeighbors:
+    def _search_passages(self, queries: np.ndarray, query_passages: Passages | None, k: int) -> GroupedNeighbors:
+        """Search by passages, of the queries if they have several."""
         counts = np.ones(len(queries), dtype=np.int64)
-        if asked is not None:
-            queries, counts = asked.embeddings.astype(np.float32, order="C", copy=False), asked.counts
+        if query_passages is not None:
+            queries = query_passages.embeddings.astype(np.float32, order="C", copy=False)
+            counts = query_passages.counts
         if self.index is None:
             return grouped_search(queries, counts, self.searched, self.counts, k)
-        own = np.split(queries, np.cumsum(counts)[:-1])
-        return join_queries([self._search_index_of_passages(query, k) for query in own[: len(counts)]], k)
+        passages_of_queries = np.split(queries, np.cumsum(counts)[:-1])[: len(counts)]
+        return join_queries([self._search_index_of_passages(query, k) for query in passages_of_queries], k)
 
     def _search_index_of_passages(self, query: np.ndarray, k: int) -> GroupedNeighbors:
-        """The answer to one query, its passages ``(u, D)``."""
-        more = PASSAGES_PER_ROW if len(query) > 1 else 1  # what is near by one passage need not be by several
-        counts, wanted = self.counts, min(more * self.options.candidates(k), self.indexed)
-        entries, rows = len(self.index_rows), np.zeros(0, dtype=np.int64)
+        """Search the index and the rows outside it for one query, its passages ``(u, D)``."""
+        more = PASSAGES_PER_ROW if len(query) > 1 else 1  # a row near one passage may be far from the others
+        counts = self.counts
+        wanted = min(more * self.options.candidates(k), self.indexed)
+        entries = len(self.index_rows)
+        rows = np.zeros(0, dtype=np.int64)
         fetched = max(wanted, 1)
-        while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # many passages of a few rows may be near
+        while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # near passages may belong to a few rows
             fetched *= PASSAGES_PER_ROW
             found = approximate_search(self.index, query, min(fetched, entries))
             rows = np.unique(self.index_rows[found[found >= 0]])
@@ -264,7 +314,7 @@ class Snapshot:
             tail = self.keys[self.indexed :]
             candidates = np.hstack([candidates, exact_search(queries, tail, min(k, len(tail)))[1] + self.indexed])
         distances, rows = nearest_candidates(queries, self.keys, candidates, k)
-        # Nearly all that the index found may have been removed since, and a graph may not be connected.
+        # Most results of the index may have been removed since, and a graph may not be connected.
         short = rows[:, -1] < 0
         if short.any():
             distances[short], rows[short] = exact_search(queries[short], self.keys, k)

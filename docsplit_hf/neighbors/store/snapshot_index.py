@@ -1,13 +1,11 @@
-"""The index of a snapshot: built when it is due, merged with what was added, and kept on this machine.
+"""Building, updating and caching the index of a snapshot.
 
-A datastore's folder never holds one: to read a FAISS file is to trust native code with its bytes, and a folder may come
-from a stranger. The cache may be deleted at any time.
+Indexes are cached on this machine, never in a datastore's folder: a folder may come from a stranger, and reading a
+FAISS file trusts native code with its bytes. The cache may be deleted at any time.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
 import os
 import uuid
@@ -18,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...models.checkpoints.atomic_replacement import locked, sha256_of
+from ...models.checkpoints.inside_folder import temporary_file
+from .content_hash import sha256_of_parts
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 
@@ -28,30 +28,32 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# An index is built again when more rows than these were added and removed since: they cost time in every search.
-MOST_CHANGES, MOST_CHANGES_OF_INDEX = 1_000, 0.1
+# An index is rebuilt when more keys than both were added and removed since: they cost time in every search.
+MOST_CHANGES = 1_000
+MOST_CHANGED_FRACTION = 0.1  # of the keys in the index
 
 
 def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None = None) -> Snapshot:
-    """A snapshot with the index of its options, if there are enough rows; ``rebuild``: even if few rows changed.
+    """Add the index of the options, also for the documents, if there are enough rows.
 
-    So have its documents, which are as many rows of their own. ``sha256``: of the keys in a file, if they are in one.
+    ``rebuild``: even if few rows changed. ``sha256``: of the keys, if they are in a file.
     """
     if snapshot.documents is not None:
         snapshot = replace(snapshot, documents=update_index(snapshot.documents, rebuild))
-    factory, keys = snapshot.options.factory, snapshot.searched
+    factory = snapshot.options.factory
+    keys = snapshot.searched
     without_index = replace(snapshot, index=None, index_rows=None, indexed=0)
     if factory == EXACT:
         return without_index
     if snapshot.index is not None and not rebuild:
-        if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGES_OF_INDEX * len(snapshot.index_rows)):
+        if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGED_FRACTION * len(snapshot.index_rows)):
             return snapshot
-        if isinstance(keys, MappedKeys):  # which may take an hour: not in the middle of an add
+        if isinstance(keys, MappedKeys):  # rebuilding may take an hour: not within an add
             logger.warning("%d rows were added or removed since the index was built: reindex.", snapshot.outside_index)
             return snapshot
     fewest = fewest_rows(factory, keys.shape[1])
     if len(keys) < fewest:
-        if rebuild or snapshot.index is not None:  # not at each row that is added
+        if rebuild or snapshot.index is not None:  # not each time a row is added
             logger.warning(
                 "%d rows are too few for %r: search is exact until there are %d.", len(keys), factory, fewest
             )
@@ -64,12 +66,12 @@ def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None =
 
 
 def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
-    """A snapshot with another index. The same is built anew only if rows were added or removed since."""
+    """Replace the index. An equal index is rebuilt only if rows were added or removed since."""
     if (documents := snapshot.documents) is not None:
         documents = change_index(documents, options)
     same = options.factory == snapshot.options.factory and snapshot.index is not None
     snapshot = replace(snapshot, options=options, documents=None)
-    # An index of mapped keys that is still of much the same rows gets the others, and is not trained again.
+    # An equal index of mapped keys gets the new rows without being retrained, unless most of its rows changed.
     most = len(snapshot.index_rows) // 2 if same and isinstance(snapshot.keys, MappedKeys) else 0
     if same and snapshot.outside_index <= most:
         return replace(_merge_tail(snapshot), documents=documents)
@@ -77,10 +79,11 @@ def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
 
 
 def _merge_tail(snapshot: Snapshot) -> Snapshot:
-    """A snapshot whose index, a copy, has all rows; it is not trained again."""
+    """Add the rows outside the index to a copy of it, without training."""
     import faiss
 
-    counts, index = snapshot.counts[snapshot.indexed :], snapshot.index
+    counts = snapshot.counts[snapshot.indexed :]
+    index = snapshot.index
     if len(counts):
         index = faiss.clone_index(index)
         fill_index(index, snapshot.searched, len(snapshot.searched) - int(counts.sum()))
@@ -98,7 +101,7 @@ def index_folder() -> Path:
 
 
 def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
-    """The index of keys in a file: kept, or built now; of mapped keys from where a killed process left it."""
+    """Load or build the index of keys in a file; of mapped keys, continue an unfinished one."""
     rows, dimension = keys.shape
     if (index := load_index(sha256, factory, rows, dimension)) is not None:
         return index
@@ -108,11 +111,11 @@ def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> fai
         return index
     unfinished = _key(sha256, f"{factory} unfinished")
     index_folder().mkdir(parents=True, exist_ok=True)
-    with locked(index_folder() / f"{unfinished}.lock"):  # a second process waits, and finds it
+    with locked(index_folder() / f"{unfinished}.lock"):  # a second process waits for the first
         if (index := load_index(sha256, factory, rows, dimension)) is None:
             begun = _load(unfinished, dimension)
             if begun is not None:
-                logger.info("An index was begun: it goes on at row %s.", f"{begun.ntotal:,}")
+                logger.info("An unfinished index was found: building goes on at row %s.", f"{begun.ntotal:,}")
             index = build_index(keys, factory, begun, lambda index: _store(index, unfinished))
             store_index(index, sha256, factory)
             _delete(unfinished)
@@ -120,38 +123,36 @@ def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> fai
 
 
 def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
-    """Keep an index of all rows, unless it is kept."""
+    """Cache an index of all rows, unless it is cached."""
     key = _key(keys_sha256, factory)
     if not any(index_folder().glob(f"{key}-*.faiss")):
         _store(index, key)
 
 
 def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
-    """An index that was kept by this version of FAISS."""
+    """Load an index cached by this version of FAISS; None without one."""
     return _load(_key(keys_sha256, factory), dimension, rows)
 
 
 def _store(index: faiss.Index, key: str) -> None:
-    """Keep an index in place of what is kept under a key. If that fails, as in a read-only home, it is a warning."""
+    """Cache an index, replacing others of the key. If that fails, as in a read-only home, log a warning."""
     import faiss
 
     folder = index_folder()
-    temporary = folder / f"{uuid.uuid4().hex}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        faiss.write_index(index, str(temporary))
-        # The name carries the checksum of the content, so that the two are never apart.
-        path = folder / f"{key}-{sha256_of(temporary)}.faiss"
-        os.replace(temporary, path)
+        with temporary_file(folder / f"{uuid.uuid4().hex}.tmp") as temporary:
+            faiss.write_index(index, str(temporary))
+            # The name has the checksum, so that file and checksum cannot be separated.
+            path = folder / f"{key}-{sha256_of(temporary)}.faiss"
+            os.replace(temporary, path)
         _delete(key, path)
     except (OSError, RuntimeError) as error:  # FAISS raises the latter
         logger.warning("The index could not be kept in %s, and will be built again next time: %s", folder, error)
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | None:
-    """What does not match its checksum is deleted with a warning."""
+    """Load a cached index; delete files that do not match their checksum, with a warning."""
     import faiss
 
     for path in sorted(index_folder().glob(f"{key}-*.faiss")):
@@ -173,4 +174,4 @@ def _delete(key: str, but: Path | None = None) -> None:
 def _key(keys_sha256: str, factory: str) -> str:
     import faiss
 
-    return hashlib.sha256(f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()).hexdigest()
+    return sha256_of_parts(f"{keys_sha256}\n{factory}\n{faiss.__version__}")

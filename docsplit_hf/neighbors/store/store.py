@@ -1,4 +1,4 @@
-"""Store: what a classifier asks of the place where its examples and documents are, whatever engine keeps them."""
+"""Interface of stores for examples and documents."""
 
 from __future__ import annotations
 
@@ -14,33 +14,36 @@ if TYPE_CHECKING:
 
 
 class Store(Protocol):
-    """What ``KNNDatastore`` has, and ``RemoteDatastore``; another engine makes its snapshots by ``add_rows``."""
+    """A place for examples and documents, implemented by ``KNNDatastore`` and ``RemoteDatastore``.
+
+    Other implementations make their snapshots with ``add_rows`` and ``add_documents`` of ``changes.py``.
+    """
 
     label_names: tuple[str, ...]
     multi_label: bool  # whether an example may have several labels
     dtype: str  # of the keys
-    probe: np.ndarray | None  # the fingerprint of the encoder
+    probe: np.ndarray | None  # the encoder's fingerprint, (P, D)
     has_passages: bool  # whether an example has several vectors
-    travels: bool  # whether save_pretrained puts the examples into a classifier's folder
+    is_saved_with_classifier: bool  # whether save_pretrained writes the examples to a classifier's folder
     snapshot: Snapshot  # all rows at this moment
-    documents: Any  # the documents without labels, which have ``search`` too; None if there are none
-    fitted: FittedState | None  # what was fitted on the rows, which the store keeps without knowing what it says
-    content_sha256: str  # changes whenever a row, a label or a text does
+    documents: Any  # the documents without labels, to be searched; false if there are none
+    fitted: FittedState | None  # fitted on the rows; the store keeps it unread
+    content_sha256: str  # changes with every row, label and text
 
     def __len__(self) -> int:
-        """The number of examples."""
+        """Count the examples."""
 
-    def for_labels(self, several: bool) -> Store:
-        """This store, or, if it has no examples yet, one with its documents for such labels."""
+    def for_labels(self, multi_label: bool) -> Store:
+        """Return self, or, without examples, a store with the same documents for labels of this kind."""
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """The k nearest examples of each query."""
+        """Find the k nearest examples of each query, ``(Q, D)``."""
 
     def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """At least the examples and documents of these texts, and the examples of these ids."""
+        """Return at least the examples and documents with these texts, and the examples with these ids."""
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Random examples, always the same: as many as have so many passages, but at least ``least``."""
+        """Return random examples, the same each time: about as many as have ``passages``, but at least ``least``."""
 
     def add(
         self,
@@ -52,12 +55,12 @@ class Store(Protocol):
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add examples, in place of the examples and documents ``replacing``; gives their ids."""
+        """Add examples, in place of the examples and documents ``replacing``; return their ids."""
 
     def add_documents(
         self, keys: Any, texts: Any = None, text_pairs: Any = None, ids: Any = None, passages: Passages | None = None
     ) -> list[str]:
-        """Add documents without labels; gives their ids."""
+        """Add documents without labels; return their ids."""
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove examples."""
@@ -66,7 +69,7 @@ class Store(Protocol):
         """Remove documents."""
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give examples other labels, by id."""
+        """Change the labels of examples, by id."""
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Save beside a classifier, if this store travels with it."""
+        """Save beside a classifier, if ``is_saved_with_classifier``."""

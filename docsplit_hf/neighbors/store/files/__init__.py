@@ -1,1 +1,1 @@
-"""What a datastore is on the disk and on the Hub."""
+"""Files of a datastore on the disk and on the Hub."""

@@ -1,4 +1,4 @@
-"""A folder or repository with a classifier and its datastore: saved together, known by checksums, on the Hub."""
+"""Folders and repositories with a classifier and its datastore: saving, checksums, and upload."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from ...self_contained.save_code import code_files
 from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
 FOLDER = "datastore"  # in the folder or repository of a model
-CARD, CONFIG = "README.md", "config.json"
+CARD = "README.md"
+CONFIG = "config.json"
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
 REMEDY = (
     "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it "
@@ -31,15 +32,15 @@ REMEDY = (
 
 @contextlib.contextmanager
 def saved_together(folder: str | Path) -> Iterator[Path]:
-    """Write a classifier, and last its datastore, in place of that in a folder: all of it at once. Other files stay."""
+    """Replace the classifier and the datastore in a folder at once; other files stay."""
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _files_of_before) as staging:
         if (Path(folder) / FOLDER).is_dir():
-            finish_replacement(Path(folder) / FOLDER)  # else an older save of the datastore alone would come after it
+            finish_replacement(Path(folder) / FOLDER)  # an unfinished save of the datastore alone must not come later
         yield staging
 
 
 def classifier_checksums(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a model that its answers depend on, by name; none if there is no model."""
+    """SHA-256, by name, of the files of a model that its answers depend on; empty without a model."""
     if not (folder / CONFIG).is_file():
         return {}
     tokenizer = [path.name for path in folder.iterdir() if TOKENIZER.fullmatch(path.name)]
@@ -47,7 +48,7 @@ def classifier_checksums(folder: Path) -> dict[str, str]:
 
 
 def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
-    """Refuse a classifier other than the one that the datastore beside it was saved with, if it names one."""
+    """Refuse a classifier that the datastore beside it was not saved with, if the datastore names one."""
     folder = local_folder(name_or_folder, f"{FOLDER}/{MANIFEST}", revision, token)
     named = read_manifest(folder / FOLDER)["classifier"]
     if named:
@@ -69,7 +70,7 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
 def upload(
     repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
 ) -> Any:
-    """Push what ``save(folder, full name)`` writes, in place of the datastore there and, if any is, of ``code``."""
+    """Push the files that ``save(folder, full name)`` writes, replacing the datastore and ``code`` there."""
     from huggingface_hub import HfApi
 
     api = HfApi(token=kwargs.pop("token", None))
@@ -84,14 +85,19 @@ def upload(
         if (folder / CARD).exists() and is_there(CARD):
             (folder / CARD).unlink()
         replaced = [f"{FOLDER}/*", *(code if code and is_there(code[0]) else ())]
-        options = {"commit_message": commit_message, "delete_patterns": replaced, **kwargs}
-        return api.upload_folder(repo_id=repo_id, folder_path=folder, **options)
+        return api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=commit_message,
+            delete_patterns=kwargs.pop("delete_patterns", replaced),
+            **kwargs,
+        )
 
 
 def local_folder(
     name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
 ) -> Path:
-    """The folder with some files of a repository on the Hub; a folder on this machine is that folder."""
+    """Return a local folder as it is, or download some files of a repository on the Hub."""
     if Path(name_or_folder).is_dir():
         return Path(name_or_folder)
     from huggingface_hub import snapshot_download
@@ -101,12 +107,12 @@ def local_folder(
 
 
 def _files_of_before(folder: Path) -> list[str]:
-    """What a save replaces or deletes: all that answers depend on."""
+    """Files that a save replaces or deletes: those that answers depend on."""
     try:
-        # A manifest that somebody else wrote could name any file of the folder.
+        # A manifest from a stranger could name any file of the folder.
         known = read_manifest(folder / FOLDER)["classifier"]
         named = [name for name in known if MODEL_FILES.fullmatch(name) or TOKENIZER.fullmatch(name)]
-    except (FileNotFoundError, DatastoreError):  # nothing of it is going to be read
+    except (FileNotFoundError, DatastoreError):  # its files will not be read
         named = []
     data = (f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))
     return [*named, *model_files(folder), *data, *code_files(folder)]

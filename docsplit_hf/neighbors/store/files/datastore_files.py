@@ -1,24 +1,22 @@
-"""The files of a datastore: keys, rows and a manifest that knows their checksums; data only, and nothing half-written.
+"""Reading and writing the files of a datastore, which hold data only and are replaced at once.
 
 A folder holds::
 
-    manifest.json                     what there is, with checksums: see ``make_manifest``
-    keys-<sha256>.safetensors         ``keys`` and, if there is one, ``probe``
-    rows-<sha256>.parquet             ``id``, ``label``, ``text`` and, if there are any, ``text_pair``
+    manifest.json                     description with checksums: see ``Manifest``
+    keys-<sha256>.safetensors         ``keys``, and ``probe`` if there is one
+    rows-<sha256>.parquet             ``id``, ``label``, ``text``, and ``text_pair`` if there are pairs
     passage_keys-<sha256>.safetensors ``keys``, ``spans`` and ``counts`` of passages, if a row has several
     document_keys-<sha256>.safetensors, document_rows-<sha256>.parquet, document_passage_keys-<sha256>.safetensors
-                                      the same of unlabeled documents, if there are any, without labels and probe
+                                      the same for unlabeled documents, if there are any, without labels and probe
     fitted-<sha256>.safetensors, vocabulary-<sha256>.parquet
-                                      the arrays of a fitted state, if there is one, and ``term``
+                                      arrays of the fitted state, if there is one, and ``term``
 
-The data files are named after their content, by the first 16 digits of their SHA-256, and never change. Saving puts new
-ones beside the old, then replaces the manifest, then deletes what it no longer names. A reader finds the old datastore
-or the new one.
+Data files never change, and are named by the first 16 digits of their SHA-256. Saving adds new files, then replaces the
+manifest, then deletes files that it no longer names. So a reader finds the old datastore or the new one.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +28,7 @@ from ....models.checkpoints.atomic_replacement import held_still, replaced_at_on
 from ....models.checkpoints.one_state import read_at_once
 from ....models.inference.long_documents import Passages
 from ..changes import no_documents
+from ..content_hash import sha256_of_parts
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
@@ -41,6 +40,8 @@ from .manifest import (
     MANIFEST,
     REMEDY,
     DatastoreError,
+    FileEntry,
+    Manifest,
     blamed_on,
     data_files,
     file_name,
@@ -53,16 +54,15 @@ from .tables import mapped_rows, read_batches, read_table, write_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAPPED = ("keys", "rows")  # the roles of the files that may stay on the disk
-PASSAGES = ("keys", "counts", "spans")  # the fields of Passages, as they are called in files
-KINDS = ("", "document_")  # what the roles of examples and of documents begin with
+MAPPED = ("keys", "rows")  # roles of files that may stay on the disk
+KINDS = ("", "document_")  # prefixes of the roles of examples and of documents
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
-    """Save beside the classifier in a folder, if there is one; the index goes to the cache of this machine."""
+    """Save to a folder, beside its classifier if it has one; cache the index on this machine."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with held_still(folder):  # else a save could replace the classifier that the datastore names
+    with held_still(folder):  # another save must not replace the classifier that the datastore names
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
@@ -72,7 +72,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
 def load_snapshot(
     name_or_folder: str | Path, revision: str | None, token: str | bool | None, memory_map: bool = False
 ) -> Snapshot:
-    """Load from a folder or a repository on the Hub, with an index from the cache of this machine, or built anew."""
+    """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
     (snapshot, manifest), _ = read_at_once(folder, lambda: read_datastore(folder / FOLDER, memory_map))
     if (documents := snapshot.documents) is not None:
@@ -81,24 +81,28 @@ def load_snapshot(
     return replace(examples, documents=documents)
 
 
-def _searched_sha256(manifest: dict[str, Any], kind: str) -> str:
-    """The checksum of the keys that an index of examples or documents is built from."""
+def _searched_sha256(manifest: Manifest, kind: str) -> str:
+    """The checksum of the keys that the index of examples or documents is built from."""
     files = manifest["files"]
     return files.get(f"{kind}passage_keys", files[f"{kind}keys"])["sha256"]
 
 
-def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Write a datastore in place of what the folder held before, and return its manifest. Other files there stay."""
+def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> Manifest:
+    """Replace the datastore in a folder, and return its manifest; other files stay."""
     import pyarrow as pa
 
-    tensors: dict[str, dict[str, Any]] = {}
+    tensors: dict[str, dict[str, np.ndarray | MappedKeys]] = {}
     tables: dict[str, pa.Table] = {}
     for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
         if rows is None:
             continue
         tensors[f"{kind}keys"] = {"keys": rows.keys} | ({} if rows.probe is None else {"probe": rows.probe})
         if rows.passages is not None:
-            tensors[f"{kind}passage_keys"] = dict(zip(PASSAGES, rows.passages, strict=True))
+            tensors[f"{kind}passage_keys"] = {
+                "keys": rows.passages.embeddings,
+                "counts": rows.passages.counts,
+                "spans": rows.passages.spans,
+            }
         has_pairs = rows.rows["text_pair"].null_count < len(rows.rows)
         tables[f"{kind}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
     tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
@@ -110,7 +114,7 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
             write_tensors(arrays, staging / role)
         for role, table in tables.items():
             write_table(table, staging / role)
-        files = {role: _name(staging / role) for role in (*tensors, *tables)}
+        files = {role: _rename_by_content(staging / role) for role in (*tensors, *tables)}
         manifest = make_manifest(snapshot, classifier or {}, files)
         (staging / MANIFEST).write_bytes(render_manifest(manifest))
     return manifest
@@ -121,27 +125,29 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 
     if not snapshot.multi_label:
         return pa.array(snapshot.labels, pa.int64())
-    lengths, labels = snapshot.labels.sum(1), np.nonzero(snapshot.labels)[1]
+    lengths = snapshot.labels.sum(1)
+    labels = np.nonzero(snapshot.labels)[1]
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.int64()))
 
 
-def _name(path: Path) -> dict[str, Any]:
-    """Name a file after its content; its entry in the manifest."""
-    entry = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-    named = path.rename(path.with_name(file_name(path.name, entry["sha256"])))
-    return {"name": named.name, **entry}
+def _rename_by_content(path: Path) -> FileEntry:
+    """Rename a file after its content, and return its entry in the manifest."""
+    size = path.stat().st_size
+    sha256 = sha256_of(path)
+    renamed = path.rename(path.with_name(file_name(path.name, sha256)))
+    return {"name": renamed.name, "bytes": size, "sha256": sha256}
 
 
-def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, dict[str, Any]]:
-    """Read a datastore, checked, without an index, and its manifest; ``memory_map``: its examples stay on the disk."""
+def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
+    """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
     if not folder.is_dir():
-        read_manifest(folder)  # which says what to do
+        read_manifest(folder)  # raises an error with the next step
     read, _ = read_at_once(folder, lambda: _read_folder(folder, memory_map))
     return read
 
 
-def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, dict[str, Any]]:
+def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, Manifest]:
     manifest = read_manifest(folder)
     try:
         return _read_snapshot(folder, manifest, memory_map), manifest
@@ -149,7 +155,7 @@ def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, dict[str, An
         raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
 
 
-def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> Snapshot:
+def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapshot:
     import pyarrow as pa
 
     paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
@@ -167,15 +173,23 @@ def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> 
         keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
-    names, options, rows = tuple(manifest["label_names"]), IndexOptions(**manifest["index"]), table.select(TEXTS)
-    passages = _read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"])
-    examples = Snapshot(keys, labels, rows, names, manifest["next_id"], options, probe, passages=passages)
+    rows = table.select(TEXTS)
+    examples = Snapshot(
+        keys=keys,
+        labels=labels,
+        rows=rows,
+        label_names=tuple(manifest["label_names"]),
+        next_id=manifest["next_id"],
+        options=IndexOptions(**manifest["index"]),
+        probe=probe,
+        passages=_read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
+    )
     documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
     return replace(examples, documents=documents, fitted=fitted)
 
 
-def _check_sha256(path: Path, entry: dict[str, Any]) -> None:
+def _check_sha256(path: Path, entry: FileEntry) -> None:
     if sha256_of(path) != entry["sha256"]:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
 
@@ -188,12 +202,13 @@ def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Ta
 
 
 def _map_examples(
-    paths: dict[str, Path], manifest: dict[str, Any], columns: dict[str, pa.DataType]
+    paths: dict[str, Path], manifest: Manifest, columns: dict[str, pa.DataType]
 ) -> tuple[MappedKeys, np.ndarray | None, pa.Table]:
-    """Keys, probe and rows with their labels; checked in full when they are opened for the first time."""
+    """Map keys, and rows with labels, and read the probe; all is checked at the first opening on this machine."""
     import pyarrow as pa
 
-    path, shape = paths["keys"], (manifest["rows"], manifest["dimension"])
+    path = paths["keys"]
+    shape = (manifest["rows"], manifest["dimension"])
     with blamed_on(path):
         file = KeyFile(path)
         probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
@@ -216,14 +231,15 @@ def _map_examples(
         return pa.schema(columns), batches()
 
     checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
-    table = mapped_rows(hashlib.sha256("".join(checksums).encode()).hexdigest(), read)
+    table = mapped_rows(sha256_of_parts(*checksums), read)
     return MappedKeys([file], checksums[0]), probe, table
 
 
-def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[str, Any]) -> Snapshot:
+def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manifest) -> Snapshot:
     import pyarrow as pa
 
-    path, count = paths["document_rows"], manifest["documents"]["rows"]
+    path = paths["document_rows"]
+    count = manifest["documents"]["rows"]
     keys, probe = _read_keys(paths["document_keys"], manifest, count)
     if probe is not None:
         raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
@@ -231,8 +247,14 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: dict[s
     if taken := sorted(ids_among(rows["id"], examples.rows)):
         raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
     passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
-    changes = {"labels": np.zeros((count, 0), dtype=bool), "next_id": manifest["documents"]["next_id"]}
-    return replace(no_documents(examples), keys=keys, rows=rows, passages=passages, **changes)
+    return replace(
+        no_documents(examples),
+        keys=keys,
+        labels=np.zeros((count, 0), dtype=bool),
+        rows=rows,
+        next_id=manifest["documents"]["next_id"],
+        passages=passages,
+    )
 
 
 def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
@@ -251,13 +273,14 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
 
     try:
         return load_file(path)
-    except (SafetensorError, TypeError, ValueError) as error:  # of NumPy, for dtypes and shapes that it does not have
+    except (SafetensorError, TypeError, ValueError) as error:  # NumPy raises the last two
         raise DatastoreError(f"{path} is no safetensors file: {error}. {REMEDY}") from error
 
 
-def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
     tensors = _read_tensors(path)
-    keys, probe = tensors.pop("keys", None), tensors.pop("probe", None)
+    keys = tensors.pop("keys", None)
+    probe = tensors.pop("probe", None)
     _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
     with blamed_on(path):
         check_finite(keys, "keys")
@@ -268,7 +291,7 @@ def _read_keys(path: Path, manifest: dict[str, Any], rows: int) -> tuple[np.ndar
 
 def _check_keys(
     path: Path,
-    manifest: dict[str, Any],
+    manifest: Manifest,
     shape: tuple[int, int],
     keys: np.ndarray | None,
     probe: np.ndarray | None,
@@ -284,24 +307,28 @@ def _check_keys(
         raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
 
 
-def _read_passages(path: Path | None, manifest: dict[str, Any], rows: pa.Table, count: int | None) -> Passages | None:
+def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count: int | None) -> Passages | None:
     if path is None:
         return None
     tensors = _read_tensors(path)
     found = {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
-    keys = manifest["dtype"], (count, manifest["dimension"])
-    expected = {"keys": keys, "spans": ("int64", (count, 2)), "counts": ("int64", (len(rows),))}
+    expected = {
+        "keys": (manifest["dtype"], (count, manifest["dimension"])),
+        "spans": ("int64", (count, 2)),
+        "counts": ("int64", (len(rows),)),
+    }
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
-    passages = Passages(*(tensors[name] for name in PASSAGES))
+    passages = Passages(embeddings=tensors["keys"], counts=tensors["counts"], spans=tensors["spans"])
     with blamed_on(path):
         check_finite(passages.embeddings, "keys")
         check_spans(passages, rows)
     return passages
 
 
-def _read_labels(path: Path, column: pa.Array, manifest: dict[str, Any]) -> np.ndarray:
-    count, multi_label = len(manifest["label_names"]), manifest["multi_label"]
+def _read_labels(path: Path, column: pa.Array, manifest: Manifest) -> np.ndarray:
+    count = len(manifest["label_names"])
+    multi_label = manifest["multi_label"]
     values = column.flatten() if multi_label else column
     if column.null_count or values.null_count:
         raise DatastoreError(f"{path}: a row has no label. {REMEDY}")

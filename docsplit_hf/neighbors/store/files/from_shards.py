@@ -1,4 +1,4 @@
-"""A datastore of a folder of shards, whose keys and texts stay on the disk."""
+"""Opening a folder of shards as a datastore; keys and texts stay on the disk."""
 
 from __future__ import annotations
 
@@ -26,17 +26,24 @@ NAMES = b"label_names"  # in the metadata of the cached table
 
 
 def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snapshot:
-    """The state of a datastore of all documents; ``verify``: read and check all again."""
+    """Make a snapshot of all documents; ``verify``: read and check all files again."""
     shards = read_shards(folder)
     keys = MappedKeys([_map(shard, shards) for shard in shards.shards], shards.sha256)
     if options.factory != EXACT:
-        fewest_rows(options.factory, shards.dimension)  # FAISS's own refusal comes now, not after minutes of reading
+        fewest_rows(options.factory, shards.dimension)  # FAISS refuses an invalid index before all is read
     table = mapped_rows(shards.sha256, lambda: _read(shards, keys), verify)
     names = tuple(json.loads(table.schema.metadata[NAMES]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
     labels = table["label"].to_numpy() if is_labeled else np.zeros((len(keys), 0), dtype=bool)
-    state = Snapshot(keys, labels, table.select(TEXTS), names if is_labeled else (), 0, options, shards.probe)
-    return update_index(state, rebuild=True)
+    snapshot = Snapshot(
+        keys=keys,
+        labels=labels,
+        rows=table.select(TEXTS),
+        label_names=names if is_labeled else (),
+        options=options,
+        probe=shards.probe,
+    )
+    return update_index(snapshot, rebuild=True)
 
 
 def _map(shard: Shard, shards: Shards) -> KeyFile:
@@ -70,7 +77,7 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
             raise ShardsError(f"{shard.keys}: {error}") from error
         file.release()
     names = shards.label_names
-    if names is None:  # in the order of the alphabet
+    if names is None:  # in alphabetical order
         labels = (
             batch["label"].unique().to_pylist()
             for shard in shards.shards
@@ -86,7 +93,8 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    ids, labeled = [], 0
+    ids = []
+    labeled = 0
     expected = {**dict.fromkeys((*TEXTS, "label"), pa.string()), "passages": pa.int32()}
     for shard in shards.shards:
         for batch in read_batches(shard.table, expected, shard.rows, others=True):

@@ -1,25 +1,27 @@
-"""The manifest of a datastore's folder: what there is, with checksums, checked field by field when it is read."""
+"""The manifest of a datastore's folder: a description with checksums, checked field by field when it is read."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ....models.checkpoints.inside_folder import is_plain
+from ..content_hash import sha256_of_parts
 from ..index import IndexOptions
 
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
 
 MANIFEST = "manifest.json"
-FORMAT, VERSION, METRIC = "docsplit_hf datastore", 4, "squared_l2"
-# No folder can be named, and none but the datastore's own files.
+FORMAT = "docsplit_hf datastore"
+VERSION = 4
+METRIC = "squared_l2"
+# By role. Only these files can be named, and no folder.
 _SUFFIXES = {
     "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
     "passage_keys": ".safetensors", "document_passage_keys": ".safetensors",
@@ -33,13 +35,58 @@ _FIELDS = {
 REMEDY = "Copy or download the datastore again, or build it again."
 
 
+class FileEntry(TypedDict):
+    """A data file: its name, its size in bytes, and the SHA-256 of its content."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class IndexEntry(TypedDict):
+    """The fields of ``IndexOptions``."""
+
+    factory: str
+    nprobe: int | None
+    rerank: int | None
+
+
+class DocumentsEntry(TypedDict):
+    """The documents without labels: their number, and the next automatic id."""
+
+    rows: int
+    next_id: int
+
+
+class Manifest(TypedDict, total=False):
+    """The fields of a manifest; ``sha256``, of the others, is there once it is rendered."""
+
+    format: str
+    version: int
+    rows: int
+    dimension: int
+    dtype: str
+    metric: str
+    multi_label: bool
+    label_names: list[str]
+    next_id: int
+    index: IndexEntry
+    passages: int | None  # their number, if a row has several
+    documents: DocumentsEntry | None
+    document_passages: int | None
+    fitted: dict[str, Any] | None  # settings of the fitted state, JSON that is not interpreted here
+    classifier: dict[str, str]  # checksums of its files, by name
+    files: dict[str, FileEntry]  # by role
+    sha256: str
+
+
 class DatastoreError(ValueError):
     """The files of a datastore are damaged, incomplete or of another format."""
 
 
 @contextlib.contextmanager
 def blamed_on(path: Path) -> Iterator[None]:
-    """What is found wrong within is the fault of a file."""
+    """Raise a ``ValueError`` of the block as a ``DatastoreError`` that names a file."""
     try:
         yield
     except DatastoreError:
@@ -48,8 +95,8 @@ def blamed_on(path: Path) -> Iterator[None]:
         raise DatastoreError(f"{path}: {error} {REMEDY}") from error
 
 
-def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, Any]) -> dict[str, Any]:
-    """The manifest of a snapshot; ``classifier``: the checksums of the files of the classifier that it belongs to."""
+def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, FileEntry]) -> Manifest:
+    """Describe a snapshot; ``classifier``: checksums of the files of its classifier."""
     documents = snapshot.documents
     return {
         "format": FORMAT,
@@ -71,25 +118,25 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
     }
 
 
-def render_manifest(manifest: dict[str, Any]) -> bytes:
-    """The one form in which a manifest is written: JSON in ASCII, with its own checksum as the last field."""
+def render_manifest(manifest: Manifest) -> bytes:
+    """Write a manifest in its only valid form: JSON in ASCII, with its own checksum as the last field."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
-    return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
+    return _to_json({**rest, "sha256": sha256_of_parts(_to_json(rest))})
 
 
 def file_name(role: str, sha256: str) -> str:
-    """The name of a data file, by its role and content."""
+    """Name a data file by its role and content."""
     return f"{role}-{sha256[:16]}{_SUFFIXES[role]}"
 
 
 def data_files(folder: Path) -> list[str]:
-    """The names of the files in a folder that are the data of a datastore, of whichever state."""
+    """Names of the data files in a folder, of the current datastore and of others."""
     names = [path.name for path in folder.glob("*-*")]
     return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read a manifest and check it: its checksum first, then that each field is what it should be."""
+def read_manifest(folder: Path) -> Manifest:
+    """Read a manifest, and check its checksum, then each field."""
     path = folder / MANIFEST
     if not path.is_file():
         raise FileNotFoundError(
@@ -108,7 +155,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if isinstance(version, int) and version != VERSION:
         advice = "upgrade docsplit_hf" if version > VERSION else "build the datastore again"
         raise DatastoreError(f"{path} says format {version}, and this docsplit_hf reads {VERSION}: {advice}.")
-    # Byte for byte, so that not a bit can change unseen: JSON has many ways to say the same.
+    # The bytes are compared, not the values: no changed bit may go unnoticed.
     if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
     for name, kind in _FIELDS.items():
@@ -119,6 +166,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_values(path: Path, manifest: dict[str, Any]) -> None:
+    """Check the values of the other fields, which are JSON from outside."""
     names = manifest["label_names"]
     _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
     _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
@@ -137,8 +185,8 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
         _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
     for name, rows in (("passages", manifest["rows"]), ("document_passages", documents and documents["rows"])):
         count = manifest.get(name, ...)
-        several = type(count) is int and rows is not None and count > rows > 0
-        _require(count is None or several, path, f"{name} is {count!r}, of {rows} rows")
+        is_larger = type(count) is int and rows is not None and count > rows > 0
+        _require(count is None or is_larger, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
     _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
     with blamed_on(path):
@@ -146,7 +194,9 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
 
 
 def _check_files(path: Path, manifest: dict[str, Any]) -> None:
-    files, expected = manifest["files"], {"keys", "rows"}
+    """Check the entries of the files, which are JSON from outside."""
+    files = manifest["files"]
+    expected = {"keys", "rows"}
     expected |= set() if manifest["documents"] is None else {"document_keys", "document_rows"}
     expected |= set() if manifest["fitted"] is None else {"fitted", "vocabulary"}
     expected |= set() if manifest["passages"] is None else {"passage_keys"}
@@ -169,7 +219,7 @@ def _require(condition: bool, path: Path, otherwise: str) -> None:
 
 
 def _refuse_constant(name: str) -> None:
-    """Refuse NaN and infinity, which Python reads and JSON does not have."""
+    """Refuse NaN and infinity, which Python accepts although JSON has neither."""
     raise ValueError(f"it holds {name}, which is no number")
 
 

@@ -1,7 +1,7 @@
-"""Tables of rows: Parquet files that are read only if they are what is expected, and mapped ones of this machine.
+"""Tables of rows: checked Parquet files, and memory-mapped Arrow files in the cache of this machine.
 
-Parquet is made to be small, and a row of it cannot be read by itself. So rows that stay on the disk are also written to
-an Arrow file in the cache of this machine. As with an index, the cache may be deleted at any time.
+A single row of a Parquet file cannot be read, so rows that stay on the disk are copied to an Arrow file in the cache.
+The cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....models.checkpoints.atomic_replacement import locked
+from ....models.checkpoints.inside_folder import temporary_file
 from .manifest import MANIFEST, REMEDY, DatastoreError
 
 if TYPE_CHECKING:
@@ -25,17 +26,17 @@ ROWS_PER_CHUNK = 16_384
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table so that ``read_table`` takes it."""
+    """Write a table that ``read_table`` accepts."""
     import pyarrow.parquet as pq
 
-    # Without Arrow's own schema in it: plain Parquet types only.
+    # Without Arrow's schema: plain Parquet types only.
     pq.write_table(table, path, compression="zstd", store_schema=False)
-    if table.nbytes > _most_unpacked(path.stat().st_size):  # a text many times: nobody would read it
+    if table.nbytes > _most_unpacked(path.stat().st_size):  # many equal texts: read_table would refuse it
         pq.write_table(table, path, compression="none", use_dictionary=False, store_schema=False)
 
 
 def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = None) -> pa.Table:
-    """A table of these columns and no others; see ``read_batches``."""
+    """Read a table with exactly these columns; see ``read_batches``."""
     import pyarrow as pa
 
     return pa.Table.from_batches(read_batches(path, columns, rows), pa.schema(columns))
@@ -44,7 +45,7 @@ def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = N
 def read_batches(
     path: Path, columns: dict[str, pa.DataType], rows: int | None = None, others: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a file, of so many ``rows``, in parts; ``text_pair`` may be missing; ``others`` may be there."""
+    """Read columns of a file of ``rows`` rows in batches; ``text_pair`` may be missing; ``others``: accept others."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -59,15 +60,16 @@ def read_batches(
         if len(found) != len(wanted) or dict(found) != wanted:
             raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
         _check_unpacked(path, _encoded_bytes(metadata))
-        unpacked, texts = 0, [name for name, kind in wanted.items() if kind == pa.string()]
-        # A text that is often there is read once.
+        unpacked = 0
+        texts = [name for name, kind in wanted.items() if kind == pa.string()]
+        # A repeated text is read once.
         with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
             for batch in file.iter_batches(ROWS_PER_CHUNK, columns=list(wanted)):
                 table = pa.Table.from_batches([batch]).select(list(wanted))
                 unpacked += _text_bytes(table)
                 _check_unpacked(path, unpacked)
                 table = table.cast(pa.schema(wanted)).combine_chunks()
-                table.validate(full=True)  # that texts are UTF-8, which nothing else asks before they are shown
+                table.validate(full=True)  # texts must be UTF-8; nothing else checks it
                 if len(wanted) < len(columns):
                     table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
                 yield from table.select(list(columns)).to_batches()
@@ -87,22 +89,20 @@ def row_folder() -> Path:
 def mapped_rows(
     sha256: str, read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]], anew: bool = False
 ) -> pa.Table:
-    """A mapped table of what ``read`` reads and checks, if it is not cached under its ``sha256`` yet, or ``anew``."""
+    """Map the table cached under ``sha256``; if it is not there, or ``anew``, write what ``read`` returns first."""
     import pyarrow as pa
 
     path = row_folder() / f"{sha256}.arrow"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with locked(path.with_suffix(".lock")):  # a second process waits, and finds it
+    with locked(path.with_suffix(".lock")):  # a second process waits for the first
         if anew or not path.is_file():
-            start, temporary = time.perf_counter(), path.with_suffix(".tmp")
+            start = time.perf_counter()
             schema, batches = read()
-            try:
+            with temporary_file(path.with_suffix(".tmp")) as temporary:
                 with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
                     for batch in batches:
                         writer.write_batch(batch)
                 temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
             seconds = time.perf_counter() - start
             logger.info("Checked all files, and wrote ids, texts and labels to %s, in %.0f s.", path, seconds)
     try:
@@ -113,7 +113,7 @@ def mapped_rows(
 
 
 def _check_unpacked(path: Path, unpacked: int) -> None:
-    """A few kilobytes may unpack to gigabytes: loading a stranger's datastore must not use up the memory."""
+    """Refuse files of kilobytes that unpack to gigabytes: a stranger's datastore must not fill the memory."""
     most = _most_unpacked(path.stat().st_size)
     if unpacked > most:
         raise DatastoreError(
@@ -127,7 +127,7 @@ def _most_unpacked(packed: int) -> int:
 
 
 def _encoded_bytes(metadata: pq.FileMetaData) -> int:
-    """What the pages take without compression. A value of a list may take less than a bit, and eight bytes later."""
+    """Bytes of the uncompressed pages. A value of a list may take less than a bit there, and eight bytes in memory."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     columns = [group.column(i) for group in groups for i in range(group.num_columns)]
     lists = [column for column in columns if "." in column.path_in_schema]
@@ -135,7 +135,7 @@ def _encoded_bytes(metadata: pq.FileMetaData) -> int:
 
 
 def _text_bytes(table: pa.Table) -> int:
-    """What the texts take when each row has its own copy."""
+    """Bytes of the texts if each row has its own copy."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Collection: one collection of a Milvus server, accessed by pymilvus, with errors that name the next step."""
+"""Access to one collection of Milvus by pymilvus, with errors that name the next step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ....extras import check_extra
 
 logger = logging.getLogger(__name__)
 
-# The partitions.
+# Partitions.
 EXAMPLES = "examples"
 DOCUMENTS = "documents"
 REST = "rest"
@@ -35,6 +35,23 @@ UNFLUSHED_ROWS = 1_000  # milvus-lite searches unflushed rows slowly
 TEXTS = ("id", "content", "labels", "text")
 NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
+
+
+class Row(TypedDict, total=False):
+    """A row of a collection, with the fields that were asked for; see ``rows.py``."""
+
+    pk: str
+    id: str
+    content: str
+    labels: str
+    text: str
+    row: int
+    passage: int
+    passages: int
+    start: int
+    end: int
+    rest: int
+    vector: np.ndarray
 
 
 class RemoteDatastoreError(OSError):
@@ -99,7 +116,7 @@ class Collection:
         )
         return int(counted[0]["count(*)"])
 
-    def get(self, pks: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+    def get(self, pks: Sequence[str], fields: Sequence[str]) -> list[Row]:
         """The existing rows of these keys."""
         size = REQUEST_ROWS if VECTOR in fields or "text" in fields else MOST_FOUND
         found = []
@@ -111,7 +128,7 @@ class Collection:
                 found.append(row)
         return found
 
-    def find(self, partition: str, field: str, values: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+    def find(self, partition: str, field: str, values: Sequence[str], fields: Sequence[str]) -> list[Row]:
         """The rows with one of these values, hexadecimal numbers, in a field."""
         found = []
         for start in range(0, len(values), REQUEST_ROWS):
@@ -125,7 +142,7 @@ class Collection:
             )
         return found
 
-    def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[dict[str, Any]]:
+    def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[Row]:
         """All rows of a partition, in the order of their keys."""
         for prefix in self._key_prefixes(partition, only):
             found = self._ask(
@@ -165,7 +182,7 @@ class Collection:
             for hits in found:
                 yield [hit[PK] for hit in hits]
 
-    def write(self, partition: str, rows: Sequence[dict[str, Any]], documents: int = 0) -> None:
+    def write(self, partition: str, rows: Sequence[Row], documents: int = 0) -> None:
         """Write rows, replacing rows of the same keys, in requests that keep the rows of a document together."""
         doing = "writing to it"
         if documents:
@@ -226,19 +243,19 @@ def _explained(error: BaseException, timeout: float) -> str:
     message = getattr(error, "message", "")
     if not message:
         message = error.details() if hasattr(error, "details") else error
-    said = str(message).strip().split(", debug=")[0]
-    signs = " ".join([said, *map(str, _causes(error))]).lower()
+    reason = str(message).strip().split(", debug=")[0]
+    signs = " ".join([reason, *map(str, _causes(error))]).lower()
     if "unauthenticated" in signs or "auth check failure" in signs:
         return "the token was refused: pass the right one as token, or name its environment variable as token_variable."
     if "permission" in signs:
-        return f"the user of this token may not do that: give the user the rights, or take another token. ({said})"
+        return f"the user of this token may not do that: give the user the rights, or take another token. ({reason})"
     if "open local milvus failed" in signs:
-        return f"the folder cannot be opened: one process at a time may use it. End the other one. ({said})"
+        return f"the folder cannot be opened: one process at a time may use it. End the other one. ({reason})"
     if "not loaded" in signs:
-        return f"the server has just started, and has not read it yet: try again. ({said})"
+        return f"the server has just started, and has not read it yet: try again. ({reason})"
     if any(sign in signs for sign in ("unavailable", "deadline", "timeout", "connect")):
-        return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({said})"
-    return f"it was refused: {said}"
+        return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({reason})"
+    return f"it was refused: {reason}"
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -251,7 +268,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return causes
 
 
-def _requests(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[int, int]]:
+def _requests(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
     """Ranges of rows for one request each; they end with a document, unless it is too large by itself."""
     start = 0
     size = 0

@@ -106,7 +106,7 @@ def is_remote(name: object) -> bool:
 
 
 def parse_address(address: str | Path, collection: str | None = None) -> tuple[str, str]:
-    """Split an address into what pymilvus opens, a URL or a folder, and the name of the collection."""
+    """Split an address into a URL or a folder, for pymilvus, and the name of the collection."""
     address = os.fspath(address)
     if "@" in urlsplit(address).netloc:  # the message leaves it out, since it holds a password
         raise ValueError("The address names a user or a token before the '@': leave them out, and pass token.")

@@ -1,9 +1,8 @@
-"""RemoteDatastore: the examples of a datastore in a collection of Milvus, searched and changed there."""
+"""RemoteDatastore: a store in a collection of Milvus, searched and changed there."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import logging
@@ -17,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ..content_hash import sha256_of_parts
 from ..datastore import KNNDatastore
 from ..keys import as_matrix
 from ..probe import check_same_encoder
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
-from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection
+from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .rows import (
     DOCUMENT,
     LOCATING,
@@ -59,8 +59,8 @@ class RemoteDatastore:
     """A datastore in a collection of Milvus, from ``connect_datastore``.
 
     It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
-    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. Methods that need all rows
-    (``fit``, ``audit``, ``suggest``, ``report``) fetch them once, into ``snapshot``.
+    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. Methods of a pipeline that
+    need all rows (``fit``, ``audit``, ``suggest``, ``report``) fetch them once, into ``snapshot``.
 
     Differences from ``KNNDatastore``: keys are float32; missing ids are made of content and labels, so that equal
     examples of two calls are one; ``add`` may be repeated after it failed, and overwrites rows that it has written; the
@@ -69,7 +69,7 @@ class RemoteDatastore:
     """
 
     dtype = "float32"
-    travels = False
+    is_saved_with_classifier = False
 
     def __init__(self, collection: Collection, about: About) -> None:
         self._collection = collection
@@ -119,10 +119,9 @@ class RemoteDatastore:
         return self._collection.count(REST) > 0 and self._collection.count(EXAMPLES, "passages > 1") > 0
 
     @property
-    def documents(self) -> RemoteDocuments | None:
-        """The unlabeled documents; None if there are none."""
-        documents = RemoteDocuments(self._collection, self._about)
-        return documents if len(documents) else None
+    def documents(self) -> RemoteDocuments:
+        """The unlabeled documents, for searching and counting; false if there are none, which asks the server."""
+        return RemoteDocuments(self._collection, self._about)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -143,9 +142,9 @@ class RemoteDatastore:
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every change of the collection."""
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return sha256_of_parts(json.dumps(content))
 
-    def for_labels(self, several: bool) -> RemoteDatastore:
+    def for_labels(self, multi_label: bool) -> RemoteDatastore:
         """Return self: the first added labels decide whether a row may have several labels."""
         return self
 
@@ -251,16 +250,14 @@ class RemoteDatastore:
         """Save nothing: the examples stay on the server, and a saved folder must not choose a server for its user."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
 
-    def _decoded(self, rows: list[dict[str, Any]]) -> Snapshot:
+    def _decoded(self, rows: list[Row]) -> Snapshot:
         snapshot = to_snapshot(rows, self._about)
         if len(snapshot.label_names) > len(self.label_names):  # another process has added some
             self._refresh_about()
             snapshot = to_snapshot(rows, self._about)
         return snapshot
 
-    def _find_ids(
-        self, kind: str, ids: Iterable[str], fields: Sequence[str] = (PK, "id", *SAME, "rest")
-    ) -> list[dict[str, Any]]:
+    def _find_ids(self, kind: str, ids: Iterable[str], fields: Sequence[str] = (PK, "id", *SAME, "rest")) -> list[Row]:
         """The first rows of documents by their ids."""
         keys = []
         for row_id in dict.fromkeys(ids):
@@ -364,7 +361,7 @@ class RemoteDatastore:
         if incomplete:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=self.fitted)
-        self._copy = KNNDatastore.of(whole)
+        self._copy = KNNDatastore.from_snapshot(whole)
         self._copied = change
         return self._copy
 
@@ -382,13 +379,13 @@ class RemoteDocuments:
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest documents of each query."""
 
-        def decoded(rows: list[dict[str, Any]]) -> Snapshot:
+        def decoded(rows: list[Row]) -> Snapshot:
             return to_snapshot(rows, self._about, labeled=False)
 
         return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
 
 
-def _of_kind(kind: str, rest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_kind(kind: str, rest: list[Row]) -> list[Row]:
     """The rows of the partition "rest" that belong to examples, or to documents."""
     return [row for row in rest if row[PK][0] == kind[0]]
 
@@ -398,12 +395,12 @@ def _named(rows: Snapshot, kind: str, ids: Iterable[str] | None) -> Snapshot:
     return rows if ids is not None else with_ids(rows, [None] * len(rows.keys), kind, {})
 
 
-def _check_found(ids: Iterable[str], found: list[dict[str, Any]]) -> None:
+def _check_found(ids: Iterable[str], found: list[Row]) -> None:
     """Refuse ids without a row."""
     known = {row["id"] for row in found}
     for row_id in ids:
         if row_id not in known:
-            raise ValueError(f"{NO_ROW.format(row_id)} What a removal whose answer was lost has removed is gone.")
+            raise ValueError(f"{NO_ROW.format(row_id)} A removal may have succeeded although its answer was lost.")
 
 
 def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], rewritten: list[str]) -> None:

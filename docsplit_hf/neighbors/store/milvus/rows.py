@@ -22,15 +22,15 @@ from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages
 from ..snapshot import SearchResult, Snapshot
-from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection
+from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection, Row
 
 FORMAT = "docsplit_hf datastore"
 VERSION = 1
 DOCUMENT = 33  # characters of a key that identify the document
 LOCATING = ("passages", "rest")  # the fields that give the keys of all rows of a document
 SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
-PER_PASSAGE = 4  # candidates for each wanted row: near by one passage is not near by several
-EMPTY = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
+PER_PASSAGE = 4  # candidates for each wanted row: a row near one passage may be far from the others
+EMPTY: Row = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def read_about(collection: Collection, dimension: int) -> About | None:
     settings = json.loads(rows["about"]["text"])
     if settings.get("format") != FORMAT or settings.get("version") != VERSION:
         raise ValueError(
-            f"{collection!r} says {settings.get('format')!r}, version {settings.get('version')!r}, and this "
+            f"{collection!r} has the format {settings.get('format')!r}, version {settings.get('version')!r}, and this "
             f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf, or take another collection."
         )
     labels = [row for pk, row in rows.items() if pk.startswith("label-")]
@@ -98,7 +98,7 @@ def write_changed(collection: Collection, about: About) -> str:
     return token
 
 
-def _about_row(about: About, key: str, text: str = "", number: int = 0, vector: Any = None) -> dict[str, Any]:
+def _about_row(about: About, key: str, text: str = "", number: int = 0, vector: Any = None) -> Row:
     vector = np.zeros(about.dimension, np.float32) if vector is None else vector
     return EMPTY | {PK: key, "text": text, "row": number, VECTOR: vector}
 
@@ -143,7 +143,7 @@ def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
     return [[label_names[i] for i in np.flatnonzero(row)] for row in labels]
 
 
-def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[Row], list[Row]]:
     """The rows of documents for their partition and for the partition "rest", numbered from ``first``."""
     columns = snapshot.rows.to_pydict()
     contents = content_numbers(columns["text"], columns["text_pair"], snapshot.keys)
@@ -173,7 +173,7 @@ def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[dict[str, A
     return rows, rest
 
 
-def all_keys(found: Iterable[dict[str, Any]]) -> list[str]:
+def all_keys(found: Iterable[Row]) -> list[str]:
     """The keys of all rows of some documents, by one row of each; the key of a document's first row comes last."""
     documents = {row[PK][:DOCUMENT]: row for row in found}
     keys = []
@@ -183,9 +183,9 @@ def all_keys(found: Iterable[dict[str, Any]]) -> list[str]:
     return keys
 
 
-def to_snapshot(found: Iterable[dict[str, Any]], about: About, labeled: bool = True) -> Snapshot:
+def to_snapshot(found: Iterable[Row], about: About, labeled: bool = True) -> Snapshot:
     """Documents of rows, in the order in which they were added, without documents that were written in part."""
-    by_document: dict[str, dict[str, dict[str, Any]]] = {}
+    by_document: dict[str, dict[str, Row]] = {}
     for row in found:
         by_document.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
     whole = [rows for rows in by_document.values() if _is_whole(rows)]
@@ -210,19 +210,19 @@ def to_snapshot(found: Iterable[dict[str, Any]], about: About, labeled: bool = T
     return add_rows(empty, keys, labels, texts, pairs, ids, passages)
 
 
-def _is_whole(rows: dict[str, dict[str, Any]]) -> bool:
+def _is_whole(rows: dict[str, Row]) -> bool:
     first = rows.get("p0")
     return first is not None and len(rows) == first["passages"] + first["rest"]
 
 
-def _text_and_pair(rows: dict[str, dict[str, Any]]) -> list[str | None]:
+def _text_and_pair(rows: dict[str, Row]) -> list[str | None]:
     parts = [rows["p0"]["text"]]
     for number in range(rows["p0"]["rest"]):
         parts.append(rows[f"r{number}"]["text"])
     return json.loads("".join(parts))
 
 
-def _passages(documents: list[dict[str, dict[str, Any]]]) -> Passages | None:
+def _passages(documents: list[dict[str, Row]]) -> Passages | None:
     """The passages of documents; None if each has one."""
     counts = [rows["p0"]["passages"] for rows in documents]
     if max(counts, default=1) <= 1:
@@ -250,12 +250,12 @@ def remote_search(
     collection: Collection,
     partition: str,
     dimension: int,
-    decoded: Callable[[list[dict[str, Any]]], Snapshot],
+    decoded: Callable[[list[Row]], Snapshot],
     queries: Any,
     k: int,
     passages: Passages | None,
 ) -> SearchResult:
-    """The nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
+    """Find the nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
         raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
     queries = as_queries(queries, "queries", dimension)
@@ -278,7 +278,7 @@ def remote_search(
 def _candidates(
     collection: Collection, partition: str, vectors: np.ndarray, counts: np.ndarray, wanted: int
 ) -> list[str]:
-    """The key prefixes of near documents: ``wanted`` for each query, if the partition has so many.
+    """Key prefixes of near documents: ``wanted`` for each query, or all if there are fewer.
 
     ``vectors``: ``(P, D)``, ``counts[i]`` of them for query i.
     """
@@ -307,4 +307,5 @@ def _candidates(
 
 
 def _digest(content: bytes) -> str:
+    """A hash of 32 hexadecimal digits: keys have at most 64 characters. Existing collections have these."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -215,7 +215,7 @@ def rows_of_stream(options: argparse.Namespace) -> int:
 
 def rows_of(shards: KNNDatastore, start: int, end: int) -> KNNDatastore:
     """Some of the rows, in memory."""
-    return KNNDatastore.of(shards.snapshot.take(np.arange(start, end)))
+    return KNNDatastore.from_snapshot(shards.snapshot.take(np.arange(start, end)))
 
 
 def search_meanwhile(options: argparse.Namespace) -> None:

@@ -242,7 +242,7 @@ def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypat
     store = misleading_store(noise=1.0)
     report = fit(untrained.reader, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)
-    examples_only = KNNDatastore.of(replace(store.snapshot, documents=None, fitted=None))
+    examples_only = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
     alone = fit(untrained.reader, examples_only, experts=list(report.shares))
     assert alone.shares == report.shares and alone.left_out == 0
     np.testing.assert_array_equal(ask(store).probabilities, ask(examples_only).probabilities)

@@ -1,4 +1,4 @@
-"""Datastores of random keys, and what their answers should be."""
+"""Datastores of random keys, and their expected search results."""
 
 import numpy as np
 
@@ -18,8 +18,9 @@ def make_datastore(rows=50, dimension=8, seed=0, multi_label=False, **options):
 
 
 def make_passages(keys, seed=0, most=5):
-    """One to five passages of each key, around it; of a row of one it is the key."""
-    rng, keys = np.random.default_rng(seed), np.asarray(keys)
+    """One to five passages of each key, near it; a single passage is the key."""
+    rng = np.random.default_rng(seed)
+    keys = np.asarray(keys)
     counts = rng.integers(1, most + 1, len(keys))
     embeddings = np.repeat(keys, counts, axis=0)
     embeddings += np.repeat(counts > 1, counts)[:, None] * rng.standard_normal(embeddings.shape)
@@ -34,7 +35,7 @@ def with_passages(rows=50, dimension=8, seed=0, **options):
 
 
 def make_fitted(seed=0):
-    """A fitted state with arrays of each dtype, of no rows and of no dimensions, and terms of any letters."""
+    """A fitted state with arrays of each dtype, without rows, and of no dimensions, and terms of any letters."""
     rng = np.random.default_rng(seed)
     arrays = {dtype: (9 * rng.standard_normal((4, 3))).astype(dtype) for dtype in DTYPES}
     arrays |= {"a transposed one": rng.standard_normal((2, 5)).T, "no/rows": np.zeros((0, 3)), "ü": np.array(2.5)}
@@ -53,23 +54,24 @@ def fill(datastore, rows=20, seed=3, passages=False):
 
 
 def contents_of(fitted):
-    """All that a fitted state says, bit by bit."""
+    """The contents of a fitted state, bit by bit."""
     arrays = [[name, str(a.dtype), list(a.shape), a.tobytes().hex()] for name, a in sorted(fitted.arrays.items())]
     return [fitted.settings, arrays, list(fitted.vocabulary)]
 
 
 def everything(datastore):
-    """Rows, documents and fitted state, bit by bit, as JSON has it."""
+    """Rows, documents and fitted state, bit by bit, as JSON."""
     rows = [datastore.keys.tobytes().hex(), datastore.dtype, datastore.labels.tolist(), list(datastore.label_names)]
     rows += [datastore.ids, datastore.texts, datastore.text_pairs]
     passages = datastore.passages_of(np.arange(len(datastore)))
     rows += [passages and [passages.embeddings.tobytes().hex(), passages.counts.tolist(), passages.spans.tolist()]]
-    documents, fitted = datastore.documents, datastore.fitted
+    documents = datastore.documents
+    fitted = datastore.fitted
     return [rows, documents and everything(documents), fitted and contents_of(fitted)]
 
 
 def same(first, second):
-    """Whether two have the same rows, of whatever index."""
+    """Whether two datastores have the same rows; their indexes may differ."""
     return (
         np.array_equal(first.keys, second.keys)
         and np.array_equal(first.labels, second.labels)
@@ -83,12 +85,12 @@ def make_queries(datastore, count=6, seed=7):
 
 def answers(datastore, k=5):
     neighbors = datastore.search(make_queries(datastore), k)
-    arrays = neighbors.distances.tolist(), neighbors.labels.tolist()
+    arrays = [neighbors.distances.tolist(), neighbors.labels.tolist()]
     return [*arrays, neighbors.ids, neighbors.texts, neighbors.text_pairs, list(neighbors.label_names)]
 
 
 def brute_force(datastore, queries, k):
-    """Distances and ids of the nearest, by the definition."""
+    """Distances and ids of the nearest rows, by the definition."""
     keys = datastore.keys.astype(np.float64)
     distances = ((queries[:, None].astype(np.float64) - keys[None]) ** 2).sum(-1)
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]

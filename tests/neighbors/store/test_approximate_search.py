@@ -33,7 +33,7 @@ def recall(datastore, k=10, queries=100):
         ("SQ8", None, 2, "float32", 0.99),
     ],
 )
-def test_an_index_finds_the_nearest_and_stays_right_when_rows_come_and_go(index, nprobe, rerank, dtype, least):
+def test_an_index_finds_the_nearest_after_additions_and_removals(index, nprobe, rerank, dtype, least):
     datastore = make_datastore(2500, 16, index=index, nprobe=nprobe, rerank=rerank, dtype=dtype)
     assert datastore._state.indexed == 2500
     assert recall(datastore) >= least
@@ -55,7 +55,7 @@ def test_reranking_finds_more():
     assert recalls == sorted(recalls) and recalls[-1] > recalls[0] + 0.2
 
 
-def test_there_is_never_a_phantom_row():
+def test_removed_rows_are_not_found():
     datastore = make_datastore(2500, 16, index="IVF32,Flat", nprobe=1)
     query = datastore.keys[:1]
     nearest = datastore.search(query, 900).ids[0]
@@ -65,7 +65,7 @@ def test_there_is_never_a_phantom_row():
     assert not set(found.ids[0]) & set(nearest) and np.isfinite(found.distances).all()
 
 
-def test_an_index_is_built_again_when_too_much_has_changed(caplog):
+def test_an_index_is_rebuilt_after_many_changes(caplog):
     caplog.set_level(logging.INFO)
     datastore = make_datastore(1200, index="IVF16,Flat")
     first = datastore._state.index
@@ -84,7 +84,7 @@ def test_an_index_is_built_again_when_too_much_has_changed(caplog):
     assert_exact(datastore)
 
 
-def test_an_index_waits_for_enough_rows_and_says_so_once(caplog):
+def test_an_index_waits_for_enough_rows_with_one_warning(caplog):
     with caplog.at_level(logging.WARNING):
         datastore = make_datastore(900, index="IVF16,Flat", nprobe=16)
         assert_exact(datastore)

@@ -18,7 +18,8 @@ from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_q
 @given(data=st.data())
 def test_search_equals_brute_force(data):
     seed = data.draw(st.integers(0, 2**32), label="seed")
-    rows, dimension = data.draw(st.integers(1, 60), label="rows"), data.draw(st.integers(1, 20), label="dimension")
+    rows = data.draw(st.integers(1, 60), label="rows")
+    dimension = data.draw(st.integers(1, 20), label="dimension")
     rng = np.random.default_rng(seed)
     keys = rng.standard_normal((rows, dimension))
     if data.draw(st.booleans(), label="duplicates"):
@@ -38,7 +39,7 @@ def test_search_equals_brute_force(data):
     assert neighbors.ids == [[str(row) for row in rows] for rows in neighbors.rows]
 
 
-def test_neighbors_show_their_example():
+def test_results_show_text_label_and_distance():
     datastore = KNNDatastore(
         [[0, 0], [3, 4]], ["fruit", 1], ["stone", "mineral"], texts=["An apple.", "Quartz."], text_pairs=[None, "Pair"]
     )
@@ -53,7 +54,7 @@ def test_neighbors_show_their_example():
         neighbors.example(0, 2)
 
 
-def test_several_labels_a_row_and_new_ones():
+def test_several_labels_per_row_and_new_labels():
     datastore = KNNDatastore([[0, 0], [1, 1], [2, 2]], [["a", "b"], [], [1]], ["a", "b"])
     neighbors = datastore.search([[0, 0]], k=3)
     assert datastore.multi_label and neighbors.labels.shape == (1, 3, 2) and neighbors.labels.dtype == bool
@@ -66,7 +67,7 @@ def test_several_labels_a_row_and_new_ones():
     assert KNNDatastore([[0, 0]], [[]], []).multi_label and not KNNDatastore(np.zeros((0, 2)), [], []).multi_label
 
 
-def test_what_it_gives_away_cannot_be_changed(tmp_path):
+def test_returned_arrays_are_read_only(tmp_path):
     datastore = make_datastore()
     given = np.zeros((1, 8), dtype=np.float32)
     datastore.add(given, [0])
@@ -93,12 +94,12 @@ def test_what_it_gives_away_cannot_be_changed(tmp_path):
         (([[0.0]], [0], NAMES), {"probe": [[np.inf]]}, "probe: row 0 holds NaN"),
     ],
 )
-def test_what_makes_no_datastore(arguments, options, message):
+def test_wrong_arguments_are_refused(arguments, options, message):
     with pytest.raises(ValueError, match=message):
         KNNDatastore(*arguments, **options)
 
 
-def test_an_empty_datastore_says_that_it_is_empty():
+def test_searching_an_empty_datastore_is_refused():
     datastore = KNNDatastore.empty(8, NAMES)
     assert (len(datastore), datastore.dimension, datastore.keys.shape) == (0, 8, (0, 8))
     with pytest.raises(ValueError, match="The datastore is empty.*add examples first"):
@@ -107,7 +108,7 @@ def test_an_empty_datastore_says_that_it_is_empty():
     assert datastore.search(np.zeros((1, 8)), 5).distances.tolist() == [[8.0]]
 
 
-def test_ids_are_a_counter_that_gives_none_again():
+def test_automatic_ids_are_not_reused():
     datastore = KNNDatastore.empty(1)
     assert datastore.add([[0]] * 2, ["a"] * 2) == ["0", "1"]
     assert datastore.add([[0]] * 2, ["a"] * 2, ids=["x", "3"]) == ["x", "3"]
@@ -139,7 +140,7 @@ def test_a_failed_add_changes_nothing(arguments, options):
     assert_exact(datastore)
 
 
-def test_another_encoder_is_told_from_rounding(caplog):
+def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
     stored = make_datastore(probe=probe).probe
     with caplog.at_level(logging.WARNING):
@@ -156,10 +157,11 @@ def test_another_encoder_is_told_from_rounding(caplog):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_relabeling_changes_labels_alone(several):
+def test_relabeling_changes_only_labels(several):
     datastore = KNNDatastore(np.eye(4), [[0], [1], [], [0, 1]] if several else [0, 1, 2, 0], NAMES, ids=list("abcd"))
     datastore.fitted = FittedState({}, {}, ())
-    before, found = datastore.snapshot, datastore.search([[0, 0, 0, 1]], 2)
+    before = datastore.snapshot
+    found = datastore.search([[0, 0, 0, 1]], 2)
     datastore.relabel({"d": ["vegetable", "mineral"], "b": []} if several else {"d": "mineral", "b": 2})
     expected = [[1, 0, 0], [0, 0, 0], [0, 0, 0], [0, 1, 1]] if several else [0, 2, 2, 1]
     assert datastore.labels.tolist() == np.array(expected, dtype=datastore.labels.dtype).tolist()

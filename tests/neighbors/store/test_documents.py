@@ -1,4 +1,4 @@
-"""Unlabeled documents beside the examples: neither knows of the other, and both are one state."""
+"""Unlabeled documents beside the examples: independent rows, one state."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from .datastores import answers, assert_exact, everything, fill, make_datastore,
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_any_sequence_of_changes_equals_two_datastores_of_which_one_has_no_labels(dtype):
+def test_any_sequence_of_changes_equals_two_separate_datastores(dtype):
     rng = np.random.default_rng(0)
     both, examples = (make_datastore(dtype=dtype) for _ in range(2))
     documents = KNNDatastore.empty(8, multi_label=True, dtype=dtype)
@@ -37,7 +37,7 @@ def test_any_sequence_of_changes_equals_two_datastores_of_which_one_has_no_label
     assert both.documents.labels.shape == (len(documents), 0) and both.documents.label_names == ()
 
 
-def test_ids_of_documents_are_a_counter_of_their_own():
+def test_documents_have_automatic_ids_of_their_own():
     datastore = KNNDatastore([[0, 0]] * 2, ["a", "a"], [], ids=["d1", "0"])
     assert datastore.documents is None
     assert datastore.add_documents([[0, 0]] * 2) == ["d0", "d2"]
@@ -61,7 +61,8 @@ def test_ids_of_documents_are_a_counter_of_their_own():
 )
 def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):
     datastore = fill(make_datastore())
-    before, contents = datastore._state, everything(datastore)
+    before = datastore._state
+    contents = everything(datastore)
     with pytest.raises(ValueError, match=message):
         datastore.add_documents(keys, **options)
     with pytest.raises(ValueError, match="The id 'd3' is there already"):
@@ -72,9 +73,10 @@ def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):
     assert datastore.add_documents([[0] * 8]) == ["d20"]
 
 
-def test_documents_outlive_changes_of_examples_and_of_the_index():
+def test_documents_stay_when_examples_and_index_change():
     datastore = fill(make_datastore(rows=1100))
-    documents, fitted = datastore.documents, datastore.fitted
+    documents = datastore.documents
+    fitted = datastore.fitted
     datastore.add([[0] * 8], [0])
     datastore.remove(["1", "2"])
     for index in ("IVF4,Flat", "Flat"):

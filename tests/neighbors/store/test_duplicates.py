@@ -14,7 +14,7 @@ def valid(text):
 
 @given(st.lists(PAIRS, max_size=8), st.lists(PAIRS, max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_numbers_are_equal_where_texts_and_pairs_are(stored, given):
+def test_numbers_are_equal_if_texts_and_pairs_are(stored, given):
     table = make_rows(
         len(stored), map(str, range(len(stored))), *zip(*[map(valid, pair) for pair in stored], strict=True)
     )
@@ -28,7 +28,7 @@ def test_numbers_are_equal_where_texts_and_pairs_are(stored, given):
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([None, "a"]), st.sampled_from(["x", "y"])), max_size=9)
 )
-def test_the_first_of_equals_is_the_first(examples):
+def test_the_first_equal_example_is_found(examples):
     columns = [list(column) for column in zip(*examples, strict=True)] or [[], [], []]
     assert first_of_equals(*columns) == [examples.index(example) for example in examples]
     assert first_of_equals(*columns[:2], [[label] for label in columns[2]]) == first_of_equals(*columns)

@@ -1,4 +1,4 @@
-"""Grouped search equals its definition, and documents count once however many passages they have."""
+"""Grouped search equals its definition; each document is found once."""
 
 import tracemalloc
 from unittest.mock import patch
@@ -28,20 +28,20 @@ def by_definition(queries, query_counts, keys, counts, distance=matched):
 
 @settings(deadline=None, max_examples=100)
 @given(data=st.data())
-def test_it_equals_the_definition(data):
+def test_grouped_search_equals_its_definition(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))
     documents, dimension = (data.draw(st.integers(1, most), label="size") for most in (40, 12))
-    counts, query_counts = (
-        rng.integers(1, 8, documents),
-        rng.integers(1, 8, data.draw(st.integers(1, 5), label="asked")),
-    )
-    integers, far = data.draw(st.booleans(), label="integers"), data.draw(st.sampled_from([0, 30]), label="far")
+    counts = rng.integers(1, 8, documents)
+    query_counts = rng.integers(1, 8, data.draw(st.integers(1, 5), label="asked"))
+    integers = data.draw(st.booleans(), label="integers")
+    far = data.draw(st.sampled_from([0, 30]), label="far")
 
     def draw(rows):
         drawn = rng.integers(-2, 3, (rows, dimension)) if integers else rng.standard_normal((rows, dimension)) + far
         return drawn.astype(np.float32)
 
-    queries, keys = draw(query_counts.sum()), draw(counts.sum())
+    queries = draw(query_counts.sum())
+    keys = draw(counts.sum())
     keys = keys.astype(data.draw(st.sampled_from(["float32", "float16"]), label="dtype"))
     k = data.draw(st.integers(1, documents), label="k")
     block = data.draw(st.sampled_from([1, 200, 2**26]), label="bytes of a block")
@@ -70,10 +70,11 @@ def search(queries, stored, k=30):
     return grouped_search(np.concatenate(queries), lengths[0], np.concatenate(stored), lengths[1], k)
 
 
-def test_many_far_passages_make_no_difference_beyond_the_fewer_ones():
-    """As many count as the one with fewer passages has: whole documents are found in longer ones, at 0."""
+def test_far_passages_beyond_the_smaller_count_do_not_matter():
+    """The smaller number of passages counts: a document within a longer one is at distance 0."""
     rng = np.random.default_rng(0)
-    queries, stored = documents(rng, 4), documents(rng)
+    queries = documents(rng, 4)
+    stored = documents(rng)
     far = [np.full((200, 6), 9, np.float32) if i % 2 else np.zeros((0, 6), np.float32) for i in range(len(stored))]
     longer = [np.concatenate(both) for both in zip(stored, far, strict=True)]
     found = search(stored, longer, 1)
@@ -83,8 +84,9 @@ def test_many_far_passages_make_no_difference_beyond_the_fewer_ones():
     assert np.array_equal(expected.distances, again.distances) and np.array_equal(expected.rows, again.rows)
 
 
-def test_passages_that_all_documents_share_leave_the_order_to_the_others():
-    rng, shared = np.random.default_rng(0), 30 * np.eye(6, dtype=np.float32)[:5]  # far from all else
+def test_shared_passages_do_not_change_the_order():
+    rng = np.random.default_rng(0)
+    shared = 30 * np.eye(6, dtype=np.float32)[:5]  # far from all else
     queries, stored = ([each[:1] for each in documents(rng, count)] for count in (4, 30))
     found = search(queries, stored, 10)
     again = search(*([np.concatenate([shared, each]) for each in part] for part in (queries, stored)), 10)
@@ -94,7 +96,7 @@ def test_passages_that_all_documents_share_leave_the_order_to_the_others():
     np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
 
 
-def test_a_document_is_at_zero_from_itself_with_any_number_of_passages():
+def test_the_distance_of_a_document_to_itself_is_zero():
     rng = np.random.default_rng(0)
     # Far from the origin, where distances by products tell nothing apart.
     stored = [300 + 0.1 * rng.standard_normal((i % 8 + 1, 64), dtype=np.float32) for i in range(80)]
@@ -102,7 +104,7 @@ def test_a_document_is_at_zero_from_itself_with_any_number_of_passages():
     assert (found.distances[:, 0] == 0).all() and found.rows[:, 0].tolist() == list(range(80))
 
 
-def test_of_equal_documents_the_lower_comes_first_however_many_there_are():
+def test_lower_rows_come_first_among_many_equal_documents():
     found = search(
         [np.ones((2, 300), np.float32) / 3], [np.ones((i % 3 + 1, 300), np.float32) for i in range(500)], 400
     )
@@ -110,10 +112,12 @@ def test_of_equal_documents_the_lower_comes_first_however_many_there_are():
     assert (found.passages[0] == np.cumsum([0, *(i % 3 + 1 for i in range(399))])).all()
 
 
-def test_among_some_rows_it_finds_what_it_finds_among_all():
+def test_search_among_some_rows_agrees_with_search_among_all():
     rng = np.random.default_rng(0)
-    (query,), stored = documents(rng, 1), documents(rng)
-    keys, counts = np.concatenate(stored), np.array([len(each) for each in stored])
+    (query,) = documents(rng, 1)
+    stored = documents(rng)
+    keys = np.concatenate(stored)
+    counts = np.array([len(each) for each in stored])
     rows = np.array([2, 3, 11, 29])
     found = grouped_among(query, keys, counts, rows, 4)
     everything = search([query], stored)
@@ -123,7 +127,7 @@ def test_among_some_rows_it_finds_what_it_finds_among_all():
 
 
 @pytest.mark.parametrize("asked", [1, 1500])
-def test_memory_is_that_of_blocks_however_many_passages_a_document_or_a_query_has(asked):
+def test_memory_is_bounded_by_blocks(asked):
     rng = np.random.default_rng(0)
     queries = rng.standard_normal((asked, 16)).astype(np.float32)
     keys = rng.standard_normal((7_000, 16)).astype(np.float16)

@@ -29,7 +29,7 @@ def test_every_family_is_built_and_searched(factory):
         "IVF99999999999999999999,Flat", "HNSW0", "HNSW1", "PQ8x0", "PQ8x24", "RR0,Flat", "IDMap,Flat", "LSH0", None, 3,
     ],
 )  # fmt: skip
-def test_malformed_factories_are_refused_before_faiss_sees_them(factory):
+def test_malformed_factories_are_refused_before_faiss_gets_them(factory):
     with pytest.raises(ValueError, match="Unknown index .*choose 'Flat'") as error:
         IndexOptions(factory)
     assert repr(factory) in str(error.value)
@@ -37,12 +37,12 @@ def test_malformed_factories_are_refused_before_faiss_sees_them(factory):
 
 @pytest.mark.parametrize("name", ["nprobe", "rerank"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "4"])
-def test_options_that_are_no_counts(name, value):
+def test_options_that_are_not_positive_integers_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, or None, got {value!r}"):
         IndexOptions("IVF16,Flat", **{name: value})
 
 
-def test_what_does_not_fit_is_refused():
+def test_factories_that_do_not_fit_the_dimension_are_refused():
     with pytest.raises(ValueError, match="nprobe=4 is for IVF indexes, and 'HNSW32' has no lists"):
         IndexOptions("HNSW32", nprobe=4)
     with pytest.raises(ValueError, match="no index 'IVF16,PQ7' for keys of dimension 16.*must divide the dimension"):
@@ -61,17 +61,17 @@ def test_what_does_not_fit_is_refused():
         ("SQ8", 1000),
     ],
 )
-def test_how_many_rows_an_index_needs(factory, rows):
+def test_fewest_rows_of_an_index(factory, rows):
     assert fewest_rows(factory, 16) == rows
 
 
 @pytest.mark.parametrize("factory", ["IVF30,Flat", "PQ4x4", "IVF16_HNSW8,PQ4x4fs"])
-def test_training_on_as_few_rows_as_allowed_makes_faiss_print_no_warning(factory, capfd):
+def test_training_on_the_fewest_rows_prints_no_warning_of_faiss(factory, capfd):
     build_index(np.random.default_rng(0).standard_normal((fewest_rows(factory, 16), 16), dtype=np.float32), factory)
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_index_is_the_same_each_time_it_is_built():
+def test_building_an_index_is_deterministic():
     import faiss
 
     keys = np.random.default_rng(0).standard_normal((1000, 16), dtype=np.float32)
@@ -80,7 +80,7 @@ def test_an_index_is_the_same_each_time_it_is_built():
 
 
 @pytest.mark.parametrize("prefix", ["", "PCA8,"])
-def test_lists_that_hold_too_few_rows_are_topped_up(prefix):
+def test_more_lists_are_searched_if_too_few_rows_are_found(prefix):
     keys = np.random.default_rng(0).standard_normal((2000, 16), dtype=np.float32)
     index = build_index(keys, f"{prefix}IVF32,Flat")
     set_nprobe(index, 1)

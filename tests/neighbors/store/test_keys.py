@@ -5,14 +5,14 @@ from docsplit_hf.neighbors.store.keys import GrowingArrays, as_matrix, check_fin
 
 
 @pytest.mark.parametrize("given", [[], [1.0, 2.0], np.zeros((2, 0)), np.zeros((1, 2, 3)), [["a"]], [[True]], [[None]]])
-def test_only_matrices_of_numbers_pass(given):
+def test_only_matrices_of_numbers_are_accepted(given):
     with pytest.raises(ValueError, match=r"keys must be numbers of shape \(N, D\)"):
         as_matrix(given, "keys")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e16, -1e16])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_the_row_of_a_value_that_is_not_finite_is_named(value, dtype):
+def test_an_error_names_the_row_of_a_value_that_is_not_finite(value, dtype):
     with np.errstate(over="ignore"):
         matrix = np.zeros((70_000, 2), dtype=dtype)
         matrix[69_000, 1] = value
@@ -21,7 +21,7 @@ def test_the_row_of_a_value_that_is_not_finite_is_named(value, dtype):
         check_finite(matrix, "keys")
 
 
-def test_growing_changes_nothing_that_was_handed_out():
+def test_growing_does_not_change_returned_arrays():
     arrays = GrowingArrays()
     views = [np.arange(3)]
     for number in range(3, 50):
@@ -34,8 +34,9 @@ def test_growing_changes_nothing_that_was_handed_out():
         views[-1][0] = 1
 
 
-def test_arrays_that_come_from_elsewhere_and_columns_that_are_new_are_copied():
-    arrays, first = GrowingArrays(), np.ones((1, 2))
+def test_other_arrays_and_new_columns_are_copied():
+    arrays = GrowingArrays()
+    first = np.ones((1, 2))
     arrays.append("x", first, np.ones((1, 4)))  # never used
     grown = arrays.append("x", first, 2 * np.ones((1, 3)))
     assert grown.tolist() == [[1, 1, 0], [2, 2, 2]] and first.tolist() == [[1, 1]]
@@ -44,7 +45,7 @@ def test_arrays_that_come_from_elsewhere_and_columns_that_are_new_are_copied():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_blocks_make_no_difference(dtype, monkeypatch):
+def test_results_do_not_depend_on_blocks(dtype, monkeypatch):
     rng = np.random.default_rng(0)
     keys = rng.standard_normal((500, 8)).astype(dtype)
     queries = rng.standard_normal((30, 8), dtype=np.float32)
@@ -56,7 +57,7 @@ def test_blocks_make_no_difference(dtype, monkeypatch):
 
 
 @pytest.mark.parametrize("queries", [1, 64])
-def test_a_key_is_at_zero_from_itself_however_far_from_the_origin(queries):
+def test_the_distance_of_a_key_to_itself_is_zero_far_from_the_origin(queries):
     rng = np.random.default_rng(0)
     keys = 30 + 0.1 * rng.standard_normal((1000, 256), dtype=np.float32)
     distances, rows = exact_search(keys[:queries], keys, 5)
@@ -67,11 +68,11 @@ def test_a_key_is_at_zero_from_itself_however_far_from_the_origin(queries):
     np.testing.assert_allclose(distances, np.sort(expected)[:, :5], rtol=1e-4)
 
 
-def test_of_equal_distances_the_lower_row_comes_first():
+def test_lower_rows_come_first_if_distances_are_equal():
     assert exact_search(np.zeros((1, 2), np.float32), np.zeros((9, 2), np.float32), 9)[1].tolist() == [list(range(9))]
 
 
-def test_too_few_candidates_end_in_rows_of_minus_one():
+def test_missing_candidates_are_rows_of_minus_one():
     keys = np.arange(4, dtype=np.float32)[:, None]
     distances, rows = nearest_candidates(keys[:1], keys, np.array([[-1, 3, -1, 1]]), k=3)
     assert rows.tolist() == [[1, 3, -1]]

@@ -46,7 +46,7 @@ def test_merging_with_itself_and_in_another_dtype():
     assert (datastore.dtype, len(datastore)) == ("float16", 8)
 
 
-def test_what_cannot_be_merged(caplog):
+def test_incompatible_datastores_are_not_merged(caplog):
     rng = np.random.default_rng(0)
     probe = rng.standard_normal((3, 8))
     datastore = make_datastore(probe=probe)
@@ -66,16 +66,18 @@ def test_what_cannot_be_merged(caplog):
     assert np.array_equal(empty.probe, datastore.probe)
 
 
-def test_documents_are_merged_with_new_ids_and_what_was_fitted_is_dropped(caplog):
-    first, second = fill(make_datastore()), fill(make_datastore(seed=1), rows=5, seed=1)
+def test_documents_are_merged_with_new_ids_and_the_fitted_state_is_dropped(caplog):
+    first = fill(make_datastore())
+    second = fill(make_datastore(seed=1), rows=5, seed=1)
     second.add_documents([[0] * 8] * 2, ["x", "y"], ids=["50", "doc"])
-    theirs, ours = second.documents, first.documents
+    theirs = second.documents
+    ours = first.documents
     ids = first.merge(second)
     assert ids[0] == "51" and len(ids) == 50  # "50" is a document's
     assert first.documents.ids == [*ours.ids, "d20", "d21", "d22", "d23", "50", "doc"]
     assert np.array_equal(first.documents.keys, np.concatenate([ours.keys, theirs.keys]))
     assert first.documents.texts == ours.texts + theirs.texts
-    assert first.fitted is None and "fit it again" in caplog.text
+    assert first.fitted is None and "fit again" in caplog.text
     assert first.add_documents([[0] * 8]) == ["d24"]
     with pytest.raises(ValueError, match="The id '50' is there already"):
         first.merge(second)
@@ -85,7 +87,7 @@ def test_documents_are_merged_with_new_ids_and_what_was_fitted_is_dropped(caplog
 
 
 @pytest.mark.parametrize("ids", [(["x"], None), (None, ["x"])])
-def test_an_id_that_names_an_example_here_and_a_document_there_is_refused(ids):
+def test_merging_refuses_an_id_of_both_an_example_and_a_document(ids):
     first, second = (KNNDatastore([[0, 0]], ["a"], [], ids=which) for which in ids)
     (second if ids[0] else first).add_documents([[0, 0]], ids=["x"])
     before = first._state

@@ -1,4 +1,4 @@
-"""Rows of several passages: what is added, removed, merged, copied and found by document."""
+"""Rows of several passages: adding, removing, merging, copying and searching."""
 
 import copy
 import logging
@@ -23,7 +23,8 @@ def passages_of(datastore):
 
 
 def assert_exact(datastore, k=10):
-    queries, stored = make_queries(datastore), passages_of(datastore)
+    queries = make_queries(datastore)
+    stored = passages_of(datastore)
     asked = make_passages(queries, most=6)
     for passages in (None, asked):
         found = datastore.search(queries, k, passages)
@@ -36,11 +37,13 @@ def assert_exact(datastore, k=10):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_any_sequence_of_changes_equals_a_datastore_made_of_what_is_left(dtype):
+def test_any_sequence_of_changes_equals_a_datastore_of_the_remaining_rows(dtype):
     rng = np.random.default_rng(0)
-    datastore, left = KNNDatastore.empty(8, NAMES, dtype=dtype), {}
+    datastore = KNNDatastore.empty(8, NAMES, dtype=dtype)
+    left = {}
     for step in range(60):
-        keys, labels = rng.standard_normal((rng.integers(1, 6), 8)).astype(dtype), [step % 3]
+        keys = rng.standard_normal((rng.integers(1, 6), 8)).astype(dtype)
+        labels = [step % 3]
         passages = make_passages(keys, step) if step % 3 else None
         texts = [None if i % 2 else f"Text {step}-{i}" for i in range(len(keys))]
         replaced = rng.permutation(list(left))[:2].tolist() if step % 7 == 6 else []
@@ -61,7 +64,7 @@ def test_any_sequence_of_changes_equals_a_datastore_made_of_what_is_left(dtype):
     assert_exact(datastore)
 
 
-def test_rows_of_one_passage_each_are_kept_and_found_as_rows_without_passages():
+def test_rows_of_one_passage_each_equal_rows_without_passages():
     plain = make_datastore()
     ones = make_passages(plain.keys, most=1)
     datastore = make_datastore(passages=ones)
@@ -69,13 +72,15 @@ def test_rows_of_one_passage_each_are_kept_and_found_as_rows_without_passages():
     plain.add([[1] * 8], [0])
     assert datastore.snapshot.passages is None and everything(datastore) == everything(plain)
     queries = make_queries(plain)
-    expected, found = plain.search(queries, 5), datastore.search(queries, 5, make_passages(queries, most=1))
+    expected = plain.search(queries, 5)
+    found = datastore.search(queries, 5, make_passages(queries, most=1))
     assert np.array_equal(expected.distances, found.distances) and np.array_equal(expected.rows, found.rows)
     assert (found.passage_spans, found.query_passages) == (None, None) and "passage" not in found.example(0, 0)
 
 
-def test_without_its_rows_of_several_passages_a_datastore_is_as_if_it_had_had_none():
-    datastore, plain = with_passages(), make_datastore()
+def test_removing_all_rows_of_several_passages_leaves_a_plain_datastore():
+    datastore = with_passages()
+    plain = make_datastore()
     several = passages_of(datastore).counts > 1
     gone = [row_id for row_id, cut in zip(datastore.ids, several, strict=True) if cut]
     for each in (datastore, plain):
@@ -86,7 +91,7 @@ def test_without_its_rows_of_several_passages_a_datastore_is_as_if_it_had_had_no
     assert everything(datastore) == everything(plain)
 
 
-def test_a_row_without_passages_is_one_of_its_whole_text():
+def test_a_row_without_passages_has_one_of_its_whole_text():
     datastore = KNNDatastore([[0, 0], [1, 1]], ["a", "a"], [], ["Grün 好", None])
     datastore.add([[5, 5]], ["b"], passages=Passages([[4, 4], [6, 6]], [2], [[0, 3], [3, 9]]))
     assert [array.tolist() for array in datastore.passages_of([0, 1, 2])] == [
@@ -94,7 +99,7 @@ def test_a_row_without_passages_is_one_of_its_whole_text():
     ]  # fmt: skip
 
 
-def test_the_passage_that_spoke_is_named_with_its_place_and_words():
+def test_the_nearest_passage_is_shown_with_its_span_and_text():
     text = "Apples are red. Quartz is hard."
     passages = Passages(
         [[0, 0], [9, 9], [1, 0], [5, 5], [7, 7]], [2, 1, 2], [[0, 15], [16, 31], [0, 4], [0, 1], [1, 2]]
@@ -115,9 +120,10 @@ def test_queries_of_several_passages_find_rows_of_one(dtype):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
-def test_copies_grow_apart(copied):
+def test_copies_are_independent(copied):
     datastore = fill(with_passages(), passages=True)
-    before, other = everything(datastore), copied(datastore)
+    before = everything(datastore)
+    other = copied(datastore)
     other.add([[1] * 8], [0], passages=Passages(np.ones((2, 8)), [2], [[0, 1], [1, 2]]))
     other.add_documents([[1] * 8])
     assert everything(datastore) == before and everything(other) != before
@@ -130,8 +136,10 @@ def test_copies_grow_apart(copied):
             array[0] = 0
 
 
-def test_merging_and_documents_take_passages_along():
-    first, second, both = with_passages(seed=1), fill(make_datastore(rows=3)), make_datastore(rows=3)
+def test_passages_are_merged_and_kept_for_documents():
+    first = with_passages(seed=1)
+    second = fill(make_datastore(rows=3))
+    both = make_datastore(rows=3)
     second.add_documents([[1] * 8], ["Two parts"], passages=Passages(np.ones((2, 8)), [2], [[0, 3], [4, 9]]))
     documents = everything(second.documents)
     second.merge(first)
@@ -159,14 +167,15 @@ def test_merging_and_documents_take_passages_along():
         ((np.zeros((2, 8)), [3], [[0, 1]] * 2), "counts of passages must be at least 1 each, and sum to 2"),
         ((np.zeros((0, 8)), [0], np.zeros((0, 2), int)), "counts of passages must be at least 1 each, and sum to 0"),
         ((np.zeros((2, 8)), [2], [[0, 1]]), r"spans of passages must be integers of shape \(2, 2\)"),
-        ((np.zeros((2, 8)), [2], [[0, 1], [5, 4]]), "Passage 1 stands at 5 to 4"),
-        ((np.zeros((2, 8)), [2], [[-1, 1], [5, 6]]), "Passage 0 stands at -1 to 1"),
-        ((np.zeros((1, 8)), [1], [[0, 1]]), "Row 0 has one passage, whose embedding is not its key"),
+        ((np.zeros((2, 8)), [2], [[0, 1], [5, 4]]), "Passage 1 has the span 5 to 4"),
+        ((np.zeros((2, 8)), [2], [[-1, 1], [5, 6]]), "Passage 0 has the span -1 to 1"),
+        ((np.zeros((1, 8)), [1], [[0, 1]]), "Row 0 has one passage, and its embedding differs from the key"),
     ],
 )
-def test_passages_that_do_not_fit_are_refused_and_change_nothing(passages, message):
+def test_inconsistent_passages_are_refused_and_change_nothing(passages, message):
     for datastore in (make_datastore(), fill(with_passages(), passages=True)):
-        before, contents = datastore.snapshot, everything(datastore)
+        before = datastore.snapshot
+        contents = everything(datastore)
         with pytest.raises(ValueError, match=message):
             datastore.add([[1] * 8], [0], passages=Passages(*passages))
         with pytest.raises(ValueError, match=message):
@@ -179,8 +188,9 @@ def test_passages_that_do_not_fit_are_refused_and_change_nothing(passages, messa
         assert_exact(datastore)
 
 
-def test_a_document_that_is_a_part_of_another_is_no_copy_of_it():
-    part, rng = np.ones((5, 8)), np.random.default_rng(0)
+def test_a_part_of_a_document_is_not_a_copy_of_it():
+    part = np.ones((5, 8))
+    rng = np.random.default_rng(0)
     embeddings = np.concatenate([part, part, rng.standard_normal((1, 8))])
     passages = Passages(embeddings, [5, 6], np.zeros((11, 2), int))
     datastore = KNNDatastore(rng.standard_normal((2, 8)), [0, 1], NAMES, passages=passages)
@@ -192,7 +202,7 @@ def test_a_document_that_is_a_part_of_another_is_no_copy_of_it():
 
 
 @pytest.mark.parametrize(("index", "least"), [("IVF16,Flat", 0.9), ("HNSW32", 0.9)])
-def test_an_index_of_passages_finds_nearly_all_and_stays_right_when_rows_come_and_go(index, least, caplog):
+def test_an_index_of_passages_finds_nearly_all_after_additions_and_removals(index, least, caplog):
     def recall():
         rng = np.random.default_rng(3)
         rows = rng.integers(0, len(datastore), 60)

@@ -1,4 +1,4 @@
-"""Tests of datastores that are asked in another precision than they were built in: real int8, tiny models."""
+"""Datastores searched in another precision than they were built in, with real int8 and tiny models."""
 
 import huggingface_hub.constants
 import pytest
@@ -13,30 +13,44 @@ from docsplit_hf.neighbors.store import probe
 @pytest.fixture(scope="module")
 def stores(exported, tokenizer, texts, tmp_path_factory):
     """A classifier, and datastores by it: in float32 and in int8, saved."""
-    folder, settings = tmp_path_factory.mktemp("stores"), {"pooling": "mean", "decouple": False, "normalize": True}
+    folder = tmp_path_factory.mktemp("stores")
     encoder = DocumentEncoder.from_pretrained(exported / "checkpoint", "mean").model
-    model, same = KNNClassifier.around(encoder, 0, knn_weight=1.0, **settings), encoder_fingerprint(encoder, tokenizer)
+    model = KNNClassifier.around(encoder, 0, knn_weight=1.0, pooling="mean", decouple=False, normalize=True)
+    same = encoder_fingerprint(encoder, tokenizer)
     rows = Dataset.from_dict({"text": texts, "label": ["a", "b"] * 24}).class_encode_column("label")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(huggingface_hub.constants, "HF_HOME", str(exported / "home"))
         # The classifier's encoder is that of the exports, but for the pooler, which no embedding goes through.
         patch.setattr("docsplit_hf.models.inference.openvino.engine.encoder_fingerprint", lambda *_: same)
         for precision in ("float32", "int8"):
-            given = {"backend": "openvino", "precision": precision, "show_progress": False}
-            given |= {"calibration_texts": texts[:40]} if precision == "int8" else {}
-            KNNDatastore.build(model, tokenizer, rows, **given).save_pretrained(folder / precision)
+            KNNDatastore.build(
+                model,
+                tokenizer,
+                rows,
+                backend="openvino",
+                precision=precision,
+                calibration_texts=texts[:40] if precision == "int8" else None,
+                show_progress=False,
+            ).save_pretrained(folder / precision)
         probes = {"int8": Reader(model, tokenizer).probe()}
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):
-            given = {"backend": "torch"} if precision == "float32" else {"backend": "openvino", "precision": precision}
-            given |= {"calibration_texts": texts[:40]} if precision == "int8" else {}
-            return KNNClassifierPipeline(model, tokenizer, str(folder / store), device="cpu", **given)
+            is_int8 = precision == "int8"
+            return KNNClassifierPipeline(
+                model,
+                tokenizer,
+                str(folder / store),
+                device="cpu",
+                backend="openvino" if is_int8 else "torch",
+                precision=precision if is_int8 else None,
+                calibration_texts=texts[:40] if is_int8 else None,
+            )
 
         yield pipe, folder, probes
 
 
-def test_one_precision_is_not_tried_and_another_is_and_said(stores, texts, caplog):
+def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, caplog):
     pipe, folder, probes = stores
     assert pipe("float32", "float32")(texts[0], k=1)[0]["label"] == "a"
     assert pipe("int8", "int8")(texts[0], k=1)[0]["label"] == "a" and not caplog.text
@@ -48,7 +62,7 @@ def test_one_precision_is_not_tried_and_another_is_and_said(stores, texts, caplo
         assert "of the 10 nearest neighbors of 48 of its texts, " in caplog.text
 
 
-def test_where_other_neighbors_are_found_it_is_refused_with_the_next_step(stores, texts, monkeypatch):
+def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
     pipe, folder, _ = stores
     monkeypatch.setattr(probe, "LEAST_RECALL", 1.01)
     with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):

@@ -28,7 +28,7 @@ from docsplit_hf.neighbors.store.row_table import (
         ((2, ["a", "b"], ["x", "y \ud800"]), "The text of row 1 has half a character .* at 2"),
     ],
 )
-def test_rows_that_are_none(arguments, message):
+def test_wrong_columns_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         make_rows(*arguments)
 
@@ -41,31 +41,32 @@ def test_many_small_additions_do_not_make_many_chunks():
     assert rows["id"].num_chunks <= 257
 
 
-def test_ids_that_are_missing_are_counted_and_given_ones_stay():
+def test_missing_ids_are_numbered_and_given_ids_stay():
     assert counted_ids([None, "a", "01", "3", None], 2, make_rows(1, ["0"])) == (["2", "a", "01", "3", "4"], 5)
     with pytest.raises(ValueError, match="The id 'a' is there already"):
         append_rows(make_rows(1, ["b"]), make_rows(2, ["a", "c"]), make_rows(1, ["a"]))
 
 
-def test_a_counter_goes_beyond_many_ids_that_were_given():
+def test_automatic_ids_skip_many_given_ids():
     given = make_rows(5_000, map(str, range(5_000)))
     assert counted_ids([None] * 2, 0, given) == (["5000", "5001"], 5002)
     assert counted_ids([None], 4_999, given, make_rows(1, ["7000"])) == (["5000"], 5001)
     assert counted_ids([*map(str, range(500)), None], 0)[0][-1] == "500"
 
 
-def test_counters_with_and_without_a_prefix_do_not_meet():
-    tables = make_rows(1, ["d0"]), make_rows(1, ["d2"])
-    assert counted_ids([None] * 2, 0, *tables, prefix="d") == (["d1", "d3"], 4)
-    assert counted_ids([None] * 2, 0, *tables) == (["0", "1"], 2)
+def test_automatic_ids_with_and_without_a_prefix_are_independent():
+    one = make_rows(1, ["d0"])
+    other = make_rows(1, ["d2"])
+    assert counted_ids([None] * 2, 0, one, other, prefix="d") == (["d1", "d3"], 4)
+    assert counted_ids([None] * 2, 0, one, other) == (["0", "1"], 2)
 
 
-def test_ids_of_a_counter_are_told_by_their_form():
+def test_automatic_ids_are_recognized_by_their_form():
     told = [row_id for row_id in ("d0", "1", "d9", "d01", "d1", "d", "0") if is_counted(row_id, 2, "d")]
     assert told == ["d0", "d1"] and is_counted("0", 2) and not is_counted("2", 2)
 
 
-def test_small_chunks_are_joined_and_large_ones_stay_where_they_lie():
+def test_small_chunks_are_joined_and_large_ones_are_not_copied():
     rows = make_rows(2 * SMALL_CHUNK, [f"a{i}" for i in range(2 * SMALL_CHUNK)])
     rows = pa.concat_tables([rows.slice(0, 1), rows.slice(1, SMALL_CHUNK - 1), rows.slice(SMALL_CHUNK)])
     grown = rows
@@ -87,7 +88,7 @@ NAMES = ("fruit", "mineral")
 
 
 @pytest.mark.parametrize("labels", [["fruit", 1, "metal"], np.array([0, 1, 1]), [np.int32(0), np.int64(1), 1]])
-def test_numbers_and_names(labels):
+def test_labels_are_numbers_or_names(labels):
     encoded, names = encode_labels(labels, NAMES, multi_label=False)
     assert encoded.dtype == np.int64
     assert encoded.tolist()[:2] == [0, 1]
@@ -95,7 +96,7 @@ def test_numbers_and_names(labels):
 
 
 @pytest.mark.parametrize("several", [list, tuple, set, np.array])
-def test_several_labels_a_row(several):
+def test_several_labels_per_row(several):
     encoded, names = encode_labels([several([1]), several([]), several([0, 1])], NAMES, multi_label=True)
     assert encoded.tolist() == [[False, True], [False, False], [True, True]]
     encoded, names = encode_labels([["metal", 0], ["metal"]], NAMES, multi_label=True)
@@ -103,7 +104,7 @@ def test_several_labels_a_row(several):
     assert names == (*NAMES, "metal")
 
 
-def test_whether_rows_have_several_labels_is_told_from_the_first():
+def test_the_first_label_decides_whether_rows_have_several():
     assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
     assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
 
@@ -124,6 +125,6 @@ def test_whether_rows_have_several_labels_is_told_from_the_first():
         (np.array([[True, False]]), True, "row 0 is True: pass a list of names or numbers"),
     ],
 )
-def test_labels_that_are_none(labels, multi_label, message):
+def test_wrong_labels_are_refused(labels, multi_label, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(labels, NAMES, multi_label)

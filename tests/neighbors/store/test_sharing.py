@@ -1,4 +1,4 @@
-"""A datastore is saved, loaded elsewhere, pushed and fetched: the same answers, and an index that is built once."""
+"""A saved datastore gives the same answers elsewhere, and its index is built once."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ print(json.dumps([[answers(datastore), everything(datastore)] for datastore in d
 """
 
 
-def test_saved_is_loaded_in_another_interpreter_with_nothing_but_the_folder(tmp_path, run_script):
+def test_a_moved_folder_is_loaded_in_another_interpreter(tmp_path, run_script):
     pairs = [f"Pair {i}" for i in range(50)]
     datastores = [make_datastore(), make_datastore(dtype="float16", multi_label=True, text_pairs=pairs)]
     datastores += [fill(make_datastore()), fill(make_datastore(dtype="float16", multi_label=True))]
@@ -41,7 +41,7 @@ def test_saved_is_loaded_in_another_interpreter_with_nothing_but_the_folder(tmp_
     assert json.loads(printed) == [[answers(each), everything(each)] for each in datastores]
 
 
-def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
+def test_a_loaded_datastore_continues_its_ids(tmp_path):
     datastore = make_datastore(index="IVF2,Flat")
     datastore.remove(["49"])
     datastore.save_pretrained(tmp_path)
@@ -59,14 +59,14 @@ def test_what_was_loaded_goes_on_where_it_was_saved(tmp_path):
     assert KNNDatastore.from_pretrained(str(tmp_path)).label_names == (*NAMES, "metal")
 
 
-def test_a_folder_without_a_datastore_says_so(tmp_path):
+def test_a_folder_without_a_datastore_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="no datastore in .*: save one with KNNDatastore.save_pretrained"):
         KNNDatastore.from_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="There is no file or folder"):
         KNNDatastore.from_pretrained("./no/such/folder")
 
 
-def test_an_index_is_built_once_and_then_taken_from_the_cache(tmp_path, monkeypatch):
+def test_an_index_is_built_once_and_then_loaded_from_the_cache(tmp_path, monkeypatch):
     built = []
 
     def build(keys, factory):
@@ -87,7 +87,7 @@ def test_an_index_is_built_once_and_then_taken_from_the_cache(tmp_path, monkeypa
     assert built == ["IVF16,PQ4x4"] * 2
 
 
-def test_an_index_of_passages_is_kept_by_them(tmp_path):
+def test_an_index_of_passages_is_cached_by_their_keys(tmp_path):
     plain, datastore = (make(rows=1100, index="SQ8") for make in (make_datastore, with_passages))
     assert np.array_equal(plain.keys, datastore.keys)
     for _ in range(2):

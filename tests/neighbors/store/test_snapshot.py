@@ -34,13 +34,14 @@ from .datastores import NAMES, contents_of, make_datastore, make_fitted, make_qu
         ({}, {}, ["a", 3], "The term 3 of the vocabulary is no string"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_at_once(settings, arrays, vocabulary, message):
+def test_a_fitted_state_that_cannot_be_saved_is_refused(settings, arrays, vocabulary, message):
     with pytest.raises(ValueError, match=message):
         FittedState(settings, arrays, vocabulary)
 
 
-def test_what_it_was_made_of_may_change_afterwards():
-    settings, array = {"a": [1]}, np.zeros((2, 3))
+def test_a_fitted_state_does_not_change_with_its_arguments():
+    settings = {"a": [1]}
+    array = np.zeros((2, 3))
     fitted = FittedState(settings, {"x": array, "transposed": array.T}, ["term"])
     before = contents_of(fitted)
     settings["a"].append(2)
@@ -53,7 +54,7 @@ def test_what_it_was_made_of_may_change_afterwards():
     assert all(array.flags.c_contiguous and not array.flags.writeable for array in fitted.arrays.values())
 
 
-def test_a_datastore_keeps_it_and_nothing_else_in_its_place():
+def test_a_datastore_accepts_only_a_fitted_state():
     datastore = make_datastore()
     assert datastore.fitted is None
     datastore.fitted = fitted = make_fitted()
@@ -96,14 +97,15 @@ def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_labe
     scratch = KNNDatastore(keys, labels, datastore.label_names, texts, ids=list(rows), multi_label=multi_label)
     assert same(datastore, scratch)
     queries = make_queries(datastore, 30)
-    found, expected = datastore.search(queries, 20), scratch.search(queries, 20)
+    found = datastore.search(queries, 20)
+    expected = scratch.search(queries, 20)
     assert np.array_equal(found.distances, expected.distances)
     assert np.array_equal(found.labels, expected.labels)
     assert (found.ids, found.texts) == (expected.ids, expected.texts)
 
 
 @pytest.mark.parametrize("index", ["Flat", "IVF8,Flat"])
-def test_searches_are_never_torn_while_others_add_and_remove(index, monkeypatch):
+def test_searches_are_consistent_during_additions_and_removals(index, monkeypatch):
     monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot_index.MOST_CHANGES", 200)
 
     def key(number):
@@ -120,7 +122,8 @@ def test_searches_are_never_torn_while_others_add_and_remove(index, monkeypatch)
     done = threading.Event()
 
     def search(thread):
-        rng, searches = np.random.default_rng(thread), 0
+        rng = np.random.default_rng(thread)
+        searches = 0
         while not done.is_set():
             queries = key(rng.integers(0, 4000, 5))
             neighbors = datastore.search(queries, 8)
@@ -136,7 +139,10 @@ def test_searches_are_never_torn_while_others_add_and_remove(index, monkeypatch)
             searches += 1
         return searches
 
-    rng, changes, present, end = np.random.default_rng(9), 0, set(range(1500)), time.monotonic() + 0.6
+    rng = np.random.default_rng(9)
+    changes = 0
+    present = set(range(1500))
+    end = time.monotonic() + 0.6
     with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
         stack.callback(done.set)
         searchers = [pool.submit(search, thread) for thread in range(2)]

@@ -7,7 +7,9 @@ import pytest
 from docsplit_hf.neighbors.store.index import build_index
 from docsplit_hf.neighbors.store.snapshot_index import index_folder, load_index, store_index
 
-KEYS_SHA256, FACTORY, SHAPE = "0" * 64, "IVF16,Flat", (1000, 8)
+KEYS_SHA256 = "0" * 64
+FACTORY = "IVF16,Flat"
+SHAPE = (1000, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +23,7 @@ def index():
     return build_index(np.random.default_rng(0).standard_normal(SHAPE, dtype=np.float32), FACTORY)
 
 
-def test_an_index_is_found_by_its_keys_factory_and_version_of_faiss_only(index, monkeypatch):
+def test_a_cached_index_belongs_to_keys_factory_and_version_of_faiss(index, monkeypatch):
     for _ in range(2):
         store_index(index, KEYS_SHA256, FACTORY)
     assert len(list(index_folder().iterdir())) == 1
@@ -33,7 +35,7 @@ def test_an_index_is_found_by_its_keys_factory_and_version_of_faiss_only(index, 
 
 
 @pytest.mark.parametrize("damage", ["bit", "shorter", "empty", "other rows"])
-def test_a_damaged_index_is_not_read_but_deleted(index, damage, caplog, monkeypatch):
+def test_a_damaged_index_is_deleted(index, damage, caplog, monkeypatch):
     store_index(index, KEYS_SHA256, FACTORY)
     (path,) = index_folder().iterdir()
     content = bytearray(path.read_bytes())
@@ -47,7 +49,7 @@ def test_a_damaged_index_is_not_read_but_deleted(index, damage, caplog, monkeypa
     assert not path.exists()
 
 
-def test_what_cannot_be_written_is_a_warning(index, caplog, home):
+def test_a_cache_that_cannot_be_written_is_a_warning(index, caplog, home):
     (home / "docsplit_hf").write_text("a file where the folder would be")
     store_index(index, KEYS_SHA256, FACTORY)
     assert "The index could not be kept in" in caplog.text

@@ -1,7 +1,8 @@
-"""The smallest engine: a dictionary of rows that has what ``Store`` asks for, and serves a pipeline."""
+"""The smallest implementation of ``Store``, a dictionary of rows, in a pipeline."""
 
 import inspect
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,12 +17,21 @@ from ..conftest import labels_of
 
 
 class DictionaryStore:
-    """Rows by id, each a NumPy key with what belongs to it; a snapshot is made of them whenever it is asked for."""
+    """Rows by id: key, label, text and pair; each use of ``snapshot`` makes a new one."""
 
-    multi_label, label_names, dtype, has_passages, travels, fitted = False, (), "float32", False, False, None
+    multi_label = False
+    label_names = ()
+    dtype = "float32"
+    has_passages = False
+    is_saved_with_classifier = False
+    fitted = None
 
     def __init__(self, probe, multi_label):
-        self.probe, self.multi_label, self.examples, self.unlabeled, self.changes = probe, multi_label, {}, {}, 0
+        self.probe = probe
+        self.multi_label = multi_label
+        self.examples = {}
+        self.unlabeled = {}
+        self.changes = 0
 
     def __len__(self):
         return len(self.examples)
@@ -43,7 +53,7 @@ class DictionaryStore:
     def documents(self):
         return self.snapshot.documents
 
-    def for_labels(self, several):
+    def for_labels(self, multi_label):
         return self
 
     def search(self, queries, k, passages=None):
@@ -98,12 +108,20 @@ def columns(rows, empty):
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one label", "several labels"])
-def test_a_dictionary_serves_a_pipeline_as_a_datastore_does(several, tiny_config, tokenizer, texts, tmp_path):
-    options = {"model": BertModel(tiny_config), "tokenizer": tokenizer, "device": "cpu", "long_documents": "first"}
-    reference, labels = pipeline("docsplit-knn", **options), labels_of(texts)
+def test_a_pipeline_on_a_dictionary_gives_the_same_answers(several, tiny_config, tokenizer, texts, tmp_path):
+    make_pipeline = partial(
+        pipeline,
+        "docsplit-knn",
+        model=BertModel(tiny_config),
+        tokenizer=tokenizer,
+        device="cpu",
+        long_documents="first",
+    )
+    reference = make_pipeline()
+    labels = labels_of(texts)
     if several:
         labels = [[name, "long"][: 1 + len(text) % 2] for name, text in zip(labels, texts, strict=True)]
-    pipe = pipeline("docsplit-knn", datastore=DictionaryStore(reference.reader.probe(), several), **options)
+    pipe = make_pipeline(datastore=DictionaryStore(reference.reader.probe(), several))
     compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
     pipe.save_pretrained(tmp_path)
@@ -111,24 +129,24 @@ def test_a_dictionary_serves_a_pipeline_as_a_datastore_does(several, tiny_config
 
 
 def journey(pipe, texts, labels):
-    """What a pipeline says while all is done that asks its store for something, or changes it."""
+    """Results of a pipeline during all operations that read or change its store."""
     pipe.add_documents([*texts[20:40], texts[20], ""])
     added = pipe.add_examples(texts[:20], labels[:20])
     pipe.add_labels({"river": "A river and its valley", "engine": "An engine"})
     assert pipe.add_examples(texts[:3], labels[:3]) == added[:3]  # which are there
     pipe.add_examples(texts[20:22], labels[20:22])  # which were documents
-    heard = [len(pipe.datastore), len(pipe.datastore.snapshot.documents.keys), pipe.model.config.knn_temperature]
-    heard += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
+    results = [len(pipe.datastore), len(pipe.datastore.snapshot.documents.keys), pipe.model.config.knn_temperature]
+    results += [shown(pipe(texts[40:], top_k=None, return_neighbors=4, return_documents=2))]
     assert pipe.datastore.fitted is None
     report = pipe.fit(show_progress=False)
-    heard += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
+    results += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
     audit = pipe.audit(show_progress=False)
-    heard += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
-    heard += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
+    results += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
+    results += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
     pipe.remove_examples(added[:2])
     pipe.relabel({added[3]: "engine" if isinstance(labels[0], str) else ["engine"]})
-    heard += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
-    return [*heard, pipe.calibrate().k]
+    results += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
+    return [*results, pipe.calibrate().k]
 
 
 def shown(answers):
@@ -154,11 +172,12 @@ def compare(one, other):
         assert one == (pytest.approx(other, rel=1e-4, abs=1e-5) if isinstance(one, float) else other)
 
 
-def test_all_engines_have_what_a_store_has():
+def test_all_stores_implement_the_protocol():
     names = [name for name in vars(Store) if callable(getattr(Store, name)) and not name.startswith("_")]
     assert len(names) == 10
     for engine in (KNNDatastore, RemoteDatastore, DictionaryStore):
         assert all(hasattr(engine, name) or name in ("fitted", "probe") for name in Store.__annotations__)
         for name in names:
-            own, asked = (list(inspect.signature(getattr(each, name)).parameters) for each in (engine, Store))
-            assert own == asked, (engine, name)
+            own = list(inspect.signature(getattr(engine, name)).parameters)
+            expected = list(inspect.signature(getattr(Store, name)).parameters)
+            assert own == expected, (engine, name)

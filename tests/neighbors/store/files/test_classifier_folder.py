@@ -1,4 +1,4 @@
-"""A classifier and its datastore are one state: saved at once, and refused if they are not of one save."""
+"""A classifier and its datastore are saved at once, and refused if they are of two saves."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def load(folder):
     return pipeline("docsplit-knn", model=str(folder), device="cpu")
 
 
-def test_a_file_of_another_save_or_none_is_refused_with_what_to_do(pipe, tmp_path):
+def test_a_file_of_another_save_or_a_missing_one_is_refused(pipe, tmp_path):
     pipe(0).save_pretrained(tmp_path / "old")
     pipe(1).save_pretrained(tmp_path / "new")
     shutil.copy(tmp_path / "new" / "model.safetensors", tmp_path / "old")
@@ -48,7 +48,7 @@ def test_a_file_of_another_save_or_none_is_refused_with_what_to_do(pipe, tmp_pat
         load(tmp_path / "new")
 
 
-def test_a_configuration_that_was_changed_by_hand_is_refused(pipe, tmp_path):
+def test_an_edited_configuration_is_refused(pipe, tmp_path):
     pipe().save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"k": 3}))
@@ -62,7 +62,7 @@ def test_a_configuration_that_was_changed_by_hand_is_refused(pipe, tmp_path):
     assert load(tmp_path).model.config.k == 3
 
 
-def test_weights_in_other_shards_leave_none_of_the_old(pipe, tmp_path, texts):
+def test_saving_other_shards_deletes_the_old_ones(pipe, tmp_path, texts):
     pipe(0).save_pretrained(tmp_path, max_shard_size="50KB")
     assert len(list(tmp_path.glob("model-*"))) > 1
     new = pipe(1)
@@ -77,7 +77,7 @@ def test_weights_in_other_shards_leave_none_of_the_old(pipe, tmp_path, texts):
         load(tmp_path)
 
 
-def test_files_of_others_and_the_card_stay(pipe, tmp_path):
+def test_other_files_and_the_card_stay(pipe, tmp_path):
     pipe(0).save_pretrained(tmp_path)
     (tmp_path / "README.md").write_text("by hand")
     (tmp_path / "checkpoint-3").mkdir()
@@ -88,7 +88,7 @@ def test_files_of_others_and_the_card_stay(pipe, tmp_path):
     assert (tmp_path / "checkpoint-3" / "model.safetensors").read_text() == "of a run"
 
 
-def test_a_datastore_that_is_saved_beside_a_classifier_belongs_to_it(pipe, tmp_path, texts):
+def test_a_datastore_saved_beside_a_classifier_belongs_to_it(pipe, tmp_path, texts):
     first = pipe()
     first.save_pretrained(tmp_path)
     first.add_examples(texts[20:22], ["river", "engine"])
@@ -96,7 +96,7 @@ def test_a_datastore_that_is_saved_beside_a_classifier_belongs_to_it(pipe, tmp_p
     assert len(load(tmp_path).datastore) == 22
 
 
-def test_documents_and_what_was_fitted_are_saved_and_gone_with_the_classifier(pipe, tmp_path):
+def test_documents_and_fitted_state_are_saved_and_replaced_with_the_classifier(pipe, tmp_path):
     first = pipe()
     before = everything(fill(first.datastore))
     first.save_pretrained(tmp_path)
@@ -105,7 +105,7 @@ def test_documents_and_what_was_fitted_are_saved_and_gone_with_the_classifier(pi
     assert load(tmp_path).datastore.documents is None and len(list((tmp_path / "datastore").iterdir())) == 3
 
 
-def test_everybody_may_read_what_is_saved(pipe, tmp_path):
+def test_saved_files_are_readable_for_all(pipe, tmp_path):
     mask = os.umask(0o022)
     try:
         filled = pipe()
@@ -116,7 +116,7 @@ def test_everybody_may_read_what_is_saved(pipe, tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()} == {0o644}
 
 
-def test_a_label_that_no_file_can_hold_is_saved_and_loaded(pipe, tmp_path, texts):
+def test_a_label_with_a_lone_surrogate_is_saved_and_loaded(pipe, tmp_path, texts):
     labels = ("river", "a lone surrogate \ud800")
     pipe(labels=labels).save_pretrained(tmp_path)
     assert load(tmp_path).datastore.label_names == labels

@@ -1,4 +1,4 @@
-"""A datastore on the disk answers as one in memory, while rows come and go, and what is damaged is named."""
+"""A datastore on the disk answers as one in memory, and damaged files are named."""
 
 import copy
 import json
@@ -54,9 +54,7 @@ def contents(datastore):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("options", [{}, IVF])
-def test_mapped_shards_answer_as_rows_in_memory_to_the_bit_while_rows_come_and_go(
-    tmp_path, keys, labels, options, dtype, monkeypatch
-):
+def test_mapped_shards_answer_exactly_as_rows_in_memory(tmp_path, keys, labels, options, dtype, monkeypatch):
     for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
         monkeypatch.setattr(f"docsplit_hf.neighbors.store.mapped_keys.{name}", size)
     monkeypatch.setattr("docsplit_hf.neighbors.store.mapped_keys.TAKEN_ROWS", 7)
@@ -102,7 +100,7 @@ def test_shards_without_labels(tmp_path, keys):
     assert found.search(keys[:1], 1).example(0, 0)["text"] == "Text 0"
 
 
-def test_added_rows_are_searched_beside_and_merged_into_the_same_index(tmp_path, keys, labels, caplog, monkeypatch):
+def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, labels, caplog, monkeypatch):
     monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot_index.MOST_CHANGES", 100)
     datastore = KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=labels), **IVF)
     first = datastore.snapshot.index
@@ -124,11 +122,12 @@ def test_added_rows_are_searched_beside_and_merged_into_the_same_index(tmp_path,
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-def test_a_killed_build_goes_on_to_the_same_index(tmp_path, keys, labels, monkeypatch):
+def test_a_killed_build_continues_to_the_same_index(tmp_path, keys, labels, monkeypatch):
     folder = write_shards(tmp_path / "shards", keys, labels=labels)
     monkeypatch.setattr("docsplit_hf.neighbors.store.index.BLOCK_BYTES", 4 * 8 * 100)
     monkeypatch.setattr("docsplit_hf.neighbors.store.index.KEPT_ROWS", 500)
-    store, kept = snapshot_index._store, []
+    store = snapshot_index._store
+    kept = []
 
     def build(home, dies_after=0):
         def store_and_die(index, key):
@@ -155,7 +154,7 @@ def test_a_killed_build_goes_on_to_the_same_index(tmp_path, keys, labels, monkey
     assert kept == [1500, 2000]
 
 
-def test_opening_again_reads_neither_keys_nor_texts_and_verify_does(tmp_path, keys, labels):
+def test_opening_again_does_not_read_keys_and_texts_without_verify(tmp_path, keys, labels):
     folder = write_shards(tmp_path, keys, labels=labels)
     KNNDatastore.from_shards(folder, **IVF)
     path = folder / "00001.safetensors"
@@ -171,7 +170,7 @@ def test_opening_again_reads_neither_keys_nor_texts_and_verify_does(tmp_path, ke
     assert len(list(row_folder().glob("*.arrow"))) == 1 and not list(row_folder().glob("*.tmp"))
 
 
-def test_a_saved_datastore_is_checked_when_it_is_mapped_for_the_first_time(tmp_path, keys, labels):
+def test_a_saved_datastore_is_checked_at_its_first_mapping(tmp_path, keys, labels):
     in_memory(keys, labels).save_pretrained(tmp_path)
     (path,) = Path(tmp_path, "datastore").glob("keys-*")
     content = bytearray(path.read_bytes())
@@ -215,7 +214,7 @@ def false_offsets(folder):
 
 
 DAMAGES = {
-    "is said to have|does not fit its bytes|holds no matrix": huge_header,
+    "its header would have|does not fit its bytes|holds no matrix": huge_header,
     "does not fit its bytes": false_offsets,
     r"holds keys float16 \(1334, 8\), expected are \('float16', \(3, 8\)\)": hostile_rows,
     r"holds keys float32": other_dtype,
@@ -234,7 +233,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("words", DAMAGES)
-def test_what_is_damaged_or_made_up_is_named(tmp_path, keys, words):
+def test_damaged_and_forged_files_are_named(tmp_path, keys, words):
     folder = write_shards(tmp_path, keys, labels=["fruit", "mineral"] * (ROWS // 2))
     DAMAGES[words](folder)
     with pytest.raises((ShardsError, FileNotFoundError), match=words):
@@ -242,7 +241,7 @@ def test_what_is_damaged_or_made_up_is_named(tmp_path, keys, words):
     assert not row_folder().exists() or not list(row_folder().glob("*.arrow"))
 
 
-def test_some_labels_only_and_ids_twice_are_refused(tmp_path, keys, labels):
+def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
     with pytest.raises(ShardsError, match="1999 of 2000 documents have a label"):
         KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=[*labels[:-1], None]))
     folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels)
@@ -255,7 +254,7 @@ def test_some_labels_only_and_ids_twice_are_refused(tmp_path, keys, labels):
 
 
 def test_a_system_without_large_pages_maps_keys_too(tmp_path, monkeypatch):
-    """It refuses the advice, as it refuses one that is none."""
+    """It refuses this advice as it refuses an invalid one."""
     monkeypatch.setattr("mmap.MADV_NOHUGEPAGE", 9999, raising=False)
     keys = np.eye(30, 8, dtype=np.float16)
     datastore = KNNDatastore.from_shards(write_shards(tmp_path / "shards", keys))

@@ -138,10 +138,10 @@ def take(passages, start, end):
     return Passages(passages.embeddings[own], passages.counts[start:end], passages.spans[own])
 
 
-def test_documents_stand_apart_until_they_get_a_label(engine):
+def test_documents_become_examples_with_a_label(engine):
     datastore = engine.make()
     keys, labels, texts, ids = some_rows(20)
-    assert datastore.documents is None
+    assert not datastore.documents
     datastore.add_documents(keys[:12], texts[:12], ids=ids[:12])
     assert len(datastore) == 0 and len(datastore.documents) == 12
     datastore.add(keys[12:], labels[12:], texts[12:], ids=ids[12:])

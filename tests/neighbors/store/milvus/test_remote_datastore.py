@@ -39,7 +39,7 @@ def test_an_add_is_repeated_without_doubles(folder):
         datastore.add(keys[:1], ["mineral"], ["same"], ids=["a"])
 
 
-def test_a_document_that_was_written_in_part_is_not_there_until_it_is_repeated(milvus, monkeypatch, caplog):
+def test_a_document_written_in_part_is_not_found_until_its_add_is_repeated(milvus, monkeypatch, caplog):
     datastore = milvus.make()
     keys = np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
     passages = make_passages(keys)
@@ -92,7 +92,7 @@ def test_long_texts_are_whole(milvus):
     assert datastore._collection.count("rest") == 2  # of e: 131,070 bytes
 
 
-def test_two_that_are_connected_see_each_other(milvus):
+def test_two_connections_find_rows_of_each_other(milvus):
     """Rows and new labels at once, and a copy of all rows at its next use."""
     one = milvus.make(names=["fruit"])
     other = milvus.connect(one)
@@ -118,7 +118,7 @@ def comparable(example):
 
 
 @pytest.mark.parametrize("place, multi_label, several", [("folder", False, False), ("standalone", True, True)])
-def test_another_datastore_is_merged_and_again(place, request, monkeypatch, multi_label, several):
+def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, multi_label, several):
     milvus = request.getfixturevalue(place)
     monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 13)
     make = with_passages if several else make_datastore
@@ -167,7 +167,7 @@ def test_shards_are_merged_and_equal_rows_of_two_blocks_stay_two(folder, tmp_pat
         assert len(remote) == 40 + len(twins)
 
 
-def test_many_passages_of_few_documents_do_not_hide_the_others(milvus):
+def test_many_near_passages_of_one_document_do_not_hide_other_documents(milvus):
     """The nearest 200 passages are of one document: the search asks for more."""
     keys = np.eye(8, dtype=np.float32)
     counts = np.array([200, 1, 1, 1])
@@ -190,7 +190,7 @@ def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
     assert len(sampled) == 20 and {*sampled} < {*ids} and sampled == datastore.sample(20, 10).rows["id"].to_pylist()
 
 
-def test_all_rows_are_fetched_only_where_they_are_few(folder, monkeypatch):
+def test_fetching_too_many_rows_is_refused(folder, monkeypatch):
     datastore = folder.make()
     datastore.add(np.eye(8), ["fruit"] * 8)
     monkeypatch.setattr(remote_datastore_module, "MOST_COPIED", 8 * 8 * 4 - 1)
@@ -209,7 +209,7 @@ def test_a_connection_is_neither_copied_nor_saved(folder, tmp_path, caplog):
     assert "give it to the pipeline as datastore again" in caplog.text and not list(tmp_path.iterdir())
 
 
-def test_a_saved_pipeline_goes_on_with_its_collection(folder, tiny_config, tokenizer, texts, tmp_path):
+def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
     address = folder.new_address()
     connected = partial(
@@ -266,7 +266,7 @@ def about_rows(datastore):
     return datastore._collection.get(["about"], collection_module.FIELDS)
 
 
-def test_a_making_that_was_interrupted_is_finished(folder):
+def test_an_interrupted_creation_is_finished(folder):
     datastore = folder.make()
     datastore._collection.delete(["about"])  # this row is written last
     assert folder.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label

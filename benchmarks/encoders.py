@@ -21,7 +21,7 @@ from benchmark_inputs import load_texts
 from side_by_side import ran_on, take_turns
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.encoders.checkpoints.checkpoint import open_checkpoint
 
 PRECISIONS = {"float32": {}, "int8": {"backend": "openvino", "precision": "int8"}}
 

@@ -30,11 +30,11 @@ from sklearn.metrics import roc_auc_score
 from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
-from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
-from docsplit_hf.neighbors.experts.vector_experts import readable_names
-from docsplit_hf.neighbors.store.row_table import encode_known_labels
+from docsplit_hf.classification.ensemble.fitting import PROMISES, fit_experts
+from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
+from docsplit_hf.classification.ensemble.scoring import Answers, ReadyExperts, ask_experts, ready_experts
+from docsplit_hf.classification.ensemble.vector_experts import readable_names
+from docsplit_hf.datastore.row_table import encode_known_labels
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"

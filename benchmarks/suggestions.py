@@ -21,10 +21,10 @@ from small_text.query_strategies import BreakingTies, EmbeddingKMeans
 from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.active_learning import suggest
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.scoring import ask_experts, ready_experts
 from docsplit_hf.metrics.registry import metric_class
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
-from docsplit_hf.neighbors.suggestions import suggest
 from docsplit_hf.training.markdown import table
 
 RANDOM = "random"

@@ -15,10 +15,10 @@ from few_labels.protocol import FewLabels, draw, load_few_labels
 from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.watch_report import MEASURES, change_of
-from docsplit_hf.neighbors.watching import known_words, period_of, sample
+from docsplit_hf.classification.drift.measure import known_words, period_of, sample
+from docsplit_hf.classification.drift.report import MEASURES, change_of
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.scoring import ready_experts
 from docsplit_hf.training.markdown import table
 
 PER_LABEL = 20

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .models.checkpoints.atomic_replacement import flush, open_to_readers, sha256_of
+from .encoders.checkpoints.atomic_replacement import flush, open_to_readers, sha256_of
 
 CORPUS, FORMAT, VERSION = "corpus.json", "docsplit_hf shards", 1
 PROGRESS = "rows"  # in the folder of a shard that is being written: how many documents it has so far

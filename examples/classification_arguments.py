@@ -8,10 +8,10 @@ from typing import Any
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierTrainingArguments, connect_datastore
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.portable.configuration_knn_classifier import LONG_DOCUMENTS
-from docsplit_hf.neighbors.store.milvus.connect import is_remote, parse_address
-from docsplit_hf.neighbors.store.milvus.remote_datastore import RemoteDatastore
+from docsplit_hf.datastore.milvus.connect import is_remote, parse_address
+from docsplit_hf.datastore.milvus.remote_datastore import RemoteDatastore
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from docsplit_hf.text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")

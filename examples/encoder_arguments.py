@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.backend import PRECISIONS
-from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
-from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
+from docsplit_hf.encoders.backends.backend import PRECISIONS
+from docsplit_hf.encoders.backends.openvino.export import CALIBRATED, MEASURED
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.encoders.chunking import SINGLE_VECTOR
 
 DRAWN = CALIBRATED + MEASURED  # texts that int8 learns the ranges of numbers from, and is measured on
 

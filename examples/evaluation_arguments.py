@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.encoders.chunking import SINGLE_VECTOR
 from docsplit_hf.evaluation.runner import PROTOCOLS
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 
 MAIN_OPTIONS = (
     "models", "tasks", "text_column", "label_column", "protocol", "max_length", "long_documents", "shots", "repeats",

@@ -28,13 +28,13 @@ from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
+from docsplit_hf.classification.answer_files import read_rows as read_texts
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.datastore.files.classifier_folder import FOLDER
+from docsplit_hf.encoders.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
+from docsplit_hf.encoders.checkpoints.inside_folder import open_plain
 from docsplit_hf.extras import check_extra
-from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
-from docsplit_hf.models.checkpoints.inside_folder import open_plain
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.row_files import read_rows as read_texts
-from docsplit_hf.neighbors.store.files.classifier_folder import FOLDER
 from docsplit_hf.text.labels import is_multi_label, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
 from docsplit_hf.training.command_line import parse_arguments, run_script, show_log

@@ -10,7 +10,7 @@ from transformers import BertConfig, HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import ContrastiveTrainingArguments
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
 from docsplit_hf.pretraining.arguments import OBJECTIVES
 from docsplit_hf.pretraining.trainers import get_arguments_class
 from docsplit_hf.pretraining.views import VIEWS, get_views

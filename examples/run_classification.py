@@ -54,14 +54,14 @@ from transformers import HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
-from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
-from docsplit_hf.classification.knn_classifier_trainer import lora_around
-from docsplit_hf.models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
-from docsplit_hf.models.checkpoints.inside_folder import write_file
-from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.audit.report import Audit
-from docsplit_hf.neighbors.card import save_classifier_card
-from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.classification.audit.report import Audit
+from docsplit_hf.classification.model_card import save_classifier_card
+from docsplit_hf.classification.predict_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.encoders.checkpoints.checkpoint import load_tokenizer, open_checkpoint
+from docsplit_hf.encoders.checkpoints.inside_folder import write_file
+from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.finetuning.evaluation import describe_parts, evaluate_parts
+from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
 from docsplit_hf.text.copies import without_copies
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts

@@ -20,9 +20,9 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
-from docsplit_hf.models.checkpoints.inside_folder import refuse_links
-from docsplit_hf.models.inference.long_documents import ONE_PIECE
-from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
+from docsplit_hf.encoders.checkpoints.inside_folder import refuse_links
+from docsplit_hf.encoders.chunking import ONE_PIECE
+from docsplit_hf.encoders.text_warnings import cut_texts_summed_up
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
 

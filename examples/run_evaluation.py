@@ -24,6 +24,7 @@ from typing import Any
 from evaluation_arguments import MAIN_OPTIONS, EvaluationArguments
 from transformers import HfArgumentParser
 
+from docsplit_hf.encoders.checkpoints.inside_folder import write_file
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.figures import FIGURES, Draw, save_figures
 from docsplit_hf.evaluation.markdown_report import main_table, results_markdown
@@ -32,7 +33,6 @@ from docsplit_hf.evaluation.runner import PROTOCOLS, run_protocols, short_names
 from docsplit_hf.evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
 from docsplit_hf.evaluation.tasks import EvaluationTask, load_evaluation_task
 from docsplit_hf.extras import install_line, is_installed
-from docsplit_hf.models.checkpoints.inside_folder import write_file
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 CLASSIFYING = {"full", "few_shot", "curve"}

@@ -34,11 +34,11 @@ from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
 import docsplit_hf
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
+from docsplit_hf.encoders.portable.run_encoder import check_max_length
+from docsplit_hf.encoders.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
+from docsplit_hf.encoders.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.extras import check_extra
-from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
-from docsplit_hf.models.portable.run_encoder import check_max_length
-from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
-from docsplit_hf.models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from docsplit_hf.pretraining.collator import default_max_length
 from docsplit_hf.pretraining.half_retrieval import describe_progress, evaluations_by_step
 from docsplit_hf.pretraining.trainers import get_trainer_class

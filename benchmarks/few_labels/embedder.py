@@ -15,9 +15,9 @@ from few_labels.protocol import FewLabels, Text
 from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  registers "docsplit-knn"
+from docsplit_hf.classification.texts_and_labels import texts_and_pairs
+from docsplit_hf.encoders.reader import Predictions, Reader
 from docsplit_hf.evaluation.systems import cached_embeddings
-from docsplit_hf.models.inference.reader import Predictions, Reader
-from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 
 SAMPLE = 64  # texts for measuring speed
 

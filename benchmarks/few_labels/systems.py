@@ -18,8 +18,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.semi_supervised import SelfTrainingClassifier
 
+from docsplit_hf.classification.estimator import NAMELESS
 from docsplit_hf.evaluation.systems import WORDS
-from docsplit_hf.neighbors.estimator import NAMELESS
 
 DEFAULT_C = 10.0
 C_GRID = [1.0, 10.0, 100.0, 1000.0, 10_000.0]

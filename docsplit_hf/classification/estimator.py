@@ -19,13 +19,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 from transformers import pipeline
 
-from ..models.checkpoints.checkpoint import find_checkpoint
-from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
+from ..encoders.checkpoints.checkpoint import find_checkpoint
+from ..encoders.checkpoints.fingerprint import encoder_fingerprint
+from ..encoders.chunking import SINGLE_VECTOR, check_strategy
 from ..text.labels import label_name
 from .editing import new_datastore
-from .experts.experts import EXPERTS
-from .experts.fitted_experts import ask_experts, ready_experts
+from .ensemble.registry import EXPERTS
+from .ensemble.scoring import ask_experts, ready_experts
 from .fit import fit
 from .texts_and_labels import joined_texts, texts_and_pairs
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sklearn.utils import Tags
 
-    from ..models.inference.reader import Reader
+    from ..encoders.reader import Reader
     from .pipeline import KNNClassifierPipeline
 
 NAMELESS = tuple(name for name in EXPERTS if name != "names")  # labels may be numbers, which are no words

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
-from .experts.fit_report import FitReport
+from .ensemble.report import FitReport
 
 if TYPE_CHECKING:
-    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .store.store import Store
+    from ..datastore.store import Store
+    from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 
 PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed", "experts": "experts"}
 PARTS |= {"word_counts": "word counts", "largest_class": "largest class"}

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..models.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
-from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.inference.backend import precision_settings
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..encoders.backends.backend import precision_settings
+from ..encoders.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
+from ..encoders.checkpoints.fingerprint import encoder_fingerprint
+from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
-from .mixing.mixture import NO_CONTENT
-from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .suggestions import SUGGESTED
+from .active_learning import SUGGESTED
+from .answer_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .knn.mixture import NO_CONTENT
 
 if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline

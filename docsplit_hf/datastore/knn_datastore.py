@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.reader import Reader
+from ..encoders.reader import Reader
 from .changes import (
     add_documents,
     add_rows,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ...models.inference.backend import BFloat16
-    from ...models.inference.long_documents import Passages
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ..encoders.backends.backend import BFloat16
+    from ..encoders.chunking import Passages
+    from ..encoders.portable.modeling_knn_classifier import KNNClassifier
     from .snapshot import SearchResult
     from .store import Store
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.checkpoints.atomic_replacement import locked, sha256_of
-from ...models.checkpoints.inside_folder import temporary_file
+from ..encoders.checkpoints.atomic_replacement import locked, sha256_of
+from ..encoders.checkpoints.inside_folder import temporary_file
 from .content_hash import sha256_of_parts
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys

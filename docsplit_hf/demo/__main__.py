@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from ..encoders.checkpoints.checkpoint import DamagedCheckpointError
 from ..extras import check_extra
-from ..models.checkpoints.checkpoint import DamagedCheckpointError
 from .sessions import Limits, SharedModel
 
 

@@ -13,8 +13,8 @@ from .sessions import Limits, Session, SharedModel, counted
 from .uploads import Texts
 
 if TYPE_CHECKING:
-    from ..neighbors.pipeline import KNNClassifierPipeline
-    from ..neighbors.store.datastore import KNNDatastore
+    from ..classification.pipeline import KNNClassifierPipeline
+    from ..datastore.knn_datastore import KNNDatastore
 
 BATCH = 10  # texts that are suggested together, so that no two of them ask the same; then is learned from them
 CANDIDATES = 2_000  # texts to choose the first ones from
@@ -120,7 +120,7 @@ def _first_texts(store: KNNDatastore, count: int) -> list[dict[str, Any]]:
     """Texts to begin with, where nothing is known of labels yet: each stands for many similar ones."""
     import numpy as np
 
-    from ..neighbors.suggestions import choose_documents
+    from ..classification.active_learning import choose_documents
 
     texts, ids = store.documents.texts, store.documents.ids
     rows = np.random.default_rng(0).permutation(len(texts))[:CANDIDATES]
@@ -165,7 +165,7 @@ def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClass
 
 def _unpack(path: Path, folder: Path, limits: Limits) -> dict[str, str | int | None]:
     """Unpack only the datastore, under our own file names; gives how the configuration reads long texts."""
-    from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+    from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
     with zipfile.ZipFile(path) as archive:
         of_store = [entry for entry in archive.infolist() if Path(entry.filename).parent.name == "datastore"]

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-from ..models.checkpoints.atomic_replacement import locked
+from ..encoders.checkpoints.atomic_replacement import locked
 from .sessions import Limits, Session, SharedModel
 
 logger = logging.getLogger(__name__)

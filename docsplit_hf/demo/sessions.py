@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..neighbors.experts.fitted_experts import FittedExperts, ReadyExperts
-    from ..neighbors.pipeline import KNNClassifierPipeline
-    from ..neighbors.store.datastore import KNNDatastore
+    from ..classification.ensemble.scoring import FittedExperts, ReadyExperts
+    from ..classification.pipeline import KNNClassifierPipeline
+    from ..datastore.knn_datastore import KNNDatastore
 
 
 def counted(number: int, noun: str) -> str:
@@ -99,7 +99,7 @@ class SharedModel:
         passage_length: int | None = None,
     ) -> KNNClassifierPipeline:
         """A pipeline with the shared weights, and a configuration, a tokenizer and a datastore of its own."""
-        from ..neighbors.pipeline import KNNClassifierPipeline
+        from ..classification.pipeline import KNNClassifierPipeline
 
         first = self._first
         model = copy.copy(first.model)  # the weights are the same tensors
@@ -160,7 +160,7 @@ class Session:
     @property
     def fitted(self) -> FittedExperts | None:
         """The experts that explain answers, if there are any."""
-        from ..neighbors.experts.fitted_experts import ready_experts
+        from ..classification.ensemble.scoring import ready_experts
 
         store = self.pipe.datastore
         self._ready = None if store is None else ready_experts(store.snapshot, self._ready)

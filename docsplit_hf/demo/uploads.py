@@ -139,7 +139,7 @@ def texts_of_file(
 
 def read_upload(path: Path, encoding: str = UNICODE, separator: str | None = None) -> Iterator[dict[str, Any]]:
     """The rows of an uploaded file. Errors name it without the server's folder."""
-    from ..neighbors.row_files import read_rows
+    from ..classification.answer_files import read_rows
 
     check_ending(path)
     with open(path, "rb") as file:
@@ -194,8 +194,8 @@ def classify_upload(
 
     With ``error`` unsure texts get no label, so that at most such a share of the answers is wrong.
     """
-    from ..neighbors.classify_file import PredictionFiles, classify_file
-    from ..neighbors.row_files import read_rows
+    from ..classification.answer_files import read_rows
+    from ..classification.predict_file import PredictionFiles, classify_file
 
     _ = session.store
     rows, target = rows_of(path, session.limits, *reading), session.folder / "answers.csv"

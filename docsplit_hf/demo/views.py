@@ -33,7 +33,7 @@ def passage_of(text: str | None, words: Iterable[str], passage: Mapping[str, Any
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     """A pattern of the words: whole words, except in scripts without spaces."""
-    from ..neighbors.experts.words import words_of
+    from ..classification.ensemble.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
     with_spaces = [words_of(f"x{word}x") == [f"x{word}x"] for word in longest]

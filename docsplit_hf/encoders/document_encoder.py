@@ -12,15 +12,13 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...text.tokenization import check_texts
-from ..checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
-from ..checkpoints.fingerprint import encoder_fingerprint
-from ..checkpoints.one_state import read_at_once
-from ..checkpoints.sentence_transformers_files import load_projection
-from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
-from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
-from .long_documents import (
+from ..text.tokenization import check_texts
+from .backends.backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
+from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
+from .checkpoints.fingerprint import encoder_fingerprint
+from .checkpoints.one_state import read_at_once
+from .checkpoints.sentence_transformers_files import load_projection
+from .chunking import (
     ONE_PIECE,
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
@@ -32,6 +30,8 @@ from .long_documents import (
     check_strategy,
     read_pieces,
 )
+from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .text_warnings import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)

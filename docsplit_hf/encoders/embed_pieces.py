@@ -14,10 +14,10 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..portable.run_encoder import is_packed, run_encoder
-from .backend import BFloat16, inference_mode, is_in_bfloat16
-from .long_documents import Frame, Passages, Piece, grouped
-from .outlook import Outlook
+from .backends.backend import BFloat16, inference_mode, is_in_bfloat16
+from .chunking import Frame, Passages, Piece, grouped
+from .portable.run_encoder import is_packed, run_encoder
+from .time_estimate import Outlook
 
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...text.tokenization import check_texts
-from ..checkpoints.checkpoint import load_tokenizer
-from ..checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
-from ..portable.modeling_knn_classifier import KNNClassifier
-from ..portable.run_encoder import check_max_length, max_positions, use_packing
-from .backend import BFloat16, use_backend
+from ..text.tokenization import check_texts
+from .backends.backend import BFloat16, use_backend
+from .backends.endpoint import EndpointClassifier
+from .checkpoints.checkpoint import load_tokenizer
+from .checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
+from .chunking import ONE_PIECE, SEVERAL_VECTORS, Frame, Passages, Piece, pair_pieces, read_pieces
 from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
-from .endpoint import EndpointClassifier
-from .long_documents import ONE_PIECE, SEVERAL_VECTORS, Frame, Passages, Piece, pair_pieces, read_pieces
+from .portable.modeling_knn_classifier import KNNClassifier
+from .portable.run_encoder import check_max_length, max_positions, use_packing
 from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)

@@ -18,10 +18,10 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.endpoint import convert_options, is_address, load_endpoint, split_name
-from ..models.inference.long_documents import Passages
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..encoders.backends.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..encoders.chunking import Passages
+from ..encoders.document_encoder import DocumentEncoder
+from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.tokenization import check_texts
 
 logger = logging.getLogger(__name__)

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
+from ..classification.ensemble.corpus import texts_in
+from ..classification.ensemble.explaining import mix_experts
+from ..classification.ensemble.held_out_scores import one_hot
+from ..classification.ensemble.report import at_chance, largest_class
+from ..classification.ensemble.scoring import ready_experts
+from ..classification.ensemble.tfidf import fit_words
+from ..classification.ensemble.word_experts import fit_vocabulary, vocabulary_scores, word_counts
+from ..classification.knn.mixture import Shown, mix_with_neighbors
+from ..classification.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
-from ..neighbors.experts.corpus import texts_in
-from ..neighbors.experts.fit_report import at_chance, largest_class
-from ..neighbors.experts.fitted_experts import ready_experts
-from ..neighbors.experts.held_out_scores import one_hot
-from ..neighbors.experts.mixture_of_experts import mix_experts
-from ..neighbors.experts.word_experts import fit_vocabulary, vocabulary_scores, word_counts
-from ..neighbors.experts.words import fit_words
-from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
-from ..neighbors.texts_and_labels import joined_texts
 from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..models.inference.reader import Reader
-    from ..neighbors.store.store import Store
+    from ..datastore.store import Store
+    from ..encoders.reader import Reader
 
 TITLES = {
     "classifier": "classifier",

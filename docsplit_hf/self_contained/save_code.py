@@ -13,8 +13,8 @@ CONFIG, REQUIREMENTS = "config.json", "requirements.txt"
 ENTRY, HANDLER = "docsplit_knn_pipeline.py", "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 # The package that neighbors/ belongs to, and what it stands on: imports run downwards only.
-ROOT = Path(__file__).parents[2]
-ROOMS = ("text", "models", "metrics", "training", "neighbors")
+ROOT = Path(__file__).parents[1]
+ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",

@@ -10,7 +10,7 @@ from release_checkpoint import save_in_half_precision
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 
 def save(folder, config, tokenizer, seed, **options):

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.encoders.reader import Reader
 
 
 def names_of(texts):

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.fit import fit
+from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.fit import fit
+from docsplit_hf.encoders.reader import Reader
 
 from .conftest import labels_of
-from .experts.stores import ask, make_store, misleading_store
+from .ensemble.stores import ask, make_store, misleading_store
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
@@ -238,7 +238,7 @@ def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained,
 
 def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypatch):
     """Those of one label only make the others rarer in every vote."""
-    monkeypatch.setattr("docsplit_hf.neighbors.fit.EVIDENCE", 1.0)
+    monkeypatch.setattr("docsplit_hf.classification.fit.EVIDENCE", 1.0)
     store = misleading_store(noise=1.0)
     report = fit(untrained.reader, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)

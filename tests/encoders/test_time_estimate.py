@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import outlook as outlooks
-from docsplit_hf.models.inference.long_documents import Piece
-from docsplit_hf.models.inference.outlook import Outlook
+from docsplit_hf.encoders import time_estimate as outlooks
+from docsplit_hf.encoders.chunking import Piece
+from docsplit_hf.encoders.time_estimate import Outlook
 
 
 class Clock:

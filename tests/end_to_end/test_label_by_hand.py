@@ -27,7 +27,7 @@ from prompt_toolkit.utils import get_cwidth
 from transformers import pipeline
 
 from docsplit_hf import load_labeled_examples
-from docsplit_hf.models.checkpoints.atomic_replacement import STAGING
+from docsplit_hf.encoders.checkpoints.atomic_replacement import STAGING
 
 from ..conftest import make_text
 from .conftest import ROOT
@@ -35,8 +35,8 @@ from .terminal import STOPPED, Terminal
 
 SCRIPT = ROOT / "examples" / "label_by_hand.py"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J [red]The river[/red] feeds the valley.\u202e\x9b31m\r"
-FITTING = "docsplit_hf.neighbors.experts.fit_experts:fit_all"
-SAVING = "docsplit_hf.neighbors.store.datastore:KNNDatastore.save_pretrained"
+FITTING = "docsplit_hf.classification.ensemble.fitting:fit_all"
+SAVING = "docsplit_hf.datastore.knn_datastore:KNNDatastore.save_pretrained"
 
 
 @pytest.fixture(scope="session")

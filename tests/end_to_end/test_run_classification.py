@@ -16,8 +16,8 @@ from classification_arguments import (
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors.row_files import read_rows
+from docsplit_hf.classification.answer_files import read_rows
+from docsplit_hf.encoders.reader import Reader
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text

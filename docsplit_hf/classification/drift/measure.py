@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .experts.content import have_no_content
-from .experts.corpus import id_numbers, texts_in, unit
-from .experts.fitted_experts import ask_experts
-from .experts.words import words_of
-from .rejection import check_error, closeness, familiarity
-from .store.row_table import rows_at
-from .texts_and_labels import as_list, joined_texts, texts_and_pairs
-from .watch_report import MEASURES, Change, WatchReport, change_of
+from ...datastore.row_table import rows_at
+from ..ensemble.content import have_no_content
+from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.scoring import ask_experts
+from ..ensemble.tfidf import words_of
+from ..rejection import check_error, closeness, familiarity
+from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
+from .report import MEASURES, Change, WatchReport, change_of
 
 if TYPE_CHECKING:
-    from ..models.inference.reader import Reader
-    from .experts.fitted_experts import ReadyExperts
-    from .store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
+    from ...encoders.reader import Reader
+    from ..ensemble.scoring import ReadyExperts
 
 WINDOW = 1024  # texts read at a time, to bound memory
 MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..mixing.mixture import Mixture
+from ..knn.mixture import Mixture
 from .content import have_no_content
-from .experts import SHIFT, SOFT
-from .fitted_experts import ask_experts
+from .registry import SHIFT, SOFT
+from .scoring import ask_experts
 from .word_experts import SHARPNESS
 
 if TYPE_CHECKING:
-    from ...models.inference.reader import Predictions
-    from ..mixing.mixture import Shown
-    from ..store.snapshot import SearchResult
-    from .fitted_experts import Answers, FittedExperts, ReadyExperts
+    from ...datastore.snapshot import SearchResult
+    from ...encoders.reader import Predictions
+    from ..knn.mixture import Shown
+    from .scoring import Answers, FittedExperts, ReadyExperts
 
 
 class ShownVoters:

@@ -7,22 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm.auto import tqdm
 
+from ...datastore.row_table import rows_at, take_passages
 from ..rejection import LOST, NOVEL, accuracy_interval, familiarity, foreign_share, text_counts
-from ..store.row_table import rows_at, take_passages
 from .corpus import Corpus, make_corpus, texts_in
-from .experts import (
-    EXPERTS,
-    PROPORTIONS,
-    SHIFT,
-    SOFT,
-    ask_all,
-    asked_of_corpus,
-    first_lesson,
-    fit_all,
-    prior_weights,
-)
-from .fit_report import HELD_OUT, LARGEST_CLASS, OF_SAMPLE, UNKNOWN, WORD_COUNTS, largest_class
-from .fitted_experts import BESIDE_DOCUMENTS, FittedExperts, HeldOutAnswers, ReadyExperts, ask_experts
 from .held_out_scores import (
     HeldOut,
     HeldOutScores,
@@ -46,12 +33,25 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
+from .registry import (
+    EXPERTS,
+    PROPORTIONS,
+    SHIFT,
+    SOFT,
+    ask_all,
+    asked_of_corpus,
+    first_lesson,
+    fit_all,
+    prior_weights,
+)
+from .report import HELD_OUT, LARGEST_CLASS, OF_SAMPLE, UNKNOWN, WORD_COUNTS, largest_class
+from .scoring import BESIDE_DOCUMENTS, FittedExperts, HeldOutAnswers, ReadyExperts, ask_experts
 from .vector_experts import EXAMPLE_WEIGHTS, choose_example_weight, names_as_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .expert import Lesson
 
 

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...datastore.duplicates import number_texts
+from ...datastore.row_table import take_passages
 from ..rejection import closeness
-from ..store.duplicates import number_texts
-from ..store.row_table import take_passages
 from .corpus import texts_in
 from .expert import Asked, Lesson
-from .experts import SHIFT, SOFT, ask_all, first_lesson, fit_all
-from .fitted_experts import FittedExperts, ReadyExperts, ask_experts, closeness_to_documents
-from .votes import nearest_of_both, vote
+from .neighbor_expert import nearest_of_both, vote
+from .registry import SHIFT, SOFT, ask_all, first_lesson, fit_all
+from .scoring import FittedExperts, ReadyExperts, ask_experts, closeness_to_documents
 from .word_experts import fit_vocabulary, vocabulary_scores, word_counts
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from tqdm import tqdm
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .corpus import Corpus
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from .corpus import spread_labels
 from .expert import Asked, Expert, Lesson
 from .log_linear_pool import log_shift, pool, spread_of_scores
+from .neighbor_expert import Neighbors
 from .vector_experts import EXAMPLE_WEIGHTS, Classifier, Names, Topics, belief_in_names, centers_of, fit_topics
-from .votes import Neighbors
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:

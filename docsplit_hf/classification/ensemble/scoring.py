@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...datastore.keys import as_float32
+from ...datastore.snapshot import FittedState
 from ..rejection import (
     NEAREST,
     NEAREST_DOCUMENTS,
@@ -18,15 +20,13 @@ from ..rejection import (
     novelty,
     text_counts,
 )
-from ..store.keys import as_float32
-from ..store.snapshot import FittedState
 from .corpus import DocumentVectors, id_numbers, texts_in, unit
 from .expert import Asked, Sizes
-from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
 from .log_linear_pool import pool
+from .neighbor_expert import Nearest, nearest_of_both, vote
+from .registry import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
 from .state_values import fault_of_values, is_possible
-from .votes import Nearest, nearest_of_both, vote
-from .words import saved_words
+from .tfidf import saved_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from ...models.inference.long_documents import Passages
-    from ..store.snapshot import FittedState, Snapshot
+    from ...datastore.snapshot import FittedState, Snapshot
+    from ...encoders.chunking import Passages
 
 LARGER_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of which the smallest possible one is named
 NOTHING_HELD_OUT = (

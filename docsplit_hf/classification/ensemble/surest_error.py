@@ -11,8 +11,8 @@ from .corpus import id_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..store.snapshot import Snapshot
-    from .fitted_experts import FittedExperts
+    from ...datastore.snapshot import Snapshot
+    from .scoring import FittedExperts
 
 MOVED = 0.1  # the least share of texts by which one label changes what is answered, so that it is worth a line
 

@@ -10,10 +10,10 @@ from scipy.special import expit, softmax
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...models.inference.long_documents import Passages
-    from ...models.inference.reader import Predictions
-    from ..store.snapshot import SearchResult
-    from ..store.store import Store
+    from ...datastore.snapshot import SearchResult
+    from ...datastore.store import Store
+    from ...encoders.chunking import Passages
+    from ...encoders.reader import Predictions
 
 
 NO_CONTENT = "no content"  # the reason of an answer without a label

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
-from ....models.checkpoints.one_state import read_at_once
-from ....models.inference.long_documents import Passages
+from ...encoders.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
+from ...encoders.checkpoints.one_state import read_at_once
+from ...encoders.chunking import Passages
 from ..changes import no_documents
 from ..content_hash import sha256_of_parts
 from ..index import IndexOptions

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ....models.inference.long_documents import Passages
+from ...encoders.chunking import Passages
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages

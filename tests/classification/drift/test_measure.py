@@ -10,14 +10,20 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
-from docsplit_hf.neighbors import watching
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
-from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
-from docsplit_hf.neighbors.watching import Period, closeness_to_others, known_words, period_of, period_of_examples
+from docsplit_hf.classification.drift import measure as watching
+from docsplit_hf.classification.drift.measure import (
+    Period,
+    closeness_to_others,
+    known_words,
+    period_of,
+    period_of_examples,
+)
+from docsplit_hf.classification.drift.report import CERTAINTY, Change, change_of
+from docsplit_hf.classification.ensemble.scoring import FittedExperts, ready_experts
+from docsplit_hf.encoders.reader import Reader
 
-from .conftest import labels_of
-from .experts.stores import fitted_store
+from ..conftest import labels_of
+from ..ensemble.stores import fitted_store
 
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.expert import Asked
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.classification.ensemble.expert import Asked
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.scoring import ask_experts, ready_experts
 
 NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.models.inference.reader import Predictions
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ask_experts, ready_experts
-from docsplit_hf.neighbors.experts.mixture_of_experts import MOST_WORDS, explain, mix_experts
-from docsplit_hf.neighbors.experts.votes import NEIGHBORS
-from docsplit_hf.neighbors.mixing.mixture import Shown, answer_of
+from docsplit_hf.classification.ensemble.explaining import MOST_WORDS, explain, mix_experts
+from docsplit_hf.classification.ensemble.neighbor_expert import NEIGHBORS
+from docsplit_hf.classification.ensemble.scoring import FittedExperts, ask_experts, ready_experts
+from docsplit_hf.classification.knn.mixture import Shown, answer_of
+from docsplit_hf.encoders.reader import Predictions
 
 from .stores import COMMON, NAMES, OWN, ask, fitted_store, make_queries
 
@@ -74,7 +74,7 @@ def test_words_are_those_of_the_text_that_speak_for_the_label_best_first():
 
 
 def test_all_words_of_a_text_add_up_to_what_the_words_say(monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.experts.mixture_of_experts.MOST_WORDS", 100)
+    monkeypatch.setattr("docsplit_hf.classification.ensemble.explaining.MOST_WORDS", 100)
     store = fitted_store()
     answers, fitted = ask(store), FittedExperts.from_state(store.fitted)
     both = [explain(answers, fitted, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import fit_experts as fit_module
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.experts.fit_experts import FEWEST, fit_experts, label_thresholds
-from docsplit_hf.neighbors.experts.fit_report import LARGEST_CLASS, WORD_COUNTS, FitReport
-from docsplit_hf.neighbors.experts.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble import fitting as fit_module
+from docsplit_hf.classification.ensemble.fitting import FEWEST, fit_experts, label_thresholds
+from docsplit_hf.classification.ensemble.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
 
 from .stores import NAMES, ask, fitted_store, make_keys, make_queries, make_store, make_texts
 

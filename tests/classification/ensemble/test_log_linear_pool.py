@@ -4,11 +4,10 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import expit, log_softmax, softmax
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import log_linear_pool
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.log_linear_pool import (
+from docsplit_hf.classification.ensemble import log_linear_pool
+from docsplit_hf.classification.ensemble.explaining import explain
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.log_linear_pool import (
     SHARPNESS,
     fit_weights,
     given_proportions,
@@ -17,7 +16,8 @@ from docsplit_hf.neighbors.experts.log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
-from docsplit_hf.neighbors.experts.mixture_of_experts import explain
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.classification.ensemble.scoring import ready_experts
 
 from .stores import NAMES, ask, make_keys, make_store, make_texts
 

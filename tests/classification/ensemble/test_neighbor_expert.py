@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.experts.votes import LEAST_SHARE, NEIGHBORS, Neighbors, nearest_of_both, vote
+from docsplit_hf.classification.ensemble.neighbor_expert import LEAST_SHARE, NEIGHBORS, Neighbors, nearest_of_both, vote
 
 from .stores import asked, make_queries, make_store
 

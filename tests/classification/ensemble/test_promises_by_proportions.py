@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.experts.fitted_experts import (
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.classification.ensemble.scoring import (
     PROPORTION_DRAWS,
     FittedExperts,
     HeldOutAnswers,
     ask_experts,
     ready_experts,
 )
-from docsplit_hf.neighbors.store.snapshot import FittedState
+from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.expert import Expert
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.mixture_of_experts import explain
+from docsplit_hf.classification.ensemble.expert import Expert
+from docsplit_hf.classification.ensemble.explaining import explain
+from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.ensemble.scoring import ready_experts
 
 from .stores import ask, fitted_store, make_queries
 

@@ -1,7 +1,7 @@
 from transformers import pipeline
 
 from docsplit_hf import load_example_texts
-from docsplit_hf.neighbors.experts.surest_error import MOVED, describe_surest_error
+from docsplit_hf.classification.ensemble.surest_error import MOVED, describe_surest_error
 
 WRONG = {"Melt the butter in": "cooking", "The home team scored": "sport"}  # of the example texts, and what is right
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import backend
-from docsplit_hf.models.inference.backend import (
+from docsplit_hf.encoders.backends import backend
+from docsplit_hf.encoders.backends.backend import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
@@ -109,7 +109,7 @@ def test_what_is_not_float32_is_left_to_torch():
 def test_inference_goes_through_it(monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(
-        "docsplit_hf.models.inference.backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+        "docsplit_hf.encoders.backends.backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
     )
     with inference_mode(CPU):
         nn.Linear(8, 3)(torch.randn(2, 8))

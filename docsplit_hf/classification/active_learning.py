@@ -35,7 +35,7 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     """As ``KNNClassifierPipeline.suggest``, which is remembered; ``reader``: of a head, which is asked, too."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
-    snapshot = datastore.snapshot
+    snapshot = datastore.view().all()
     ready = ready_experts(snapshot)
     if ready is None:
         raise ValueError("Nothing was fitted: call fit() before suggest(n), which asks where its experts are unsure.")
@@ -90,10 +90,10 @@ def _doubt(probabilities: np.ndarray, several: bool) -> np.ndarray:
 
 def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: ReadyExperts) -> dict[str, Any]:
     document = {name: value[0] for name, value in table.slice(choice.row, 1).to_pydict().items()}
-    probabilities, names = probabilities[choice.row], ready.snapshot.label_names
+    probabilities, names = probabilities[choice.row], ready.view.label_names
     best = np.argsort(-probabilities, kind="stable")
     output = {"label": names[best[0]], "score": float(probabilities[best[0]])}
-    if ready.snapshot.multi_label:
+    if ready.view.multi_label:
         thresholds = ready.fitted.thresholds(names)
         output["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first

@@ -139,7 +139,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         (texts, pairs), pipe = _texts_of(X), self.pipeline_
         embeddings = embed_once(pipe.reader, self._fingerprint, texts, pairs)
-        ready = ready_experts(pipe.datastore.snapshot)
+        ready = ready_experts(pipe.datastore.view())
         return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -152,7 +152,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             Classes ``(n,)``, or 0 and 1 ``(n, C)``.
         """
         probabilities, datastore = self.predict_proba(X), self.pipeline_.datastore
-        thresholds = ready_experts(datastore.snapshot).fitted.thresholds(datastore.label_names)
+        thresholds = ready_experts(datastore.view()).fitted.thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
         return (probabilities >= thresholds).astype(int)

@@ -50,7 +50,7 @@ def fit(
     if texts is None and has_head:
         raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
-    snapshot = datastore.snapshot
+    snapshot = datastore.view().all()
     _warn_of_one_vector(reader, snapshot)
 
     @cache  # they are read once, however often is fitted
@@ -105,7 +105,7 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
-    kept = np.flatnonzero(rows_of_texts(datastore.snapshot.rows, texts, pairs) < 0)
+    kept = np.flatnonzero(rows_of_texts(datastore.view().all().rows, texts, pairs) < 0)
     if not len(kept):
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     if known := len(texts) - len(kept):

@@ -104,7 +104,7 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
             f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
             "which is no part of this folder: give it to the pipeline as `datastore`."
         )
-    snapshot = datastore.snapshot
+    snapshot = datastore.view().all()
     labels, has_texts = snapshot.labels, snapshot.rows["text"].null_count < len(snapshot.rows)
     counts = labels.sum(0) if datastore.multi_label else np.bincount(labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 from ..datastore.duplicates import read_new
 from ..datastore.files.classifier_folder import CARD, saved_together, upload
 from ..datastore.row_table import ids_among
+from ..datastore.store import read_consistently
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.reader import Predictions, Reader
 from ..encoders.text_warnings import cut_texts_summed_up
@@ -37,7 +39,7 @@ from .rejection import NOVEL, check_error, check_lost, least_held_out
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..datastore.store import Store
+    from ..datastore.store import Store, View
     from .audit.report import Audit, Labels
     from .drift.report import WatchReport
     from .ensemble.log_linear_pool import ClassProportions
@@ -365,7 +367,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If there are no texts but empty ones, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
-        ready = self._ready_experts(self._datastore())
+        ready = self._ready_experts(self._datastore().view().all())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
         return watch(self._reader_with(options), ready, texts, earlier, reject, show_progress)
@@ -408,7 +410,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
         self._refuse_trained("audit")
-        return audit_snapshot(self._datastore().snapshot, show_progress)
+        return audit_snapshot(self._datastore().view().all(), show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
         """Give the labels marked by ``apply``, and remove what is marked by ``remove``; a label keeps its last example.
@@ -423,7 +425,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If it is of other examples, or was applied already.
         """
         datastore = self._datastore()
-        labels, removed = corrections(audit, datastore.snapshot)
+        labels, removed = corrections(audit, datastore.view().all())
         datastore.relabel(labels)
         datastore.remove(removed)
         return labels, removed
@@ -438,7 +440,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: As ``audit``.
         """
         self._refuse_trained("datalab_inputs")
-        return datalab_inputs(self._datastore().snapshot)
+        return datalab_inputs(self._datastore().view().all())
 
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
@@ -578,8 +580,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
         """The answers to a stream of texts, of which ``size`` are read together at first."""
         datastore = self._datastore()  # which says so before anything is computed
-        ready = self._ready_experts(datastore)
-        _check_options(options, ready, datastore.label_names)
+        view = datastore.view()
+        ready = self._ready_experts(view)
+        _check_options(options, ready, view.label_names)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         shown = Shown(*(options.get(name, 0) for name in asked))
         if shown.read and not self.reader.is_here:
@@ -587,9 +590,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
         is_one_vector = self.model.config.num_labels == 0 and self.model.config.long_documents not in SEVERAL_VECTORS
         is_cut = "max_length" in options or "max_passages" in options
-        is_stored = ready is not None and is_one_vector and not shown.read and not is_cut
-        documents = ready.snapshot.documents if is_stored else None
-        top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
+        may_be_stored = is_one_vector and not shown.read and not is_cut
         show_progress = options.get("show_progress", False)
         reader = reader.with_options(show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
         done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
@@ -598,28 +599,43 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
             while window := _next_inputs(stream, min(size, most)):
                 texts, pairs = texts_and_pairs(window, done)
-                with self.device_placement():
-                    predictions = (
-                        reader.read(texts, pairs) if documents is None else read_new(reader, documents, texts, pairs)
-                    )
                 joined = joined_texts(texts, pairs)
+                if done:
+                    view = datastore.view()
+                    ready = self._ready_experts(view)
+                with self.device_placement():
+                    if ready is not None and may_be_stored:
+                        predictions = read_new(reader, view, texts, pairs)
+                    else:
+                        predictions = reader.read(texts, pairs)
                 if ready is not None and "reject" not in options:
-                    warn_of_no_content(have_no_content(ready.snapshot, joined), joined, done)
-                mixture = self._mix(predictions, joined, shown, options)
-                for row in range(len(texts)):
-                    yield answer_of(mixture, row, top_k, shown, best_only, rejected)
+                    warn_of_no_content(have_no_content(view, joined), joined, done)
+                answer = partial(self._answers_of_window, predictions, joined, shown, options)
+                yield from read_consistently(datastore, view, answer)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
+
+    def _answers_of_window(
+        self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any], view: View
+    ) -> list[Any]:
+        """The answers to embedded texts, all by the examples of one view."""
+        mixture = self._mix(predictions, texts, view, shown, options)
+        top_k = options.get("top_k")
+        best_only = "top_k" not in options
+        rejected = options.get("reject_label")
+        return [answer_of(mixture, row, top_k, shown, best_only, rejected) for row in range(len(texts))]
 
     def _reader_with(self, options: dict[str, Any]) -> Reader:
         if unknown := options.keys() - {*READING}:
             raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
         return self.reader.with_options(**options)
 
-    def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
+    def _mix(
+        self, predictions: Predictions, texts: list[str], view: View, shown: Shown, options: dict[str, Any]
+    ) -> Mixture:
         """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
-        config, datastore, reject = self.model.config, self._datastore(), options.get("reject")
-        ready = self._ready_experts(datastore)
+        config, reject = self.model.config, options.get("reject")
+        ready = self._ready_experts(view)
         names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
         if ready is not None and not names:
             mixture = mix_experts(ready, predictions, texts, shown, reject, options.get("novelty"))
@@ -632,20 +648,20 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
         else:
             chosen = (options.get(name, getattr(config, name)) for name in ("k", "knn_temperature", "knn_weight"))
-            mixture = mix_with_neighbors(predictions, datastore, *chosen, shown=shown.neighbors)
+            mixture = mix_with_neighbors(predictions, view, *chosen, shown=shown.neighbors)
         documents = None
         if shown.documents:
-            if not datastore.documents:
+            if not view.count("documents"):
                 raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
             embeddings = predictions.retrieval_embeddings
-            documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
+            documents = view.search(embeddings, shown.documents, predictions.passages, "documents")
         return mixture._replace(
             documents=documents, shares=predictions.shares, texts=texts, passages=predictions.passages
         )
 
-    def _ready_experts(self, datastore: Store) -> ReadyExperts | None:
-        # The rows of a remote datastore are fetched for fitted experts only; threads may set them meanwhile.
-        ready = self._experts = None if datastore.fitted is None else ready_experts(datastore.snapshot, self._experts)
+    def _ready_experts(self, view: View) -> ReadyExperts | None:
+        ready = ready_experts(view, self._experts)
+        self._experts = ready
         return ready
 
     def _datastore(self) -> Store:

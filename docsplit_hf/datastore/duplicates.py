@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..encoders.reader import Reader
     from .snapshot import SearchResult, Snapshot
+    from .store import View
 
 # Of the squared norm. Embeddings of one text in two batches differ by about 1e-12 of it; those of texts that differ in
 # one of hundreds of words, by more than 1e-6.
@@ -58,12 +59,11 @@ def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[st
     return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
 
 
-def read_new(
-    reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
-) -> Predictions:
+def read_new(reader: Reader, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Predictions:
     """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already."""
-    if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
+    if not 0 < view.count("documents") <= DOCUMENTS_PER_TEXT * len(texts):
         return reader.read(texts, text_pairs)
+    documents = view.get(texts, text_pairs, "documents")
     rows = rows_of_texts(documents.rows, texts, text_pairs)
     new = np.flatnonzero(rows < 0)
     if len(new) == len(texts):

@@ -249,6 +249,10 @@ class KNNDatastore:
         """All rows at this moment; a snapshot never changes."""
         return self._state
 
+    def view(self) -> Snapshot:
+        """Return the present state for reading: all rows, as a snapshot."""
+        return self._state
+
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every row, label and text, and with the index."""
@@ -421,7 +425,7 @@ class KNNDatastore:
             ValueError: If the dimensions or encoders differ, only one has several labels per row, or both have an id.
         """
         with self._writing:
-            return self._grow(merge_snapshots(self._state, other.snapshot, self._arrays), len(self))
+            return self._grow(merge_snapshots(self._state, other.view().all(), self._arrays), len(self))
 
     def _grow(self, state: Snapshot, before: int) -> list[str]:
         new = state.rows["id"].slice(before)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from ..encoders.chunking import Passages
 
+Kind = Literal["examples", "documents"]
 DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
 PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few
 
@@ -106,8 +108,8 @@ class SearchResult:
 
     ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` with several
     labels per row. ``rows``: positions in the snapshot, int64 ``(Q, k)``; removing rows moves others, ids stay.
-    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of all rows of the snapshot; ``passages`` is
-    None if each row has one.
+    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of the rows that ``rows`` counts: all rows of
+    a local datastore, or those that were fetched from a server; ``passages`` is None if each row has one.
 
     If rows or queries have several passages, ``nearest`` is the position of the row's nearest passage among all
     passages, and ``query_passages`` the number of the query's passage that it is nearest to, both int64 ``(Q, k)``;
@@ -171,9 +173,20 @@ class SearchResult:
         return [[next(values) for _ in row] for row in self.rows]
 
 
+class ExampleTexts(NamedTuple):
+    """Texts and labels of n examples, in the order in which they were added.
+
+    ``labels``: int64 ``(n,)``, or bool ``(n, C)`` with several labels per row.
+    """
+
+    texts: list[str | None]
+    text_pairs: list[str | None]
+    labels: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The immutable state of a datastore at one moment, searched without a lock.
+    """The immutable state of a datastore at one moment, searched without a lock: the ``View`` of a local store.
 
     The index is immutable as well. Rows added since it was built are searched exactly; rows removed since are left out
     of its results.
@@ -192,6 +205,18 @@ class Snapshot:
     passages: Passages | None = None  # None if each row has one, its key
     documents: Snapshot | None = None  # without labels: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
+
+    is_local: ClassVar[bool] = True
+
+    @property
+    def dimension(self) -> int:
+        """D of the keys."""
+        return self.keys.shape[1]
+
+    @property
+    def dtype(self) -> str:
+        """``"float32"`` or ``"float16"``."""
+        return self.keys.dtype.name
 
     @property
     def multi_label(self) -> bool:
@@ -242,8 +267,38 @@ class Snapshot:
         size = min(count, max(passages * count // max(len(self.searched), 1), least))
         return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """Find the k nearest rows of each query, ``(Q, D)``; all rows if there are fewer."""
+    def is_current(self) -> bool:
+        """Whether all reads gave one state: always, as a snapshot never changes."""
+        return True
+
+    def all(self) -> Snapshot:
+        """All rows: the snapshot itself."""
+        return self
+
+    def count(self, kind: Kind = "examples") -> int:
+        """Count the examples or documents."""
+        rows = self._of_kind(kind)
+        return 0 if rows is None else len(rows.keys)
+
+    def get(self, texts: Sequence[str], text_pairs: Sequence[str | None], kind: Kind = "examples") -> Snapshot | None:
+        """Return at least the examples or documents with these texts: here, all of them; None if there are none."""
+        return self._of_kind(kind)
+
+    def first(self, count: int) -> ExampleTexts:
+        """Return texts and labels of the first ``count`` examples."""
+        table = rows_at(self.rows, np.arange(min(len(self.keys), count)))
+        labels = self.labels[: len(table)]
+        return ExampleTexts(table["text"].to_pylist(), table["text_pair"].to_pylist(), labels)
+
+    def _of_kind(self, kind: Kind) -> Snapshot | None:
+        return self if kind == "examples" else self.documents
+
+    def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
+        """Find the k nearest examples or documents of each query, ``(Q, D)``; all of them if there are fewer."""
+        if kind == "documents":
+            if self.documents is None:
+                raise ValueError("The datastore has no documents without labels: add some first.")
+            return self.documents.search(queries, k, passages)
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         if len(self.keys) == 0:

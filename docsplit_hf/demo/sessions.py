@@ -163,7 +163,7 @@ class Session:
         from ..classification.ensemble.scoring import ready_experts
 
         store = self.pipe.datastore
-        self._ready = None if store is None else ready_experts(store.snapshot, self._ready)
+        self._ready = None if store is None else ready_experts(store.view(), self._ready)
         return None if self._ready is None else self._ready.fitted
 
     @property

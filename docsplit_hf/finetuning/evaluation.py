@@ -54,12 +54,12 @@ def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: s
     """``<prefix>_<part>_<metric>`` of the existing parts, and of two baselines: word counts and the largest class."""
     texts, pairs = texts_of(dataset)
     config = reader.model.config
-    snapshot = datastore.snapshot
+    snapshot = datastore.view().all()
     multi_label = snapshot.multi_label
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
     predictions = reader.read(texts, pairs)
-    mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
+    mixed = mix_with_neighbors(predictions, snapshot, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}

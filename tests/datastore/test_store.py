@@ -17,7 +17,7 @@ from ..classification.conftest import labels_of
 
 
 class DictionaryStore:
-    """Rows by id: key, label, text and pair; each use of ``snapshot`` makes a new one."""
+    """Rows by id: key, label, text and pair; each view is a new snapshot."""
 
     multi_label = False
     label_names = ()
@@ -48,6 +48,9 @@ class DictionaryStore:
             keys, _, texts, pairs = columns(self.unlabeled, empty)
             snapshot = add_documents(snapshot, keys, texts, pairs, list(self.unlabeled))
         return replace(snapshot, fitted=self.fitted)
+
+    def view(self):
+        return self.snapshot
 
     @property
     def documents(self):
@@ -174,7 +177,7 @@ def compare(one, other):
 
 def test_all_stores_implement_the_protocol():
     names = [name for name in vars(Store) if callable(getattr(Store, name)) and not name.startswith("_")]
-    assert len(names) == 10
+    assert len(names) == 11
     for engine in (KNNDatastore, RemoteDatastore, DictionaryStore):
         assert all(hasattr(engine, name) or name in ("fitted", "probe") for name in Store.__annotations__)
         for name in names:

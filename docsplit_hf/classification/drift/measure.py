@@ -81,13 +81,13 @@ def period_of(
         closeness=near,
         novelty=novelty,
         unknown_words=_unknown_shares(known, texts),
-        without_content=have_no_content(ready.snapshot, texts),
+        without_content=have_no_content(ready.view, texts),
     )
 
 
 def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
     """Measure the held-out examples, without novelty: their folds had fewer examples to compare with."""
-    snapshot = ready.snapshot
+    snapshot = ready.view.all()
     held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
     columns = [snapshot.label_names.index(name) for name in ready.fitted.labels]
@@ -104,7 +104,7 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
 
 def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords | None) -> Period | None:
     """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
-    documents = ready.snapshot.documents
+    documents = ready.view.all().documents
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
@@ -123,7 +123,7 @@ def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords 
 def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
     mean = ready.fitted.document_vectors.mean
-    keys = ready.snapshot.keys
+    keys = ready.view.all().keys
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
     queries = unit(embeddings.astype(np.float32, copy=False) - mean)
     examples = unit(keys.astype(np.float32, copy=False) - mean)
@@ -167,7 +167,7 @@ def watch(
     """Report the drift of texts, as ``KNNClassifierPipeline.report`` describes."""
     check_error(reject)
     fitted = ready.fitted
-    known = known_words(ready.snapshot)
+    known = known_words(ready.view.all())
     reading = _read(reader, ready, known, texts, "texts", show_progress)
     now = reading.period
     if earlier is not None:
@@ -189,7 +189,7 @@ def watch(
     answered_now = _answered(ready, now.probabilities)
     answered_then = _answered(ready, then.probabilities)
     labels = {}
-    for column, name in enumerate(ready.snapshot.label_names):
+    for column, name in enumerate(ready.view.label_names):
         labels[name] = change_of(answered_now[:, column], answered_then[:, column])
     frequent_first = sorted(reading.new_words.items(), key=lambda item: (-item[1], item[0]))
     return WatchReport(
@@ -286,7 +286,7 @@ def _joined(periods: list[Period]) -> Period:
 
 def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether a text is answered by a label, bool ``(n, L)``."""
-    thresholds = ready.fitted.thresholds(ready.snapshot.label_names)
+    thresholds = ready.fitted.thresholds(ready.view.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
@@ -296,8 +296,8 @@ def _describe_novel(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, A
     """The most novel texts with their answers and nearest examples."""
     if not novel:
         return []
-    neighbors = ready.snapshot.search(np.stack([text.embedding for text in novel]), 1)
-    label_names = ready.snapshot.label_names
+    neighbors = ready.view.search(np.stack([text.embedding for text in novel]), 1)
+    label_names = ready.view.label_names
     described = []
     for number, text in enumerate(novel):
         answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])

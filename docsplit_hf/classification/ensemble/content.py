@@ -9,15 +9,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...datastore.row_table import rows_at
 from ...encoders.text_warnings import log_at_end
-from .corpus import texts_in
+from ..texts_and_labels import joined_texts
 from .tfidf import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...datastore.snapshot import Snapshot
+    from ...datastore.store import View
 
 logger = logging.getLogger(__name__)
 
@@ -45,22 +44,22 @@ class KnownContent(NamedTuple):
         return len(words) <= MOST_WORDS and words <= self.common and words not in self.word_sets
 
 
-_known: WeakKeyDictionary[Snapshot, KnownContent] = WeakKeyDictionary()
+_known: WeakKeyDictionary[View, KnownContent] = WeakKeyDictionary()
 
 
-def known_content(snapshot: Snapshot) -> KnownContent:
-    """What the examples of a snapshot have; it is found once."""
-    if snapshot not in _known:
-        _known[snapshot] = _content_of_examples(snapshot)
-    return _known[snapshot]
+def known_content(view: View) -> KnownContent:
+    """What the examples of a view have; it is found once."""
+    if view not in _known:
+        _known[view] = _content_of_examples(view)
+    return _known[view]
 
 
-def _content_of_examples(snapshot: Snapshot) -> KnownContent:
-    rows = np.arange(min(len(snapshot.keys), MOST_EXAMPLES))
-    texts = [text.strip() for text in texts_in(rows_at(snapshot.rows, rows))]
+def _content_of_examples(view: View) -> KnownContent:
+    examples = view.first(MOST_EXAMPLES)
+    texts = [text.strip() for text in joined_texts(examples.texts, examples.text_pairs)]
     words = [frozenset(words_of(text)) for text in texts]
-    given = snapshot.labels[rows]
-    labels = [np.flatnonzero(row).tolist() for row in given] if snapshot.multi_label else given[:, None].tolist()
+    given = examples.labels
+    labels = [np.flatnonzero(row).tolist() for row in given] if view.multi_label else given[:, None].tolist()
     counts = Counter(word for own in words for word in own)
     pairs = {(word, label) for own, numbers in zip(words, labels, strict=True) for word in own for label in numbers}
     labels_of_word = Counter(word for word, _ in pairs)
@@ -74,9 +73,9 @@ def _content_of_examples(snapshot: Snapshot) -> KnownContent:
     return KnownContent(common, without_words, frozenset(own for own in words if 0 < len(own) <= MOST_WORDS))
 
 
-def have_no_content(snapshot: Snapshot, texts: Sequence[str]) -> np.ndarray:
+def have_no_content(view: View, texts: Sequence[str]) -> np.ndarray:
     """Which of N texts have no content, bool ``(N,)``."""
-    known = known_content(snapshot)
+    known = known_content(view)
     return np.array([known.is_missing(text) for text in texts], bool)
 
 

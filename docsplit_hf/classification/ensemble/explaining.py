@@ -25,7 +25,8 @@ class ShownVoters:
 
     def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
         nearest = answers.nearest
-        self._ready, self._columns, self._examples, self._documents = ready, answers.columns, *nearest[:2]
+        self._ready, self._columns, self._nearest = ready, answers.columns, nearest
+        self._examples, self._documents = nearest.examples, nearest.documents
         there = int(np.isfinite(nearest.distances).sum(1).min(initial=nearest.distances.shape[1]))
         self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :there]
         self.weights = np.take_along_axis(answers.votes, self._order, axis=1)
@@ -36,8 +37,8 @@ class ShownVoters:
         shown = found.example(query, column)
         if found is self._examples:
             return shown
-        soft = self._ready.fitted.learned[SOFT][self._ready.places[found.rows[query, column]]]
-        names = [self._ready.snapshot.label_names[number] for number in self._columns]
+        soft = self._ready.fitted.learned[SOFT][self._nearest.places[query, column]]
+        names = [self._examples.label_names[number] for number in self._columns]
         if self._ready.fitted.several:
             return shown | {"labels": [name for name, share in zip(names, soft, strict=True) if share >= 0.5]}
         label = {"label": names[int(soft.argmax())], "label_probability": float(soft.max())}
@@ -76,10 +77,11 @@ def mix_experts(
     if reject is not None:
         sure = ready.fitted.confidence(answers.probabilities, novelty, most_lost)
         accepted = sure >= ready.fitted.answer_level(reject, most_lost)
-        without_content = have_no_content(ready.snapshot, texts)
+        without_content = have_no_content(ready.view, texts)
         accepted &= ~without_content
     voters = ShownVoters(ready, answers)
-    names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
+    names = answers.nearest.examples.label_names
+    thresholds = ready.fitted.thresholds(names)
 
     @cache  # labels of a text are explained one by one
     def of_passages(row: int) -> np.ndarray:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from tqdm import tqdm
 
-    from ...datastore.snapshot import Snapshot
+    from ...datastore.snapshot import SearchResult, Snapshot
     from .corpus import Corpus
 
 
@@ -134,14 +134,19 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> V
     """The neighbors of the examples, in some ``order`` of these."""
     embeddings = snapshot.keys[order]
     passages = take_passages(snapshot.passages, order)
-    nearest = nearest_of_both(snapshot, embeddings, passages, corpus.documents >= 0, without_equal=True)
+
+    def places_of(found: SearchResult) -> np.ndarray:
+        return corpus.documents[found.rows]
+
+    unknown = int(np.count_nonzero(corpus.documents < 0))
+    nearest = nearest_of_both(snapshot, embeddings, passages, places_of, unknown, without_equal=True)
     temperature = nearest.temperature()
     places = [corpus.rows[nearest.examples.rows]]
     to_documents = None
     if nearest.documents is not None:
-        places.append(corpus.documents[nearest.documents.rows])
+        places.append(nearest.places)
         mean = corpus.document_vectors.mean
-        to_documents = closeness_to_documents(nearest, embeddings, snapshot.documents.keys, mean)
+        to_documents = closeness_to_documents(nearest, embeddings, mean)
     return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
 
 

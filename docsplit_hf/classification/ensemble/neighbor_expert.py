@@ -12,9 +12,10 @@ from ..knn.mixture import neighbor_weights
 from .expert import Expert
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from ...datastore.snapshot import SearchResult, Snapshot
+    from ...datastore.snapshot import SearchResult
+    from ...datastore.store import View
     from ...encoders.chunking import Passages
     from .expert import Asked, Lesson
 
@@ -42,6 +43,7 @@ class Nearest(NamedTuple):
 
     examples: SearchResult  # k of each text
     documents: SearchResult | None  # m of each text
+    places: np.ndarray | None  # int64 (Q, m): of the documents in the corpus that was fitted; -1 if they are not in it
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property
@@ -69,27 +71,45 @@ class Nearest(NamedTuple):
 
 
 def nearest_of_both(
-    snapshot: Snapshot,
+    view: View,
     queries: np.ndarray,
     passages: Passages | None,
-    known: np.ndarray,
+    places_of: Callable[[SearchResult], np.ndarray],
+    unknown: int,
     without_equal: bool = False,
     least: int = 0,
 ) -> Nearest:
-    """The nearest texts of a datastore to each query, ``(Q, D)``: 30 of both kinds, or ``least``.
+    """Find the nearest examples and documents of each query, ``(Q, D)``: 30 of each that may vote, or ``least``.
 
-    ``known``, bool ``(m,)``: which documents may vote. ``without_equal``: not the query itself, nor its copies.
+    Args:
+        view: The state of the store that is searched.
+        queries: Embeddings, ``(Q, D)``.
+        passages: Passages of the queries, if they have several.
+        places_of: Gives the places in the corpus of the documents that were found, int64 ``(Q, m)``; -1 for documents
+            that are not in it, which do not vote.
+        unknown: At least how many documents are not in the corpus.
+        without_equal: Whether to leave out the query itself and its copies.
+        least: How many neighbors to find at least, whether they vote or not.
+
+    Returns:
+        The neighbors, and which of them vote.
     """
-    queries, count = as_float32(queries), max(NEIGHBORS, least) + without_equal
+    queries = as_float32(queries)
+    count = max(NEIGHBORS, least) + without_equal
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0
-    examples = snapshot.search(queries, count, passages)
-    documents, distances = None, [examples.distances]
-    if snapshot.documents is not None and len(snapshot.documents.keys):
-        unknown = int(np.count_nonzero(~known))
-        documents = snapshot.documents.search(queries, count + min(unknown, count), passages)
-        distances.append(np.where(known[documents.rows], documents.distances, np.inf))
-    joined = np.hstack(distances)
-    return Nearest(examples, documents, np.where(joined > equal, joined, np.inf))
+    examples = view.search(queries, count, passages)
+    if not view.count("documents"):
+        distances = np.where(examples.distances > equal, examples.distances, np.inf)
+        return Nearest(examples, None, None, distances)
+    width = count + min(unknown, count)
+    documents = view.search(queries, width, passages, "documents")
+    places = places_of(documents)
+    has_more = documents.rows.shape[1] == width
+    if width < 2 * count and has_more and (places >= 0).sum(1).min(initial=count) < count:  # more unknown than expected
+        documents = view.search(queries, 2 * count, passages, "documents")
+        places = places_of(documents)
+    joined = np.hstack([examples.distances, np.where(places >= 0, documents.distances, np.inf)])
+    return Nearest(examples, documents, places, np.where(joined > equal, joined, np.inf))
 
 
 def vote(weights: np.ndarray, rows: np.ndarray, soft: np.ndarray) -> np.ndarray:

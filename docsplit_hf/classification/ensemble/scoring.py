@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...datastore.keys import as_float32
+from ...datastore.row_table import rows_at
 from ...datastore.snapshot import FittedState
 from ..rejection import (
     NEAREST,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from ...datastore.snapshot import FittedState, Snapshot
+    from ...datastore.snapshot import SearchResult
+    from ...datastore.store import View
     from ...encoders.chunking import Passages
 
 LARGER_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of which the smallest possible one is named
@@ -80,6 +82,12 @@ class FittedExperts(NamedTuple):
             return None
         own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
         return np.array([own.get(name, 0.5) for name in label_names])
+
+    def places(self, ids: np.ndarray) -> np.ndarray:
+        """The places of ``id_numbers`` in the corpus, int64; -1 if they are not in it."""
+        order = np.argsort(self.ids, kind="stable")
+        found = order[np.searchsorted(self.ids, ids, sorter=order).clip(0, len(order) - 1)]
+        return np.where(self.ids[found] == ids, found, -1)
 
     def text_counts(self) -> np.ndarray:
         """How many texts each held-out one stands for, ``(B, m)``."""
@@ -205,32 +213,48 @@ class Answers(NamedTuple):
 
 
 class ReadyExperts(NamedTuple):
-    """The experts of one snapshot: what is made once for many texts."""
+    """Fitted experts and the view of the store that they search."""
 
-    snapshot: Snapshot
+    view: View
     fitted: FittedExperts
-    places: np.ndarray  # int64 (m,): where its documents are in what was fitted, or -1
+    places: np.ndarray | None  # int64 (m,): of all documents in the corpus, or -1; None if they are on a server
 
     @classmethod
-    def of(cls, snapshot: Snapshot, fitted: FittedExperts) -> ReadyExperts:
+    def of(cls, view: View, fitted: FittedExperts) -> ReadyExperts:
         """Examples vote by the labels that they have now, documents by those that were spread to them."""
-        documents = snapshot.documents
-        ids = np.zeros(0, np.int64) if documents is None else id_numbers(documents.rows, documents.keys)
-        order = np.argsort(fitted.ids, kind="stable")
-        found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
-        return cls(snapshot, fitted, np.where(fitted.ids[found] == ids, found, -1))
+        if not view.is_local:
+            return cls(view, fitted, None)
+        documents = view.all().documents
+        if documents is None:
+            return cls(view, fitted, np.zeros(0, np.int64))
+        return cls(view, fitted, fitted.places(id_numbers(documents.rows, documents.keys)))
+
+    @property
+    def unknown(self) -> int:
+        """How many documents are not in the corpus: at least so many, if documents are on a server."""
+        if self.places is None:
+            return max(self.view.count("documents") - self.fitted.settings["documents"], 0)
+        return int(np.count_nonzero(self.places < 0))
+
+    def places_of(self, documents: SearchResult) -> np.ndarray:
+        """The places in the corpus of documents that were found, int64 ``(Q, m)``; -1 if they are not in it."""
+        if self.places is not None:
+            return self.places[documents.rows]
+        rows, where = np.unique(documents.rows, return_inverse=True)
+        numbers = id_numbers(rows_at(documents.table, rows), documents.keys[rows])
+        return self.fitted.places(numbers)[where].reshape(documents.rows.shape)
 
 
-def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
-    """The experts of a snapshot, those of ``before`` where nothing changed; None where nothing was fitted."""
-    if snapshot.fitted is None:
+def ready_experts(view: View, before: ReadyExperts | None = None) -> ReadyExperts | None:
+    """The experts of a view, those of ``before`` where nothing changed; None where nothing was fitted."""
+    if view.fitted is None:
         return None
-    if before is not None and before.snapshot is snapshot:
+    if before is not None and before.view is view:
         return before
-    check_state(snapshot.fitted, snapshot)
-    is_known = before is not None and before.snapshot.fitted is snapshot.fitted
-    fitted = before.fitted if is_known else FittedExperts.from_state(snapshot.fitted)
-    return ReadyExperts.of(snapshot, fitted)
+    check_state(view.fitted, view)
+    is_known = before is not None and before.view.fitted is view.fitted
+    fitted = before.fitted if is_known else FittedExperts.from_state(view.fitted)
+    return ReadyExperts.of(view, fitted)
 
 
 def ask_experts(
@@ -249,13 +273,16 @@ def ask_experts(
     came after ``fit`` have the probability that the neighbors give them; the others share the rest. ``shown``: how many
     neighbors to look up at least, whether they vote or not.
     """
-    snapshot, fitted, places = ready
+    fitted = ready.fitted
     if without_equal:  # or a text would not be equal to its own key in half precision
-        embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
+        embeddings = embeddings.astype(ready.view.dtype, copy=False)
     words = fitted.count_words(texts)
     vectors = fitted.document_vectors.join(embeddings, words)
-    columns = np.array([snapshot.label_names.index(name) for name in fitted.labels])
-    nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
+    nearest = nearest_of_both(
+        ready.view, embeddings, passages, ready.places_of, ready.unknown, without_equal, least=shown
+    )
+    label_names = nearest.examples.label_names  # on a server there may be more than when the view was made
+    columns = np.array([label_names.index(name) for name in fitted.labels])
     votes = nearest.weights(fitted.settings["temperature"])
     shares = _shares(ready, nearest, votes, columns)
     known = shares[:, columns]
@@ -273,9 +300,9 @@ def ask_experts(
     to_examples, to_documents = None, None
     if with_closeness:
         mean = fitted.document_vectors.mean
-        to_examples = closeness_to_examples(nearest, embeddings, snapshot.keys, mean)
+        to_examples = closeness_to_examples(nearest, embeddings, mean)
         if fitted.settings.get(BESIDE_DOCUMENTS, False) and nearest.documents is not None:
-            to_documents = closeness_to_documents(nearest, embeddings, snapshot.documents.keys, mean)
+            to_documents = closeness_to_documents(nearest, embeddings, mean)
     weighted = weights[:, None, None] * scores
     return Answers(probabilities, weighted, words, columns, vectors, shares, nearest, votes, to_examples, to_documents)
 
@@ -286,7 +313,7 @@ def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: n
     given = found.labels if found.labels.ndim == 3 else found.labels[..., None] == np.arange(len(found.label_names))
     shares = np.einsum("qk,qkl->ql", votes[:, :count], given)
     if nearest.documents is not None:
-        shares[:, columns] += vote(votes[:, count:], ready.places[nearest.documents.rows], ready.fitted.learned[SOFT])
+        shares[:, columns] += vote(votes[:, count:], nearest.places, ready.fitted.learned[SOFT])
     return shares
 
 
@@ -299,27 +326,27 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
 
 
-def closeness_to_examples(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def closeness_to_examples(nearest: Nearest, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(N,)``, among those that the search found."""
     count = nearest.examples.rows.shape[1]
     found = np.isfinite(nearest.distances[:, :count])
-    return _mean_cosine(embeddings, keys, mean, nearest.examples.rows, found, NEAREST)
+    return _mean_cosine(embeddings, nearest.examples, mean, found, NEAREST)
 
 
-def closeness_to_documents(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
+def closeness_to_documents(nearest: Nearest, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """The same of the 20 nearest documents; 0 where none was found that was there when all was fitted."""
     count = nearest.examples.rows.shape[1]
     found = np.isfinite(nearest.distances[:, count:])
-    return _mean_cosine(embeddings, keys, mean, nearest.documents.rows, found, NEAREST_DOCUMENTS)
+    return _mean_cosine(embeddings, nearest.documents, mean, found, NEAREST_DOCUMENTS)
 
 
 def _mean_cosine(
-    embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray, rows: np.ndarray, found: np.ndarray, count: int
+    embeddings: np.ndarray, nearest: SearchResult, mean: np.ndarray, found: np.ndarray, count: int
 ) -> np.ndarray:
-    """Of embeddings ``(N, D)`` less the mean, to the nearest of the keys at ``rows`` ``(N, k)`` that were ``found``."""
+    """Of embeddings ``(N, D)`` less the mean, to the ``count`` nearest rows, among those that were ``found``."""
     cosines = np.full(found.shape, -np.inf)
-    for number, of_one in enumerate(rows):
-        near = unit(as_float32(keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
+    for number, of_one in enumerate(nearest.rows):
+        near = unit(as_float32(nearest.keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
         cosines[number] = np.where(found[number], near, -np.inf)
     best = -np.sort(-cosines, axis=1)[:, :count]
     there = np.isfinite(best)
@@ -328,7 +355,7 @@ def _mean_cosine(
 
 def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
     """The vectors of the examples, ``(n, D + r)``."""
-    snapshot, fitted = ready.snapshot, ready.fitted
+    snapshot, fitted = ready.view.all(), ready.fitted
     return fitted.document_vectors.join(snapshot.keys, fitted.count_words(texts_in(snapshot.rows)))
 
 
@@ -351,12 +378,12 @@ LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
 LARGEST_TEMPERATURE = 1e32  # a squared distance stays below
 
 
-def check_state(state: FittedState, snapshot: Snapshot) -> None:
+def check_state(state: FittedState, view: View) -> None:
     """Refuse settings of other types, arrays of other shapes, and labels that the datastore does not have."""
     settings, arrays = state.settings, state.arrays
     labels, weights = settings.get("labels"), settings.get("weights")
-    _require(_is_list_of(labels, str) and labels and set(labels) <= set(snapshot.label_names), "labels", labels)
-    _require(settings.get("several") is snapshot.multi_label, "several", settings.get("several"))
+    _require(_is_list_of(labels, str) and labels and set(labels) <= set(view.label_names), "labels", labels)
+    _require(settings.get("several") is view.multi_label, "several", settings.get("several"))
     known = isinstance(weights, dict) and weights and set(weights) <= set(EXPERTS)
     _require(known and _is_list_of(list(weights.values()), float), "weights", weights)
     _require(len(set(labels)) == len(labels), "labels", labels)
@@ -365,7 +392,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     for name, array in arrays.items():
         _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
         _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
-    terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
+    terms, classes, dimension = len(state.vocabulary), len(labels), view.dimension
     temperature = settings.get("temperature")
     is_temperature = isinstance(temperature, float) and 0 < temperature <= LARGEST_TEMPERATURE
     _require(is_temperature, "temperature", temperature)

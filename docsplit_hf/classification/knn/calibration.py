@@ -296,7 +296,7 @@ def calibrate_leaving_one_out(
     if rows is None:
         left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
     else:
-        left_out = datastore.snapshot.take(rows)
+        left_out = datastore.view().all().take(rows)
     queries = left_out.keys.astype(np.float32)
     wanted = MOST_NEIGHBORS + 1
     while True:
@@ -340,7 +340,7 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
 
 def leave_one_out_rows(datastore: Store) -> np.ndarray:
     """The rows to leave out in turn, ascending: all, or a random sample with 2,000 passages, always the same."""
-    return datastore.snapshot.sampled_rows(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+    return datastore.view().all().sampled_rows(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

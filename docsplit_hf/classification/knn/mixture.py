@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...datastore.snapshot import SearchResult
-    from ...datastore.store import Store
+    from ...datastore.store import View
     from ...encoders.chunking import Passages
     from ...encoders.reader import Predictions
 
@@ -118,18 +118,18 @@ class Mixture(NamedTuple):
 
 
 def mix_with_neighbors(
-    predictions: Predictions, datastore: Store, k: int, temperature: float, weight: float, shown: int = 0
+    predictions: Predictions, view: View, k: int, temperature: float, weight: float, shown: int = 0
 ) -> Mixture:
     """Mix the labels of k neighbors with a classifier's probabilities, if any; find ``shown`` neighbors if more."""
-    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
+    neighbors = view.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
     label_names = neighbors.label_names
     voting_distances = neighbors.distances[:, :k]
     knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], len(label_names), temperature)
     # calibrate() uses equation 2 without the smoothing: with it, there was no measurable difference.
-    knn = add_one_smoothing(knn, len(datastore), datastore.multi_label)
+    knn = add_one_smoothing(knn, view.count(), view.multi_label)
     weights = np.zeros(neighbors.distances.shape)
     weights[:, :k] = neighbor_weights(voting_distances, temperature)
-    classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
+    classifier = classifier_probabilities(predictions.logits, view.multi_label)
     mixture = knn
     if classifier is not None:
         new_labels = len(label_names) - classifier.shape[1]  # labels that only the datastore has

@@ -21,7 +21,9 @@ from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
+from ..snapshot import FittedState
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
+from .remote_view import ONE_EACH, RemoteView
 from .rows import (
     DOCUMENT,
     LOCATING,
@@ -43,7 +45,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...encoders.chunking import Passages
-    from ..snapshot import FittedState, SearchResult, Snapshot
+    from ..snapshot import SearchResult, Snapshot
     from ..store import Store
 
 logger = logging.getLogger(__name__)
@@ -51,7 +53,6 @@ logger = logging.getLogger(__name__)
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
 MOST_COPIED = 2**31  # bytes of keys
 SAMPLE = 500  # examples to calibrate on: each is a search
-ONE_EACH = "passage == 0"  # filter: one row of each document
 SAME = ("content", "labels", "passages")  # fields that must agree if a row with the id of an added one exists
 
 
@@ -59,8 +60,9 @@ class RemoteDatastore:
     """A datastore in a collection of Milvus, from ``connect_datastore``.
 
     It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
-    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. Methods of a pipeline that
-    need all rows (``fit``, ``audit``, ``suggest``, ``report``) fetch them once, into ``snapshot``.
+    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. So do the answers of a
+    fitted classifier. Methods of a pipeline that need all rows (``fit``, ``audit``, ``suggest``, ``report``) fetch them
+    once, by ``view().all()``.
 
     Differences from ``KNNDatastore``: keys are float32; missing ids are made of content and labels, so that equal
     examples of two calls are one; ``add`` may be repeated after it failed, and overwrites rows that it has written; the
@@ -76,6 +78,8 @@ class RemoteDatastore:
         self._about = about
         self._writing = threading.Lock()
         self._last_row = 0
+        self._fitted: FittedState | None = None
+        self._view: RemoteView | None = None  # the last one
         self._copy: KNNDatastore | None = None  # of all rows
         self._copied = ""  # the token of the last change in the copy
 
@@ -126,16 +130,28 @@ class RemoteDatastore:
     @property
     def snapshot(self) -> Snapshot:
         """All rows, of at most 2 GiB of keys: fetched once, and again after another process changed them."""
-        return self._whole_copy().snapshot
+        return self._all_rows()
+
+    def view(self) -> RemoteView:
+        """Return the present state for reading; the same object while nothing has changed, which asks the server."""
+        version = read_changed(self._collection)
+        view = self._view
+        if view is None or view.version != version or view.fitted is not self._fitted:
+            self._refresh_about()
+            view = RemoteView(self._collection, self._about, version, self._fitted, self._all_rows)
+            self._view = view
+        return view
 
     @property
     def fitted(self) -> FittedState | None:
         """The state fitted by this process; None before a fit."""
-        return None if self._copy is None else self._copy.fitted
+        return self._fitted
 
     @fitted.setter
     def fitted(self, state: FittedState | None) -> None:
-        self._whole_copy().fitted = state
+        if state is not None and not isinstance(state, FittedState):
+            raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
+        self._fitted = state
         logger.info("What was fitted is kept by this process alone, not in %r.", self._collection)
 
     @property
@@ -209,7 +225,7 @@ class RemoteDatastore:
 
         Ids from the other datastore's counters are replaced by ids of their content; other ids stay.
         """
-        state = other.snapshot
+        state = other.view().all()
         as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
         if self._about.multi_label not in (None, state.multi_label):
             raise ValueError("One of the two has several labels per row, the other has one: build both alike.")
@@ -336,8 +352,15 @@ class RemoteDatastore:
             change(self._copy)
             self._copied = token
 
+    def _all_rows(self) -> Snapshot:
+        """All rows with the fitted state; the same object while nothing has changed."""
+        copy = self._whole_copy()
+        if copy.fitted is not self._fitted:
+            copy.fitted = self._fitted
+        return copy.snapshot
+
     def _whole_copy(self) -> KNNDatastore:
-        """A local datastore of all rows, fetched unless it is current; the fitted state stays."""
+        """A local datastore of all rows, fetched unless it is current."""
         collection = self._collection
         change = read_changed(collection)
         if self._copy is not None and change == self._copied:
@@ -360,7 +383,7 @@ class RemoteDatastore:
         incomplete = len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched
         if incomplete:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
-        whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=self.fitted)
+        whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
         self._copy = KNNDatastore.from_snapshot(whole)
         self._copied = change
         return self._copy

@@ -20,8 +20,8 @@ import numpy as np
 from ...encoders.chunking import Passages
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
-from ..row_table import check_passages
-from ..snapshot import SearchResult, Snapshot
+from ..row_table import check_passages, encode_labels
+from ..snapshot import ExampleTexts, SearchResult, Snapshot
 from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection, Row
 
 FORMAT = "docsplit_hf datastore"
@@ -185,11 +185,7 @@ def all_keys(found: Iterable[Row]) -> list[str]:
 
 def to_snapshot(found: Iterable[Row], about: About, labeled: bool = True) -> Snapshot:
     """Documents of rows, in the order in which they were added, without documents that were written in part."""
-    by_document: dict[str, dict[str, Row]] = {}
-    for row in found:
-        by_document.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
-    whole = [rows for rows in by_document.values() if _is_whole(rows)]
-    whole.sort(key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
+    whole = _whole_documents(found)
     keys = [rows["r0" if rows["p0"]["passages"] > 1 else "p0"][VECTOR] for rows in whole]
     keys = np.array(keys, np.float32).reshape(-1, about.dimension)
     texts = []
@@ -203,11 +199,36 @@ def to_snapshot(found: Iterable[Row], about: About, labeled: bool = True) -> Sna
     if not labeled:
         empty = empty_snapshot(about.dimension)
         return add_documents(empty, keys, texts, pairs, ids, passages).documents
-    labels = [json.loads(rows["p0"]["labels"]) for rows in whole]
-    if not about.multi_label:
-        labels = [name for (name,) in labels]
     empty = empty_snapshot(about.dimension, about.label_names, bool(about.multi_label), probe=about.probe)
-    return add_rows(empty, keys, labels, texts, pairs, ids, passages)
+    return add_rows(empty, keys, _names_of_labels(whole, about), texts, pairs, ids, passages)
+
+
+def to_texts(found: Iterable[Row], about: About) -> ExampleTexts:
+    """Texts and labels of examples, from rows without vectors, as ``to_snapshot`` has them."""
+    whole = _whole_documents(found)
+    texts = []
+    pairs = []
+    for rows in whole:
+        text, pair = _text_and_pair(rows)
+        texts.append(text)
+        pairs.append(pair)
+    labels, _ = encode_labels(_names_of_labels(whole, about), about.label_names, bool(about.multi_label))
+    return ExampleTexts(texts, pairs, labels)
+
+
+def _whole_documents(found: Iterable[Row]) -> list[dict[str, Row]]:
+    """Rows by document, in the order in which these were added, without documents that were written in part."""
+    by_document: dict[str, dict[str, Row]] = {}
+    for row in found:
+        by_document.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
+    whole = [rows for rows in by_document.values() if _is_whole(rows)]
+    return sorted(whole, key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
+
+
+def _names_of_labels(documents: list[dict[str, Row]], about: About) -> list[Any]:
+    """The label of each document, or a list of labels if documents may have several."""
+    labels = [json.loads(rows["p0"]["labels"]) for rows in documents]
+    return labels if about.multi_label else [name for (name,) in labels]
 
 
 def _is_whole(rows: dict[str, Row]) -> bool:

@@ -6,6 +6,13 @@ from docsplit_hf.classification.ensemble.neighbor_expert import LEAST_SHARE, NEI
 from .stores import asked, make_queries, make_store
 
 
+def nearest_of_known(store, queries, known, **options):
+    """The nearest of examples and documents, some of which are ``known``, bool ``(m,)``."""
+    places = np.where(known, np.arange(len(known)), -1)
+    unknown = int((~known).sum())
+    return nearest_of_both(store.snapshot, queries, None, lambda found: places[found.rows], unknown, **options)
+
+
 def by_definition(query, keys, soft, temperature):
     """Equation 2 over the 30 nearest of all keys."""
     distances = np.square(keys.astype(float) - query).sum(1)
@@ -18,7 +25,7 @@ def by_definition(query, keys, soft, temperature):
 def test_examples_and_documents_vote_by_equation_2(documents):
     store = make_store(documents=documents)
     _, queries, _ = make_queries(50)
-    nearest = nearest_of_both(store.snapshot, queries, None, np.ones(documents, bool))
+    nearest = nearest_of_known(store, queries, np.ones(documents, bool))
     keys = np.concatenate([store.keys, store.documents.keys]) if documents else store.keys
     soft = np.random.default_rng(0).dirichlet(np.ones(3), len(keys))
     rows = [nearest.examples.rows, *([nearest.documents.rows + 12] if documents else [])]
@@ -35,7 +42,7 @@ def test_neither_a_text_nor_its_copy_is_its_own_neighbor_and_who_is_unknown_has_
     store.add_documents(store.keys[:2], store.texts[:2], ids=["copy", "another"])
     known = np.ones(62, bool)
     known[5] = False
-    nearest = nearest_of_both(store.snapshot, store.keys[:2], None, known, without_equal=True)
+    nearest = nearest_of_known(store, store.keys[:2], known, without_equal=True)
     for row in range(2):
         weights = nearest.weights(1.0)[row]
         assert weights[: nearest.examples.rows.shape[1]][nearest.examples.rows[row] == row].tolist() == [0]
@@ -44,12 +51,24 @@ def test_neither_a_text_nor_its_copy_is_its_own_neighbor_and_who_is_unknown_has_
         assert weights.sum() == pytest.approx(1)
 
 
+def test_thirty_known_documents_are_found_if_fewer_are_known_than_was_expected():
+    """A server tells only how many documents there are, and a known one may have been removed."""
+    store = make_store(documents=100)
+    queries = store.documents.keys[:5]
+    known = np.arange(100) % 2 == 0
+    places = np.where(known, np.arange(100), -1)
+    exact = nearest_of_known(store, queries, known)
+    found = nearest_of_both(store.snapshot, queries, None, lambda found: places[found.rows], unknown=0)
+    np.testing.assert_array_equal(found.weights(1.0), exact.weights(1.0))
+    assert (np.isfinite(found.distances).sum(1) >= NEIGHBORS).all()
+
+
 def test_where_all_are_copies_nobody_votes():
     store = make_store(3, documents=0)
     same = np.ones((1, 16), np.float32)
     store.add(same, [0], ["a"])
     store.remove(["0", "1", "2"])
-    weights = nearest_of_both(store.snapshot, same, None, np.zeros(0, bool), without_equal=True).weights(1.0)
+    weights = nearest_of_known(store, same, np.zeros(0, bool), without_equal=True).weights(1.0)
     shares = vote(weights, np.zeros((1, 1), int), np.eye(1))
     assert not weights.any() and np.isfinite(Neighbors().score({}, asked(shares=shares))).all()
 
@@ -58,10 +77,10 @@ def test_where_all_are_copies_nobody_votes():
 def test_an_index_serves_the_votes(index):
     store = make_store(2_000, documents=2_000)
     _, queries, _ = make_queries(50)
-    exact = nearest_of_both(store.snapshot, queries, None, np.ones(2_000, bool))
+    exact = nearest_of_known(store, queries, np.ones(2_000, bool))
     store.reindex(index)
     assert store.snapshot.index is not None and store.snapshot.documents.index is not None
-    found = nearest_of_both(store.snapshot, queries, None, np.ones(2_000, bool))
+    found = nearest_of_known(store, queries, np.ones(2_000, bool))
     for one, other in ((exact.examples, found.examples), (exact.documents, found.documents)):
         assert np.mean([len({*a} & {*b}) / len(a) for a, b in zip(one.ids, other.ids, strict=True)]) > 0.8
 

@@ -1,0 +1,128 @@
+"""RemoteView: the state of a collection at one moment, read from the server as far as it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..snapshot import ExampleTexts
+from .collection import EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
+from .rows import (
+    LOCATING,
+    About,
+    all_keys,
+    content_numbers,
+    read_changed,
+    remote_search,
+    to_snapshot,
+    to_texts,
+)
+
+if TYPE_CHECKING:
+    from ...encoders.chunking import Passages
+    from ..snapshot import FittedState, Kind, SearchResult, Snapshot
+
+ONE_EACH = "passage == 0"  # filter: one row of each document
+WITHOUT_VECTOR = [field for field in FIELDS if field != VECTOR]
+LAST_NUMBER = 2**63 - 1  # of rows
+
+
+class RemoteView:
+    """The ``View`` of a collection. It fetches what a search needs; all rows only for ``all``.
+
+    Milvus has no state that lasts across requests. So a view has the token of the last change, ``version``, and
+    ``is_current`` compares it with that of the server: if it has moved, searches may have seen different states.
+    """
+
+    dtype = "float32"
+    is_local = False
+
+    def __init__(
+        self,
+        collection: Collection,
+        about: About,
+        version: str,
+        fitted: FittedState | None,
+        fetch_all: Callable[[], Snapshot],
+    ) -> None:
+        self.version = version
+        self.fitted = fitted
+        self._collection = collection
+        self._about = about
+        self._fetch_all = fetch_all
+        self._counts: dict[Kind, int] = {}
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels."""
+        return self._about.label_names
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have several labels."""
+        return bool(self._about.multi_label)
+
+    @property
+    def dimension(self) -> int:
+        """D of the keys."""
+        return self._about.dimension
+
+    def is_current(self) -> bool:
+        """Whether nothing has changed since the view was made, which asks the server."""
+        return read_changed(self._collection) == self.version
+
+    def count(self, kind: Kind = EXAMPLES) -> int:
+        """Count the examples or documents, once."""
+        if kind not in self._counts:
+            self._counts[kind] = self._collection.count(kind, ONE_EACH)
+        return self._counts[kind]
+
+    def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = EXAMPLES) -> SearchResult:
+        """Find the k nearest examples or documents of each query, ``(Q, D)``."""
+
+        def decoded(rows: list[Row]) -> Snapshot:
+            return to_snapshot(rows, self._about, labeled=kind == EXAMPLES)
+
+        return remote_search(self._collection, kind, self.dimension, decoded, queries, k, passages)
+
+    def get(self, texts: Sequence[str], text_pairs: Sequence[str | None], kind: Kind = EXAMPLES) -> Snapshot | None:
+        """Return the examples or documents with these texts."""
+        contents = sorted(set(content_numbers(texts, text_pairs)))
+        found = self._collection.find(kind, "content", contents, [PK, *LOCATING])
+        rows = self._collection.get(all_keys(found), FIELDS)
+        return to_snapshot(rows, self._about, labeled=kind == EXAMPLES)
+
+    def first(self, count: int) -> ExampleTexts:
+        """Return texts and labels of the first ``count`` examples, without fetching their keys."""
+        wanted = count
+        while True:
+            number = self._number_of_example(wanted)
+            only = f"row <= {number}"
+            rows = list(self._collection.rows(EXAMPLES, WITHOUT_VECTOR, only))
+            rows += [row for row in self._collection.rows(REST, WITHOUT_VECTOR, only) if row[PK][0] == EXAMPLES[0]]
+            found = to_texts(rows, self._about)
+            missing = count - len(found.texts)  # examples that were written in part are left out
+            if missing <= 0 or number == LAST_NUMBER:
+                return ExampleTexts(found.texts[:count], found.text_pairs[:count], found.labels[:count])
+            wanted += missing
+
+    def all(self) -> Snapshot:
+        """Fetch all rows, unless they were fetched since the last change."""
+        return self._fetch_all()
+
+    def _number_of_example(self, count: int) -> int:
+        """A number of a row up to which there are at least ``count`` examples, and few more; the last if fewer."""
+        if self.count() <= count:
+            return LAST_NUMBER
+        low = 0
+        high = LAST_NUMBER
+        while high - low > 1:
+            middle = (low + high) // 2
+            found = self._collection.count(EXAMPLES, f"{ONE_EACH} and row <= {middle}")
+            if found < count:
+                low = middle
+            else:
+                high = middle
+                if found <= count + count // 8:
+                    break
+        return high

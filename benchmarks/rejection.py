@@ -217,13 +217,14 @@ def _fit(
 
 def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts, rows: np.ndarray) -> tuple[Answers, np.ndarray]:
     answers = ask_experts(ready, test[rows], [task.test[i] for i in rows], None, with_closeness=True)
-    names = np.array(ready.snapshot.label_names)[answers.probabilities.argmax(1)]
+    names = np.array(ready.view.label_names)[answers.probabilities.argmax(1)]
     return answers, names == np.array(task.names)[task.test_labels[rows]]
 
 
 def _mahalanobis(ready: ReadyExperts, test: np.ndarray) -> np.ndarray:
     """The distance to the nearest class mean, by the covariance within classes (Lee et al. 2018, shrunk)."""
-    keys, labels = np.asarray(ready.snapshot.keys, np.float64), ready.snapshot.labels
+    examples = ready.view.all()
+    keys, labels = np.asarray(examples.keys, np.float64), examples.labels
     means = np.stack([keys[labels == label].mean(0) for label in range(labels.max() + 1)])
     precision = LedoitWolf(assume_centered=True).fit(keys - means[labels]).precision_
     return np.stack([np.einsum("nd,de,ne->n", test - mean, precision, test - mean) for mean in means]).min(0)

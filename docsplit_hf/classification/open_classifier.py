@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
-from ..datastore.changes import check_problem_type
-from ..datastore.encoder_fingerprint import check_precision, check_probe
+from ..datastore.embed_examples import check_problem_type
+from ..datastore.encoder_fingerprint import check_probe
 from ..datastore.files.classifier_folder import check_classifier
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
@@ -23,6 +23,7 @@ from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoders.reader import Reader
 from ..encoders.text_warnings import unlogged
+from .precision import check_precision
 
 if TYPE_CHECKING:
     from ..datastore.store import Store

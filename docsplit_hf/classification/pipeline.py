@@ -14,7 +14,6 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..datastore.duplicates import read_new
 from ..datastore.files.classifier_folder import CARD, saved_together, upload
 from ..datastore.row_table import ids_among
 from ..datastore.store import read_consistently
@@ -36,6 +35,7 @@ from .knn.mixture import Mixture, Shown, answer_of, mix_with_neighbors
 from .model_card import save_classifier_card
 from .open_classifier import find_datastore, open_parts, read_as, warn_of_another_reading
 from .rejection import NOVEL, check_error, check_lost, least_held_out
+from .stored_embeddings import read_new
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:

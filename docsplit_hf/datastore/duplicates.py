@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..encoders.reader import Predictions
 from ..text.characters import replace_lone_surrogates
 from ..text.copies import label_set
 from .keys import candidate_distances
@@ -16,15 +15,12 @@ from .row_table import values_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..encoders.reader import Reader
     from .snapshot import SearchResult, Snapshot
-    from .store import View
 
 # Of the squared norm. Embeddings of one text in two batches differ by about 1e-12 of it; those of texts that differ in
 # one of hundreds of words, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
 EQUAL = 1e-9  # the same for vectors that were centered and normalized
-DOCUMENTS_PER_TEXT = 100  # among more, finding a text takes longer than embedding it
 
 
 def number_texts(
@@ -57,23 +53,6 @@ def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[st
     in_table, own = number_texts(table, texts, text_pairs)
     rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
     return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
-
-
-def read_new(reader: Reader, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Predictions:
-    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already."""
-    if not 0 < view.count("documents") <= DOCUMENTS_PER_TEXT * len(texts):
-        return reader.read(texts, text_pairs)
-    documents = view.get(texts, text_pairs, "documents")
-    rows = rows_of_texts(documents.rows, texts, text_pairs)
-    new = np.flatnonzero(rows < 0)
-    if len(new) == len(texts):
-        return reader.read(texts, text_pairs)
-    embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
-    embeddings[rows >= 0] = documents.keys[rows[rows >= 0]]
-    if len(new):
-        read = reader.read([texts[i] for i in new], [text_pairs[i] for i in new])
-        embeddings[new] = read.retrieval_embeddings
-    return Predictions(np.empty((len(texts), 0), dtype=np.float32), embeddings)
 
 
 def equal_neighbors(

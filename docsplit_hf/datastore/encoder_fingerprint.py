@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..encoders.checkpoints.fingerprint import PROBE_TEXTS
-from ..encoders.text_warnings import unlogged
-
-if TYPE_CHECKING:
-    from ..encoders.reader import Reader
-    from .store import Store
 
 logger = logging.getLogger(__name__)
 
 PROBE_TOLERANCE = 0.1  # of the norm: other weights differ by about 1, another dtype or device by less than 0.01
 SAME_EXPORT = 0.01  # of the norm: one int8 export on two processors differs by less, two exports by 0.05
-DRAWN = 256  # rows drawn for a trial; some may have no text
-TRIED = 64  # of them, with texts
-NEAREST = 10  # neighbors compared
-LEAST_RECALL = 0.8
 
 
 def check_probe(probe: np.ndarray, stored: np.ndarray | None) -> None:
@@ -65,46 +55,3 @@ def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
     own = probe[len(PROBE_TEXTS) :]  # int8 rows
     others = other[len(PROBE_TEXTS) :]
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME_EXPORT * np.linalg.norm(others)
-
-
-def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None:
-    """Refuse a datastore of another precision if too few neighbors of its own texts stay the same."""
-    if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
-        return
-    own = _precision_name(probe)
-    built = _precision_name(datastore.probe)
-    what = f"The datastore was built in {built}, and the model runs in {own}"
-    if own == built:
-        what += " of another export"
-    remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
-    sample = datastore.sample(DRAWN, DRAWN)
-    known = np.flatnonzero(sample.rows["text"].is_valid())
-    if not len(known):
-        raise ValueError(f"{what}: without texts in it, its neighbors cannot be tried. {remedy}")
-    tried = sample.take(np.random.default_rng(0).permutation(known)[:TRIED])
-    columns = tried.rows.to_pydict()
-    with unlogged():
-        predicted = reader.read(columns["text"], columns["text_pair"])
-    before = datastore.search(tried.keys, NEAREST + 1, tried.passages).ids
-    after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids
-    recall = _recall(columns["id"], before, after)
-    found = f"of the {NEAREST} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"
-    if recall < LEAST_RECALL:
-        raise ValueError(f"{what}: {found}, fewer than {100 * LEAST_RECALL:.0f} %. {remedy}")
-    logger.warning("%s: %s. The datastore is used.", what, found)
-
-
-def _precision_name(probe: np.ndarray) -> str:
-    """The precision that a probe was made in; only int8 models have more rows than texts."""
-    return "int8" if len(probe) > len(PROBE_TEXTS) else "float32 or bfloat16"
-
-
-def _recall(ids: list[str], before: list[list[str]], after: list[list[str]]) -> float:
-    """Mean fraction of the neighbors before, without the row itself, that are neighbors after."""
-    fractions = []
-    for row_id, ids_before, ids_after in zip(ids, before, after, strict=True):
-        neighbors_before = {*[found for found in ids_before if found != row_id][:NEAREST]}
-        neighbors_after = {*[found for found in ids_after if found != row_id][:NEAREST]}
-        common = len(neighbors_before & neighbors_after)
-        fractions.append(common / len(neighbors_before) if neighbors_before else 1.0)
-    return float(np.mean(fractions))

@@ -15,7 +15,6 @@ from ..encoders.reader import Reader
 from .changes import (
     add_documents,
     add_rows,
-    embed_examples,
     empty_snapshot,
     merge_snapshots,
     relabel_rows,
@@ -24,6 +23,7 @@ from .changes import (
     remove_rows,
 )
 from .content_hash import sha256_of_parts
+from .embed_examples import embed_examples
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from transformers.hf_argparser import HfArg
 
-from ..datastore.changes import check_problem_type
+from ..datastore.embed_examples import check_problem_type
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoders.portable.run_encoder import check_max_length
 from ..encoders.reader import Reader

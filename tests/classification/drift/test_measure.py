@@ -212,7 +212,7 @@ def test_the_period_of_held_out_examples_has_the_probabilities_of_the_folds():
     store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
     later = ready_experts(store.snapshot)
     for experts, labels in ((ready, 3), (later, 4)):
-        found = period_of_examples(experts, known_words(experts.snapshot))
+        found = period_of_examples(experts, known_words(experts.view))
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
         assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
         assert not len(found.novelty)

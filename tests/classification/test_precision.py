@@ -5,7 +5,7 @@ import pytest
 from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.datastore import encoder_fingerprint as probe
+from docsplit_hf.classification import precision
 from docsplit_hf.encoders.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoders.reader import Reader
 
@@ -64,7 +64,7 @@ def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, cap
 
 def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
     pipe, folder, _ = stores
-    monkeypatch.setattr(probe, "LEAST_RECALL", 1.01)
+    monkeypatch.setattr(precision, "LEAST_RECALL", 1.01)
     with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):
         pipe("float32", "int8")
     with pytest.raises(ValueError, match="without texts in it, its neighbors cannot be tried"):

@@ -95,8 +95,33 @@ def passages(page):
     page.says("{} bytes a row on the disk for the rows, {} for the index, and {} for its queue", *parts)
 
 
+ANSWERS = (
+    ("an answer, median of 30", "answer", "median bytes", "median s"),
+    ("30 answers in one call", "answers to 30 texts in one call", "bytes", "s"),
+    ("the first answer after a change by another process", "first answer after a change", "bytes", "s"),
+)
+
+
+def fitted_answers(page):
+    """Fitted answers on a server, before and after they were read from a view."""
+    record = content("remote_answers.json")
+    for said, name, in_bytes, seconds in ANSWERS:
+        cells = []
+        for version in ("before", "after"):
+            spent = record[version][name]
+            cells += [f"{spent[in_bytes]:,}", f"{spent[seconds]:.2f}"]
+        page.has_rows([(said, *cells)])
+    assert record["answers"]["different"] == 0
+    page.says("All {} answers are the same", record["answers"]["compared"])
+    after = record["after"]
+    page.says("on {} examples and {} documents of {} dimensions", 100, after["documents"], after["dimension"])
+    peak = after["memory after fit, MiB"] * 2**20 / 1e9
+    page.says("{} MB and {} s, with a peak of {} GB", after["fit"]["bytes"] / 1e6, after["fit"]["s"], peak)
+
+
 def test_figures():
     page = Page("docs/remote_datastore.md")
+    fitted_answers(page)
     page.has_rows(rows())
     passages(page)
     page.says("{} documents of three passages", found("memory", NOW, 3)["documents"])
@@ -109,7 +134,9 @@ def test_figures():
         "milvus-lite 3.2",
         "Only what Milvus 2.3 can",
         "up to 13 points",
-        "2 GiB of keys",
+        "than 2 GiB of keys there was no answer",
+        "Above 2 GiB of keys they refuse",
+        "up to 2.8 kB for each",
         "50 times with `kill -9`, then the client 50 times",
     )
     page.check(at_least=50)

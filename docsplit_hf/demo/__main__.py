@@ -20,7 +20,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serve a page that classifies documents from a few examples. No network is used.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--model", help="an encoder or a saved classifier; default: the included encoder")
+    parser.add_argument("--model", help="an encoder or a saved classifier; without it, the included encoder")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 lets other machines in")
     parser.add_argument(
         "--allowed_hosts",

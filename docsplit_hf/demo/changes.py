@@ -71,7 +71,7 @@ def give_label(session: Session, text: str, label: str, learn_now: bool = True) 
 def keep_label(session: Session, text: str, _: str = "") -> str:
     """Confirm the label of a text, so that the audit does not list it again."""
     session.kept += _ids_of(session.pipe.datastore, text)
-    return "The label stays, and this is not asked again."
+    return "The label is confirmed."
 
 
 def remove_text(session: Session, text: str, _: str = "") -> str:
@@ -206,7 +206,7 @@ def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
             options = LongTextOptions(config["long_documents"], config["passage_length"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{path.name} does not say how its texts were read: choose a zip that was saved here."
+                f"{path.name} does not record how its texts were read: choose a zip that was saved here."
             ) from error
     if options.long_documents not in LONG_DOCUMENTS or not isinstance(options.passage_length, int | None):
         strategy = str(options.long_documents)[:40]

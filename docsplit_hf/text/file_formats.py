@@ -43,7 +43,7 @@ def load_file(
     try:
         codecs.lookup(encoding or "utf-8")
     except LookupError as error:
-        raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
+        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
     if path.is_dir():
         return _load_folder(path, streaming, encoding)
     kind = file_format(path)

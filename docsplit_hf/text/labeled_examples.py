@@ -399,7 +399,9 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
         shown = ", ".join(repr(names[label]) for label in only_once[:5]) + more
         message += f" Classes with one example only, which is kept to train on: {shown}."
     if len(held_out) < count:
-        message += f" {count} were asked for: others repeat too often, or are the last of their class."
+        message += (
+            f" This is less than the requested {count}: other texts repeat too often, or are the last of a class."
+        )
     if len(held_out) == 0:
         raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
     logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
@@ -417,7 +419,7 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     if len(set(map(tuple, labels["train"]))) < 2:
         given = [names[number] for number in labels["train"][0]]
         only = f"{len(labels['train'])} training examples has the label {given}"
-        raise ValueError(f"Each of the {only}: there is nothing to tell apart. Check column {label_column!r}.")
+        raise ValueError(f"Each of the {only}: classification needs two labels. Check column {label_column!r}.")
     for name, given in labels.items():
         if untrained := sorted(set(chain(*given)) - set(chain(*labels["train"]))):
             logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

@@ -147,7 +147,7 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     if not isinstance(label, str | int):
-        raise ValueError(f"The label {label!r} is no class: give names or whole numbers, or choose label_column.")
+        raise ValueError(f"The label {label!r} is not a class: give names or whole numbers, or choose label_column.")
     return str(label)
 
 

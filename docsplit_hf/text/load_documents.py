@@ -150,8 +150,10 @@ def _hold_out(
     if isinstance(dataset, datasets.IterableDataset):
         held_out = list(dataset.take(test_size))
         if len(held_out) < test_size:
-            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10}, say"
-            raise ValueError(f"The stream ends after {len(held_out)} documents, and {most}, or do without streaming.")
+            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10} or so"
+            raise ValueError(
+                f"The stream ends after {len(held_out)} documents, and {most}, or load it without streaming."
+            )
         if not held_out:
             return {"train": dataset.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
         # By content, not by position: each data loader worker skips in its own shards.
@@ -170,10 +172,12 @@ def _hold_out(
     kept, held_out = hold_out(fingerprints, min(test_size, len(dataset) // 10), seed)
     if len(held_out) == 0:
         repeats = f"{repeated} of {len(dataset)} documents repeat another one"
-        raise ValueError(f"{repeats}, so that none can be held out: give others, raise test_size, or set test_size=0.")
+        raise ValueError(
+            f"{repeats}, so that none can be held out: give other documents, raise test_size, or set test_size=0."
+        )
     if repeated:
         logger.info(
-            f"{repeated} of {len(dataset)} documents repeat another one. None of them is in both train and test."
+            f"{repeated} of {len(dataset)} documents repeat another one. Train and test have no document in common."
         )
     return datasets.DatasetDict({"train": dataset.select(kept), "test": dataset.select(held_out)})
 

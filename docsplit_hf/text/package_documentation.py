@@ -67,7 +67,7 @@ def load_package_documentation(
             seen.add(text)
             chosen.append(index)
     if test_size >= len(chosen):
-        raise ValueError(f"There are {len(chosen)} documents, and {test_size} are to be held out: hold out fewer.")
+        raise ValueError(f"There are {len(chosen)} documents, too few to hold out {test_size}: lower test_size.")
     kept = shuffled.select(chosen)
     return kept.train_test_split(test_size=test_size, seed=seed) if test_size else datasets.DatasetDict(train=kept)
 

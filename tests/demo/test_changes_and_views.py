@@ -257,7 +257,7 @@ def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(uncha
         ("../datastore/escaped", b"", "holds no classifier"),
         ("classifier/datastore/data.pkl", b"cposix\nsystem\n.", "cannot be used"),
         ("classifier/config.json", b'{"long_documents": "all", "passage_length": 9}', "reads long texts by 'all'"),
-        ("classifier/config.json", b"[]", "does not say how its texts were read"),
+        ("classifier/config.json", b"[]", "does not record how its texts were read"),
     ],
 )
 def test_a_malicious_or_broken_zip_is_refused(shared, tmp_path, name, content, sentence):

@@ -1,3 +1,5 @@
+"""Guessed columns of texts and labels."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

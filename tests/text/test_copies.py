@@ -1,3 +1,5 @@
+"""Duplicate examples, and equal texts with different labels."""
+
 from datasets import ClassLabel, Dataset
 
 from docsplit_hf.text.copies import warn_of_contradictions, without_copies

@@ -1,3 +1,5 @@
+"""Loading labeled texts: sources, labels, splits, held-out examples, errors."""
+
 import gzip
 import json
 import logging
@@ -338,7 +340,7 @@ def test_any_text_comes_through_json_lines(tmp_path, texts, label):
 ERRORS = {
     "a size that is none": (ROWS, {"validation_size": 1.5}, "fraction below 1 or a whole number.* got 1.5"),
     "a negative size": (ROWS, {"validation_size": -1}, "got -1"),
-    "a size that is no number": (ROWS, {"validation_size": float("nan")}, "got nan"),
+    "a size that is not a number": (ROWS, {"validation_size": float("nan")}, "got nan"),
     "too many to hold out": (ROWS, {"validation_size": 30}, "Holding 30 of 30 .* lower validation_size"),
     "too many to test on": (ROWS, {"test_size": 30}, "Holding 30 of 30 .* for test .* lower test_size"),
     "one example": (ROWS[:1], {}, "Each of the 1 training examples"),
@@ -356,8 +358,8 @@ ERRORS = {
     "no rows": ([], {}, "a.jsonl cannot be used: it holds no rows"),
     "no separator": (ROWS, {"label_separator": ""}, "label_separator must not be empty"),
     "a list of numpy": ([{"text": "x", "label": "['a' 'b']"}], {"label_separator": ","}, "a list without commas"),
-    "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is no class"),
-    "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is no class"),
+    "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is not a class"),
+    "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is not a class"),
     "zeros and ones": ([{"text": "x", "label": [0, 1, 0]}], {}, r"\[0, 1, 0\] names a class twice"),
     "lists and no lists": ([ROWS[0], {"text": "x", "label": ["a"]}], {}, "Some labels in column 'label' are lists"),
 }

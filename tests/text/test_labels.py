@@ -1,3 +1,5 @@
+"""Spellings of labels."""
+
 import pytest
 
 from docsplit_hf.text.labels import alike_labels, describe_alike, merged_labels, plain_spelling

@@ -1,3 +1,5 @@
+"""Loading unlabeled documents: sources, streams, held-out documents, errors."""
+
 import json
 import logging
 from collections import Counter

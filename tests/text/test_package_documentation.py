@@ -1,3 +1,5 @@
+"""The corpus of docstrings."""
+
 import pytest
 
 from docsplit_hf.text.package_documentation import MINIMUM_WORDS, load_package_documentation, unwrap_paragraphs
@@ -27,7 +29,7 @@ def test_the_split_is_seeded(splits):
 def test_holding_out_none_and_too_many(splits):
     whole = load_package_documentation(("accelerate", "datasets"), test_size=0)
     assert list(whole) == ["train"] and len(whole["train"]) == sum(map(len, splits.values()))
-    with pytest.raises(ValueError, match="documents, and 100000 are to be held out: hold out fewer"):
+    with pytest.raises(ValueError, match="documents, too few to hold out 100000: lower test_size"):
         load_package_documentation(("accelerate", "datasets"), test_size=100_000)
 
 

@@ -1,3 +1,5 @@
+"""Data sets of the paper on nearest-neighbor classification."""
+
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import given

@@ -1,3 +1,5 @@
+"""Mistyped paths."""
+
 import pytest
 
 from docsplit_hf.text.sources import refuse_mistyped_path

@@ -1,3 +1,5 @@
+"""Windows of long texts, special tokens, batches."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

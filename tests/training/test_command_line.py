@@ -1,3 +1,5 @@
+"""Command lines: help, errors, JSON, Ctrl-C."""
+
 import json
 import os
 import signal

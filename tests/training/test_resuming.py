@@ -1,3 +1,5 @@
+"""Checkpoints to resume from, and descriptions of runs."""
+
 import json
 
 import pytest

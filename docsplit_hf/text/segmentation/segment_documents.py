@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,13 @@ FIRST_LOG = 100  # documents of a stream after which the counts are logged first
 _OUTCOME = "_docsplit_outcome"
 _FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
+
+
+class SegmentedDocument(TypedDict):
+    """A row of ``segment_documents``; other columns are kept beside these."""
+
+    input_ids: list[int]  # without special tokens
+    sentence_lengths: list[int]  # tokens of each sentence
 
 
 class _Tokens(NamedTuple):

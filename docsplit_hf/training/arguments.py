@@ -80,7 +80,7 @@ def check_weights(model: PreTrainedModel) -> None:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.float16:
             advice = 'load the model with dtype="float32", and train with bf16=True or fp16=True for speed'
-            raise ValueError(f"{name} is float16, which loses small updates: {advice}.")
+            raise ValueError(f"{name} has weights of float16, which lose small updates: {advice}.")
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:

@@ -279,8 +279,8 @@ VIEW = ("step", "percent", "wanted")  # what ``Events.show`` needs besides the k
 ASKED = ("asked", "sure_only", "percent")  # what ``Events.ask`` needs besides the key
 
 
-class _Chooser(NamedTuple):
-    """Buttons that change the label of one text."""
+class _LabelChoice(NamedTuple):
+    """How the buttons of one chooser change the label of a text."""
 
     name: str
     text: str  # component with the text
@@ -380,7 +380,7 @@ class _Connector:
         opened = self.on(self.parts[component].select, event, ["key"], click=True)
         opened.then(None, None, None, js=f"() => window.bringIntoView?.({shown!r})")
 
-    def change_label(self, chooser: _Chooser) -> None:
+    def change_label(self, chooser: _LabelChoice) -> None:
         """Connect all buttons of a chooser, its list and its box for a new label."""
         parts = self.parts
         name = chooser.name
@@ -440,9 +440,9 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
 
     give_label_later = partial(give_label, learn_now=False)
     for chooser in (
-        _Chooser("opened", "opened_text", give_label, events.show, VIEW),
-        _Chooser("finding", "finding_text", give_label, events.show, VIEW),
-        _Chooser("suggested", "suggested_text", give_label_later, events.show, VIEW),
-        _Chooser("answer", "asked", give_label, events.ask, ASKED),
+        _LabelChoice("opened", "opened_text", give_label, events.show, VIEW),
+        _LabelChoice("finding", "finding_text", give_label, events.show, VIEW),
+        _LabelChoice("suggested", "suggested_text", give_label_later, events.show, VIEW),
+        _LabelChoice("answer", "asked", give_label, events.ask, ASKED),
     ):
         connector.change_label(chooser)

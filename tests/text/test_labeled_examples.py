@@ -353,7 +353,11 @@ ERRORS = {
     "a split twice": (ROWS, {"test_split": "train"}, "'train' is used 2 times"),
     "repeated ids": (ROWS, {"id_column": "label"}, "train: examples with the id 'cat': 10"),
     "a missing id": ([{**ROWS[0], "id": None}], {"id_column": "id"}, "train: examples without an id: 1"),
-    "one class": ([ROWS[0]] * 5, {}, r"Each of the 5 training examples has the label \['cat'\]: classification needs two labels"),
+    "one class": (
+        [ROWS[0]] * 5,
+        {},
+        r"Each of the 5 training examples has the label \['cat'\]: classification needs two labels",
+    ),
     "nothing left": ([{"text": " ", "label": 1}], {}, "Nothing is left: train: kept 0 of 1 .* 1 empty"),
     "no rows": ([], {}, "a.jsonl cannot be used: it holds no rows"),
     "no separator": (ROWS, {"label_separator": ""}, "label_separator must not be empty"),

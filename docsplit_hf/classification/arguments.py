@@ -47,7 +47,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         default=0.5, help="Weight of the triplet loss against cross entropy; 0 is without. Paper: 0.5."
     )
     triplet_margin: float = HfArg(
-        default=0.1, help="Margin of the triplet loss, in squared L2 distance. The paper does not say."
+        default=0.1, help="Margin of the triplet loss, in squared L2 distance. Not stated in the paper."
     )
     triplet_choice: str = HfArg(
         default="random",
@@ -57,9 +57,9 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
     learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
     num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
     per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
-    warmup_steps: float = HfArg(default=0.1, help="Steps of warm-up, or below 1 their share of all.")
+    warmup_steps: float = HfArg(default=0.1, help="Warm-up steps, or below 1 the fraction of all steps.")
     metric_for_best_model: str | None = HfArg(default="macro_f1", help="The metric that decides the best checkpoint.")
-    greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
+    greater_is_better: bool | None = HfArg(default=True, help="Whether a higher value of that metric is better.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,7 +83,7 @@ def check_classifier_fit(
 ) -> None:
     """Refuse model, arguments and examples that would fail in the first step; ``model``: without PEFT's wrapper."""
     if not isinstance(model, KNNClassifier):
-        raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
+        raise ValueError(f"{type(model).__name__} is not a KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:
         raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
     if tokenizer.pad_token is None:
@@ -99,7 +99,7 @@ def check_classifier_fit(
     if args.triplet_weight == 0 and model.config.decouple:
         raise ValueError(
             "triplet_weight=0 would leave the decoupled retrieval head untrained: raise it, or set decouple=False to "
-            "look for neighbors with the representation that is classified."
+            "search neighbors with the representation of the classifier."
         )
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
         raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")

@@ -51,7 +51,7 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
 
 
 def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
-    """``<prefix>_<part>_<metric>`` of the existing parts, and of two baselines: word counts and the largest class."""
+    """Metrics ``<prefix>_<part>_<metric>`` of the classifier's parts and two baselines: word counts, largest class."""
     texts, pairs = texts_of(dataset)
     config = reader.model.config
     snapshot = datastore.snapshot
@@ -82,8 +82,8 @@ def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: s
 
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """The metrics of ``evaluate_parts`` for the last screen; with Matthews correlation if it is ``task_metric``."""
-    remark = " (the classifier was chosen on them: too good)" if prefix == "validation" else ""
+    """Format the metrics of ``evaluate_parts``, with Matthews correlation if it is ``task_metric``."""
+    remark = " (used to choose the classifier: too optimistic)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
         start = f"{prefix}_{part}"

@@ -1,4 +1,4 @@
-"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss; then the datastore is built."""
+"""KNNClassifierTrainer: fine-tune a classifier with cross entropy and a triplet loss, and build its datastore."""
 
 from __future__ import annotations
 
@@ -215,8 +215,8 @@ class KNNClassifierTrainer(BaseTrainer):
         texts, pairs = texts_of(self._datastore_examples.select(rows))
         calibration = calibrate_leaving_one_out(datastore, rows, reader.read(texts, pairs))
         logger.warning(
-            "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
-            "%.2f is likely too small. Give held-out examples as eval_dataset.",
+            "Calibrated on the training set, whose labels the classifier has learned: the neighbors' weight of %.2f "
+            "is likely too small. Give held-out examples as eval_dataset.",
             calibration.weight,
         )
         return calibration
@@ -297,7 +297,7 @@ class KNNClassifierTrainer(BaseTrainer):
                 repo_id=self.hub_model_id,
                 folder_path=Path(self.args.output_dir, FOLDER),
                 path_in_repo=FOLDER,
-                commit_message="Delete what an older datastore has left",
+                commit_message="Delete the files of an older datastore",
                 delete_patterns="*",
                 revision=revision or self.args.hub_revision,
             )

@@ -1,4 +1,4 @@
-"""The protocols: a probe on frozen features, with all examples or a few per class, and half-document retrieval."""
+"""Evaluation protocols: probes on frozen features, with all or few examples, and half-document retrieval."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
 
 
 HELD_OUT_SHARE = 0.1
-FEWEST_TO_HOLD_OUT = 500  # with fewer, a tenth says too little about C
+FEWEST_TO_HOLD_OUT = 500  # a tenth of fewer examples is too small to choose C
 
 FITTED = "fitted mixture"
 

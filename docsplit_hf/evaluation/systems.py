@@ -264,7 +264,7 @@ class EncoderSystem:
     def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
         """A system for each way to read long documents, all with the same encoder in memory."""
         encoder = self.encoder
-        options: dict[str, Any] = {"bf16": False}
+        options: dict[str, str | bool] = {"bf16": False}
         if isinstance(encoder, EncoderWithOptions):
             options = encoder.options
             encoder = encoder.encoder

@@ -51,8 +51,8 @@ class ClassificationTask:
         if len(np.unique(self.train_labels)) < 2:
             label = self.label_names[self.train_labels[0]]
             raise ValueError(
-                f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: there "
-                "is nothing to tell apart."
+                f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: "
+                "classification needs two labels."
             )
 
     def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
@@ -275,7 +275,7 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
 
 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
-    """The examples to train on and to test on; these are held out of the training set if there are none."""
+    """Training and test examples; without a test set, examples of the training set are held out."""
     train = splits["train"]
     if is_multi_label(train):
         raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")

@@ -1,3 +1,5 @@
+"""Fine-tuning, from training to the pipeline."""
+
 import json
 from functools import partial
 from pathlib import Path

@@ -343,7 +343,7 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
     assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
     assert (
-        "On 8 validation examples: (the classifier was chosen on them: too good)" in printed
+        "On 8 validation examples: (used to choose the classifier: too optimistic)" in printed
         and "--test_size" in printed
     )
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]

@@ -1,3 +1,5 @@
+"""Planning and measuring, and names in tables."""
+
 import numpy as np
 import pytest
 
@@ -52,7 +54,7 @@ def test_short_names(names, short):
 
 
 def test_two_models_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="Two models are called 'X': tell them apart"):
+    with pytest.raises(ValueError, match="Two models are called 'X': rename one"):
         short_names(["a/m#name=X", "b/m#name=X"])
 
 

@@ -121,8 +121,8 @@ def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
 
 @pytest.mark.parametrize("name, content, said", [
     ("rows.xls", b"", "The format of .* is unknown"),
-    ("rows.txt", b"\xff", "rows.txt cannot be used: .*Say in what it is encoded"),
-    ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Say in what it is encoded"),
+    ("rows.txt", b"\xff", "rows.txt cannot be used: .*Give its encoding"),
+    ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Give its encoding"),
     ("rows.csv", b"id;text\n1;One.\n", "pass csv_separator=';'"),
     ("rows.csv", b"", "cannot be used: it is empty"),
     ("rows.csv", b'text\n"open\n', "cannot be used: .*EOF inside string"),

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from .models.checkpoints.atomic_replacement import flush, open_to_readers, sha256_of
+from .content_hash import sha256_of_file
+from .models.checkpoints.atomic_replacement import flush, open_to_readers
 
 CORPUS, FORMAT, VERSION = "corpus.json", "docsplit_hf shards", 1
 PROGRESS = "rows"  # in the folder of a shard that is being written: how many documents it has so far
@@ -141,7 +142,7 @@ class ShardWriter:
         keys_file, manifest_file = (self._place / f"{self._name}.{ending}" for ending in ("safetensors", "json"))
         save_file({"keys": np.concatenate(self._keys)}, keys_file)
         open_to_readers(self._place)
-        files = {file.name: sha256_of(file) for file in (self._table_file, keys_file)}
+        files = {file.name: sha256_of_file(file) for file in (self._table_file, keys_file)}
         manifest_file.write_text(json.dumps({"rows": self._rows, "passages": self._rows, "sha256": files}, indent=2))
         for file in (self._table_file, keys_file, manifest_file):
             flush(file)

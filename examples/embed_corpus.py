@@ -7,7 +7,6 @@ It needs datatrove: pip install -e ".[datatrove]".
 """
 
 import contextlib
-import hashlib
 import os
 import threading
 import time
@@ -17,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from docsplit_hf.content_hash import sha256_of_parts
 from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser
@@ -88,7 +88,7 @@ def make_reader(arguments: CorpusArguments) -> tuple[Any, dict[str, Any]]:
 def describe_files(files: list[Path]) -> dict[str, Any]:
     """How many files there are, and a checksum of their names and sizes."""
     names = "".join(f"{file.name} {file.stat().st_size}\n" for file in files)
-    return {"files": len(files), "sha256": hashlib.sha256(names.encode()).hexdigest()}
+    return {"files": len(files), "sha256": sha256_of_parts([names.encode()])}
 
 
 def calibration_texts(reader: Any, tasks: int) -> list[str]:

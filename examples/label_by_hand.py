@@ -9,7 +9,6 @@ The same command goes on where it was, whatever ended it. output/labels/labels.j
 """
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from docsplit_hf.content_hash import sha256_of_json
 from scipy.stats import binomtest
 from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
@@ -642,7 +642,7 @@ def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
 
 def id_of(content: Content) -> str:
     """An id that depends on the content only."""
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return sha256_of_json(content)[:16]
 
 
 class Labeling:

@@ -5,7 +5,6 @@
 The same command again goes on where it was stopped: each thousand texts are kept beside the output till all are there.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+from docsplit_hf.content_hash import sha256_of_parts
 from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser
@@ -21,7 +21,7 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
 from docsplit_hf.models.checkpoints.inside_folder import refuse_links
-from docsplit_hf.models.inference.long_documents import ONE_PIECE
+from docsplit_hf.models.inference.long_documents import SINGLE_CHUNK
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
@@ -84,14 +84,14 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: st
     fingerprint, parts = encoder.fingerprint, []
 
     def embed(batch):
-        show_progress = options["long_documents"] not in ONE_PIECE  # of the passages of a text
+        show_progress = options["long_documents"] not in SINGLE_CHUNK  # of the passages of a text
         return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
         for start in range(0, len(rows), KEPT):
             part = rows.select(range(start, min(start + KEPT, len(rows))))
             content = json.dumps([fingerprint, options, part.to_list()], default=str)
-            file = str(kept / f"{hashlib.sha256(content.encode()).hexdigest()}.arrow")
+            file = str(kept / f"{sha256_of_parts([content.encode()])}.arrow")
             parts.append(part.map(embed, batched=True, batch_size=KEPT, cache_file_name=file))
             progress.update(len(part))
     return datasets.concatenate_datasets(parts)

@@ -110,7 +110,7 @@ class SharedModel:
             datastore = copy.deepcopy(first.datastore)
         tokenizer = copy.deepcopy(first.tokenizer)
         if datastore is None:
-            longest = first.reader.length or PASSAGE_LENGTH
+            longest = first.embedder.max_length or PASSAGE_LENGTH
             pipe = KNNClassifierPipeline(
                 model=model,
                 tokenizer=tokenizer,

@@ -7,7 +7,6 @@ signature in ``.saving`` proves, and none follows a link or a name out of the fo
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -195,12 +194,6 @@ def open_or_make(path: Path) -> int:
             return open_plain(path, os.O_RDWR)
         with contextlib.suppress(FileExistsError):
             return open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-
-
-def sha256_of(path: Path) -> str:
-    """64 hexadecimal digits of what a file holds."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def model_files(folder: Path) -> list[str]:

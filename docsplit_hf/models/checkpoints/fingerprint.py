@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...content_hash import sha256_of_parts
 from ..portable.run_encoder import engine_of, without_engine
 
 # A datastore knows an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
@@ -35,12 +36,16 @@ def encoder_fingerprint(
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
     if projection is not None:
         described.append(repr(projection))  # its activations have no weights
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
-    for module in (model, projection or nn.Identity()):
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    settings_content = json.dumps(described, sort_keys=True, default=str).encode()
+    weights = chain(_weights_content(model), () if projection is None else _weights_content(projection))
+    return sha256_of_parts(chain([settings_content], weights))
+
+
+def _weights_content(module: nn.Module) -> Iterator[bytes | np.ndarray]:
+    """Name, dtype, shape and bytes of each weight."""
+    for name, tensor in sorted(module.state_dict().items()):
+        yield f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode()
+        yield tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
 
 
 def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:

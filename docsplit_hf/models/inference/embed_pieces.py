@@ -1,4 +1,4 @@
-"""Run an encoder over pieces of texts, in batches, and combine the embeddings of each text's pieces."""
+"""Run an encoder over chunks of texts, in batches, and combine the embeddings of each text's chunks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.run_encoder import is_packed, run_encoder
 from .backend import BFloat16, inference_mode, is_in_bfloat16
-from .long_documents import Frame, Passages, Piece, grouped
-from .outlook import Outlook
+from .long_documents import Chunk, ChunkSettings, Passages, grouped
+from .time_estimate import TimeEstimate
 
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
@@ -28,24 +28,24 @@ class Run(NamedTuple):
 
     unit: str  # of the progress bar
     max_tokens: int | None = None
-    max_pieces: int | None = None
+    max_chunks: int | None = None
     bf16: BFloat16 = None
     show_progress: bool = False
     delay: float = 0  # seconds, after which the bar is shown
     max_passages: int | None = None  # of a text
 
 
-def embed_pieces(
+def embed_chunks(
     model: PreTrainedModel,
     name: str,
-    frame: Frame,
+    settings: ChunkSettings,
     texts: Sequence[str],
-    pieces: Iterable[Piece],
+    chunks: Iterable[Chunk],
     run: Run,
     sizes: Sequence[int],
     pool_states: Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]],
-) -> Iterator[tuple[list[Piece], list[torch.Tensor]]]:
-    """Run the encoder of a model over pieces, and pool its states: groups of pieces, and tensors ``(rows, size)``.
+) -> Iterator[tuple[list[Chunk], list[torch.Tensor]]]:
+    """Run the encoder of a model over chunks, and pool its states: groups of chunks, and tensors ``(rows, size)``.
 
     ``pool_states`` gets the states ``(rows, L, H)``, a row for each embedding, their mask ``(rows, L)``, and how many
     tokens of each are a prompt. ``name``: what errors call the model.
@@ -54,31 +54,31 @@ def embed_pieces(
     in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
     reads_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
     options = {"desc": "Embedding", "unit": run.unit, "disable": not run.show_progress, "delay": run.delay}
-    outlook = Outlook(texts, run.max_passages)
+    time_estimate = TimeEstimate(texts, run.max_passages)
     with tqdm(total=len(texts), leave=None, **options) as progress:  # below another bar it vanishes at the end
-        for group, progress.total in grouped(pieces, texts):
-            outlook.begin(group)
-            counts = [len(piece.weights) for piece in group]
+        for group, progress.total in grouped(chunks, texts):
+            time_estimate.begin(group)
+            counts = [len(chunk.weights) for chunk in group]
             places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
             said = [torch.empty(sum(counts), size) for size in sizes]
-            rows = [{"input_ids": piece.input_ids} for piece in group]
-            if reads_pairs and any(piece.token_type_ids is not None for piece in group):
-                for row, piece in zip(rows, group, strict=True):
-                    types = piece.token_type_ids
-                    row["token_type_ids"] = np.zeros_like(piece.input_ids) if types is None else types
+            rows = [{"input_ids": chunk.input_ids} for chunk in group]
+            if reads_pairs and any(chunk.token_type_ids is not None for chunk in group):
+                for row, chunk in zip(rows, group, strict=True):
+                    types = chunk.token_type_ids
+                    row["token_type_ids"] = np.zeros_like(chunk.input_ids) if types is None else types
             with inference_mode(encoder.device, in_bf16):
-                limits = run.max_tokens, run.max_pieces, is_packed(encoder)
-                for numbers, batch in inference_batches(rows, frame.tokenizer, encoder.device, *limits):
+                limits = run.max_tokens, run.max_chunks, is_packed(encoder)
+                for numbers, batch in inference_batches(rows, settings.tokenizer, encoder.device, *limits):
                     states = run_encoder(encoder, **batch).last_hidden_state
                     read = [group[number] for number in numbers]
-                    owners = np.repeat([piece.text for piece in read], [counts[number] for number in numbers])
-                    parts = _parts_of(states, batch["attention_mask"], read, frame.prompt_length)
+                    owners = np.repeat([chunk.text for chunk in read], [counts[number] for number in numbers])
+                    parts = _parts_of(states, batch["attention_mask"], read, settings.prompt_length)
                     rows_of_batch = np.concatenate([places[number] for number in numbers])
                     for values, found in zip(said, pool_states(*parts), strict=True):
                         refuse_broken(found, owners, texts, model, name)
                         values[rows_of_batch] = found.float().cpu()
                     progress.update(len(numbers))
-                    outlook.add(sum(len(piece.input_ids) for piece in read))
+                    time_estimate.add(sum(len(chunk.input_ids) for chunk in read))
             yield group, said
 
 
@@ -147,11 +147,11 @@ def refuse_broken(
     raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
 
 
-class PieceAverages:
-    """The values of N texts, from those of their pieces: the average weighted by tokens, or that of the only piece.
+class ChunkAverages:
+    """The values of N texts, from those of their chunks: the average weighted by tokens, or that of the only chunk.
 
-    Of embeddings both directions and norms are averaged, so that pieces of norm 1 give a text of norm 1. With the
-    strategy ``whole`` the first piece counts once more, as much as the average of all.
+    Of embeddings both directions and norms are averaged, so that chunks of norm 1 give a text of norm 1. With the
+    strategy ``whole`` the first chunk counts once more, as much as the average of all.
     """
 
     def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
@@ -159,15 +159,15 @@ class PieceAverages:
         self._beginnings = torch.zeros(texts, dimension) if strategy == "whole" else None
         self._sums, self._weights, self._norms = torch.zeros(texts, dimension), torch.zeros(texts), torch.zeros(texts)
 
-    def add(self, pieces: Sequence[Piece], values: torch.Tensor) -> None:
-        """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
-        owners, is_only = torch.tensor([(piece.text, piece.is_only) for piece in pieces for _ in piece.weights]).T
+    def add(self, chunks: Sequence[Chunk], values: torch.Tensor) -> None:
+        """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
+        owners, is_only = torch.tensor([(chunk.text, chunk.is_only) for chunk in chunks for _ in chunk.weights]).T
         is_only = is_only.bool()
-        weights = torch.from_numpy(np.concatenate([piece.weights for piece in pieces])).float()
+        weights = torch.from_numpy(np.concatenate([chunk.weights for chunk in chunks])).float()
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:
-            is_first = torch.tensor([piece.is_first and not piece.is_only for piece in pieces])
-            self._beginnings[owners[is_first]] = values[is_first]  # each piece has one embedding here
+            is_first = torch.tensor([chunk.is_first and not chunk.is_only for chunk in chunks])
+            self._beginnings[owners[is_first]] = values[is_first]  # each chunk has one embedding here
         owners, values, weights = owners[~is_only], values[~is_only], weights[~is_only]
         self._weights.index_add_(0, owners, weights)
         self._norms.index_add_(0, owners, values.norm(dim=1) * weights)
@@ -187,19 +187,19 @@ class PieceAverages:
 
 
 class PassagesOfTexts:
-    """Collects the passages of N texts, piece by piece."""
+    """Collects the passages of N texts, chunk by chunk."""
 
     def __init__(self, texts: int, dimension: int) -> None:
         self._counts = np.zeros(texts, dtype=np.int64)
         self._embeddings = [np.empty((0, dimension), dtype=np.float32)]
         self._spans = [np.empty((0, 2), dtype=np.int64)]
 
-    def add(self, pieces: Sequence[Piece], embeddings: torch.Tensor) -> None:
-        """Add the values of pieces, ``(rows, D)``, a row for each embedding."""
+    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor) -> None:
+        """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
         self._embeddings.append(embeddings.numpy())
-        for piece in pieces:
-            self._counts[piece.text] += len(piece.spans)
-            self._spans.append(piece.spans)
+        for chunk in chunks:
+            self._counts[chunk.text] += len(chunk.spans)
+            self._spans.append(chunk.spans)
 
     def all(self) -> Passages:
         """All of them."""
@@ -207,15 +207,15 @@ class PassagesOfTexts:
 
 
 def _parts_of(
-    states: torch.Tensor, attention_mask: torch.Tensor, pieces: Sequence[Piece], prompt_length: int
+    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Hidden states and mask of each embedding, and the length of the prompt in them."""
-    if all(piece.parts is None for piece in pieces):
+    if all(chunk.parts is None for chunk in chunks):
         return states, attention_mask, prompt_length
     rows = []
-    for row, piece in zip(states, pieces, strict=True):
-        length = len(piece.input_ids)
+    for row, chunk in zip(states, chunks, strict=True):
+        length = len(chunk.input_ids)
         whole = [(min(prompt_length, length - 1), length)]
-        rows += [row[start:end] for start, end in (whole if piece.parts is None else piece.parts[:, :2].tolist())]
+        rows += [row[start:end] for start, end in (whole if chunk.parts is None else chunk.parts[:, :2].tolist())]
     masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]
     return pad_sequence(rows, True), pad_sequence(masks, True), 0

@@ -19,18 +19,18 @@ from ..checkpoints.one_state import read_at_once
 from ..checkpoints.sentence_transformers_files import load_projection
 from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .embed_chunks import ChunkAverages, PassagesOfTexts, Run, embed_chunks
 from .long_documents import (
-    ONE_PIECE,
     SEVERAL_VECTORS,
+    SINGLE_CHUNK,
     SINGLE_VECTOR,
-    Frame,
+    Chunk,
+    ChunkSettings,
     Passages,
-    Piece,
     SeveralVectors,
     SingleVector,
     check_strategy,
-    read_pieces,
+    read_chunks,
 )
 from .text_warnings import warn_of_unfamiliar_texts
 
@@ -84,7 +84,7 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        _ = self.frame  # refuse now what leaves no room for text
+        _ = self.chunk_settings  # refuse now what leaves no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -234,11 +234,11 @@ class DocumentEncoder:
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
         size = self._size(truncate_dim)
-        collected = PieceAverages(len(texts), size, long_documents)
-        unit = "text" if long_documents in ONE_PIECE else "piece"
+        collected = ChunkAverages(len(texts), size, long_documents)
+        unit = "text" if long_documents in SINGLE_CHUNK else "chunk"
         run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, None, max_passages):
-            collected.add(pieces, found[:, :size])
+        for chunks, found in self._read(texts, run, long_documents, None, max_passages):
+            collected.add(chunks, found[:, :size])
         embeddings = collected.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
@@ -292,33 +292,33 @@ class DocumentEncoder:
             raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
         size = self._size(truncate_dim)
         collected = PassagesOfTexts(len(texts), size)
-        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, passage_length, max_passages):
+        run = Run("chunk", max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
+        for chunks, found in self._read(texts, run, long_documents, passage_length, max_passages):
             found = found[:, :size]
-            collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
+            collected.add(chunks, torch.nn.functional.normalize(found) if normalize else found)
         return collected.all()
 
     @property
-    def frame(self) -> Frame:
+    def chunk_settings(self) -> ChunkSettings:
         """What stands around the tokens of a text, now: ``max_length`` and ``instruction`` may be set after loading."""
-        return Frame.of(self.tokenizer, self.max_length, self.instruction or "")
+        return ChunkSettings.of(self.tokenizer, self.max_length, self.instruction or "")
 
     def _size(self, truncate_dim: int | None) -> int:
         if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
             raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
         return truncate_dim or self.dimension
 
-    def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Piece], torch.Tensor]]:
-        """Groups of pieces, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
-        texts, frame = list(texts), self.frame
+    def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Chunk], torch.Tensor]]:
+        """Groups of chunks, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
+        texts, settings = list(texts), self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
             pooled = pool(states, mask, self.pooling, prompt_length)
             return (pooled if self.projection is None else self.projection(pooled.float()),)
 
-        given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
-        for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
+        given = settings, texts, read_chunks(texts, settings, *strategy), run, [self.dimension]
+        for group, (found,) in embed_chunks(self.model, repr(self), *given, pool_states):
             yield group, found
 
 

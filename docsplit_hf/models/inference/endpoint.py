@@ -3,8 +3,6 @@
 Without ``from __future__ import annotations``: see ``configuration_knn_classifier.py``.
 """
 
-import hashlib
-import json
 import logging
 import os
 import time
@@ -19,11 +17,12 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ...content_hash import sha256_of_json
 from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
-from .text_warnings import shares_read, warn_of_cut_texts
+from .text_warnings import read_fractions, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -97,7 +96,7 @@ class EndpointEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with the address, the model's name and the number of characters sent."""
         described = ["endpoint", self.base_url, self.model, self.max_characters]
-        return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+        return sha256_of_json(described)
 
     def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
@@ -108,7 +107,7 @@ class EndpointEncoder:
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is not None:
             lengths, most = [len(text) for text in texts], self.max_characters
-            warn_of_cut_texts(lengths, shares_read(lengths, most), most, "characters")
+            warn_of_cut_texts(lengths, read_fractions(lengths, most), most, "characters")
             texts = [text[:most] for text in texts]
         size, batches = min(batch_size or self.batch_size, self.batch_size), []
         with (

@@ -1,6 +1,6 @@
-"""What an encoder reads of texts: pieces, by each strategy for texts that are longer than it reads.
+"""What an encoder reads of texts: chunks, by each strategy for texts that are longer than it reads.
 
-``first`` and ``head_tail`` read one piece of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
+``first`` and ``head_tail`` read one chunk of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ...text.tokenization import (
     tokens_per_sentence,
     windows,
 )
-from .text_warnings import shares_read, warn_of_cut_texts
+from .text_warnings import read_fractions, warn_of_cut_texts
 
 SingleVector = Literal["first", "head_tail", "whole", "average"]
 SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR, SEVERAL_VECTORS = get_args(SingleVector), get_args(SeveralVectors)
-ONE_PIECE = ("first", "head_tail")  # one forward per text
-HEAD_SHARE = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
+SINGLE_CHUNK = ("first", "head_tail")  # one forward per text
+HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 LATE_PASSAGE = 256  # tokens, where nothing else is asked for
 GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
 ADVICE = "long_documents='whole' reads all of them."
 ALL_PASSAGES = "Without max_passages all of each text is read."
 
 
-class Frame(NamedTuple):
-    """What stands around the tokens of a text in a piece: special tokens, and maybe an instruction."""
+class ChunkSettings(NamedTuple):
+    """What stands around the tokens of a text in a chunk: special tokens, and maybe an instruction."""
 
     tokenizer: PreTrainedTokenizerBase
     prefix: list[int]  # special tokens before it
@@ -55,7 +55,7 @@ class Frame(NamedTuple):
     @classmethod
     def of(
         cls, tokenizer: PreTrainedTokenizerBase, max_length: int, instruction: str = "", is_paired: bool = False
-    ) -> Frame:
+    ) -> ChunkSettings:
         """What a tokenizer puts around a text. It must leave room for some of the text."""
         special = tokenizer.num_special_tokens_to_add(pair=is_paired)
         if max_length <= special:
@@ -68,44 +68,44 @@ class Frame(NamedTuple):
 
     @property
     def around(self) -> int:
-        """How many special tokens a piece has."""
+        """How many special tokens a chunk has."""
         return len(self.prefix) + len(self.suffix)
 
     @property
-    def room(self) -> int:
-        """How many tokens of a text a piece has."""
+    def max_text_tokens(self) -> int:
+        """How many tokens of a text a chunk has."""
         return self.max_length - self.around - self.instruction_length
 
     @property
     def prompt_length(self) -> int:
-        """How many tokens at the beginning of a piece are not pooled."""
+        """How many tokens at the beginning of a chunk are not pooled."""
         return len(self.prefix) + self.instruction_length if self.instruction else 0
 
-    def instructed(self, text: str) -> str:
+    def with_instruction(self, text: str) -> str:
         """The text behind the instruction, if there is one."""
         return self.instruction + text.strip() if self.instruction else text
 
-    def framed(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    def with_special_tokens(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Tokens with special tokens around them, int32 ``(n,)``."""
         return np.concatenate([self.prefix, ids, self.suffix]).astype(np.int32)
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Tokens of a text that an encoder reads together."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
     start: int  # where it begins in the text, in characters
     end: int
-    weight: int = 0  # in the average of its text: how many tokens it has; 0 for the only piece
-    share: float = 1.0  # of its text that is read; of all its pieces
+    weight: int = 0  # in the average of its text: how many tokens it has; 0 for the only chunk
+    share: float = 1.0  # of its text that is read; of all its chunks
     parts: np.ndarray | None = None  # int64 (p, 4): tokens pooled apart, from and to, and their characters
     token_type_ids: np.ndarray | None = None  # int32 (n,): of a pair of texts, which one each token belongs to
     is_first: bool = True  # of its text
 
     @property
     def is_only(self) -> bool:
-        """Whether the text has this piece alone, and one embedding."""
+        """Whether the text has this chunk alone, and one embedding."""
         return self.weight == 0
 
     @property
@@ -150,24 +150,24 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
     raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
 
 
-def read_pieces(
+def read_chunks(
     texts: Sequence[str],
-    frame: Frame,
+    settings: ChunkSettings,
     strategy: str,
     passage_length: int | None = None,
     max_passages: int | None = None,
-) -> Iterator[Piece]:
-    """The pieces of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
-    if max_passages is not None and strategy in ONE_PIECE:
+) -> Iterator[Chunk]:
+    """The chunks of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    if max_passages is not None and strategy in SINGLE_CHUNK:
         raise ValueError(
             f"max_passages={max_passages!r} limits what is read in passages, and long_documents={strategy!r} reads one "
-            "piece of a text: leave it out."
+            "chunk of a text: leave it out."
         )
     if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
         raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
-    if strategy in ONE_PIECE:
-        return _cut_pieces(texts, frame, has_tail=strategy == "head_tail")
-    around, longest = frame.max_length - frame.room, frame.max_length
+    if strategy in SINGLE_CHUNK:
+        return _truncated_chunks(texts, settings, has_tail=strategy == "head_tail")
+    around, longest = settings.max_length - settings.max_text_tokens, settings.max_length
     if passage_length is None:
         passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest
     if not isinstance(passage_length, Integral) or not around < passage_length <= longest:
@@ -176,47 +176,49 @@ def read_pieces(
             f"{around} tokens around its text, and no more than the {longest} that the encoder reads."
         )
     if strategy == "late":
-        return _late_pieces(texts, frame, passage_length - around, max_passages)
-    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length), max_passages))
+        return _late_chunks(texts, settings, passage_length - around, max_passages)
+    return (chunk for *_, chunk in _passages(texts, settings._replace(max_length=passage_length), max_passages))
 
 
-def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: Frame) -> Iterator[Piece]:
+def read_pair_chunks(
+    texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
+) -> Iterator[Chunk]:
     """The texts without a pair first, each by its beginning; then the pairs, of which the longer text is cut first."""
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
-    for piece in _cut_pieces([texts[i] for i in alone], frame):
-        yield piece._replace(text=alone[piece.text])
+    for chunk in _truncated_chunks([texts[i] for i in alone], settings):
+        yield chunk._replace(text=alone[chunk.text])
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
     valid = ((replace_lone_surrogates(texts[i]), replace_lone_surrogates(text_pairs[i])) for i in paired)
-    inputs = zip(paired, input_beginnings(valid, frame.max_length, frame.tokenizer), strict=True)
+    inputs = zip(paired, input_beginnings(valid, settings.max_length, settings.tokenizer), strict=True)
     lengths, shares = [], []
     for batch in tokenizer_batches(inputs, lambda given: sum(map(len, given[1]))):
         numbers, beginnings = zip(*batch, strict=True)
-        options = {"truncation": True, "max_length": frame.max_length, "return_attention_mask": False}
-        encoding = frame.tokenizer(*map(list, zip(*beginnings, strict=True)), **options)
+        options = {"truncation": True, "max_length": settings.max_length, "return_attention_mask": False}
+        encoding = settings.tokenizer(*map(list, zip(*beginnings, strict=True)), **options)
         types = encoding.get("token_type_ids", [None] * len(numbers))
         for place, (number, ids, kinds) in enumerate(zip(numbers, encoding["input_ids"], types, strict=True)):
             lengths.append(len(texts[number]) + len(text_pairs[number]))
             if encoding.encodings:
-                shares.append(_share_read(encoding.encodings[place], lengths[-1]))
+                shares.append(_read_fraction(encoding.encodings[place], lengths[-1]))
             else:  # a tokenizer that is not fast does not say what it cuts off
-                whole = len(frame.tokenizer(texts[number], text_pairs[number])["input_ids"])
-                shares.append(min(frame.max_length / whole, 1.0))
+                whole = len(settings.tokenizer(texts[number], text_pairs[number])["input_ids"])
+                shares.append(min(settings.max_length / whole, 1.0))
             kinds = None if kinds is None else np.array(kinds, dtype=np.int32)
             row = np.array(ids, dtype=np.int32)
-            yield Piece(number, row, 0, len(texts[number]), share=shares[-1], token_type_ids=kinds)
-    warn_of_cut_texts(lengths, np.array(shares), frame.max_length, "characters", "", "tokens")
+            yield Chunk(number, row, 0, len(texts[number]), share=shares[-1], token_type_ids=kinds)
+    warn_of_cut_texts(lengths, np.array(shares), settings.max_length, "characters", "", "tokens")
 
 
-def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
-    """Pieces in groups of a million tokens, each with the number of all pieces, estimated till the last group."""
+def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[list[Chunk], int]]:
+    """Pieces in groups of a million tokens, each with the number of all chunks, estimated till the last group."""
     characters = [0, *accumulate(len(text) for text in texts)]
-    group: list[Piece] = []
+    group: list[Chunk] = []
     known = tokens = 0
-    for piece in pieces:
-        group.append(piece)
-        known, tokens = known + 1, tokens + len(piece.input_ids)
+    for chunk in chunks:
+        group.append(chunk)
+        known, tokens = known + 1, tokens + len(chunk.input_ids)
         if tokens >= GROUP_TOKENS:
-            read = characters[piece.text] + piece.end
+            read = characters[chunk.text] + chunk.end
             yield group, max(known, round(known * characters[-1] / max(read, 1)))
             group, tokens = [], 0
     if group:
@@ -242,34 +244,41 @@ def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int
     return np.array(bounds, dtype=np.int64)
 
 
-def _cut_pieces(texts: Sequence[str], frame: Frame, has_tail: bool = False) -> Iterator[Piece]:
-    """A piece of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
-    head = max(round(HEAD_SHARE * frame.room), 1) if has_tail else frame.room
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
-    instruction, tail = frame.instruction_length, frame.room - head
-    starts = (beginning(frame.instructed(text), instruction + frame.room, frame.tokenizer, cuts) for text in texts)
+def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: bool = False) -> Iterator[Chunk]:
+    """A chunk of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
+    head = max(round(HEAD_FRACTION * settings.max_text_tokens), 1) if has_tail else settings.max_text_tokens
+    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    instruction, tail = settings.instruction_length, settings.max_text_tokens - head
+    starts = (
+        beginning(settings.with_instruction(text), instruction + settings.max_text_tokens, settings.tokenizer, cuts)
+        for text in texts
+    )
     lengths: list[int] = []
     estimated = False
     for batch in tokenizer_batches(starts):
-        for start, ids in zip(batch, token_ids(frame.tokenizer, batch), strict=True):
+        for start, ids in zip(batch, token_ids(settings.tokenizer, batch), strict=True):
             number, text = len(lengths), texts[len(lengths)]
-            is_whole = len(text) <= WINDOW or len(start) == len(frame.instructed(text))
-            characters = len(start) if is_whole else len(frame.instructed(text))
+            is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
+            characters = len(start) if is_whole else len(settings.with_instruction(text))
             estimated = estimated or not is_whole
             lengths.append(round(len(ids) * characters / max(len(start), 1)) - instruction)
             kept = ids[: instruction + head]
-            if tail and lengths[-1] > frame.room:
-                rest = ids if is_whole else token_ids(frame.tokenizer, [ending(text, tail, frame.tokenizer, cuts)])[0]
+            if tail and lengths[-1] > settings.max_text_tokens:
+                rest = (
+                    ids
+                    if is_whole
+                    else token_ids(settings.tokenizer, [ending(text, tail, settings.tokenizer, cuts)])[0]
+                )
                 kept = kept + rest[-tail:]
             elif tail:
                 kept = ids
-            share = min(frame.room / lengths[-1], 1) if lengths[-1] else 1.0
-            yield Piece(number, frame.framed(kept), 0, len(text), share=share)
-    shares = shares_read(lengths, frame.room)
-    warn_of_cut_texts(lengths, shares, frame.max_length, advice=ADVICE, estimated=estimated)
+            share = min(settings.max_text_tokens / lengths[-1], 1) if lengths[-1] else 1.0
+            yield Chunk(number, settings.with_special_tokens(kept), 0, len(text), share=share)
+    shares = read_fractions(lengths, settings.max_text_tokens)
+    warn_of_cut_texts(lengths, shares, settings.max_length, advice=ADVICE, estimated=estimated)
 
 
-def _share_read(row: Encoding, whole: int) -> float:
+def _read_fraction(row: Encoding, whole: int) -> float:
     """The share of a pair's ``whole`` characters that its tokens cover: below 1 if anything was cut off."""
     if not row.overflowing:
         return 1.0
@@ -285,7 +294,7 @@ class _Tokens(NamedTuple):
 
     ids: np.ndarray  # int32 (n,)
     spans: np.ndarray  # int64 (n, 2): where each stands in the text, in characters
-    sentence_lengths: list[int]  # tokens of each sentence; one, where all of the text fits into a piece
+    sentence_lengths: list[int]  # tokens of each sentence; one, where all of the text fits into a chunk
 
     def between(self, start: int, end: int) -> _Tokens:
         """Those from ``start`` to ``end``; sentences are cut there."""
@@ -298,30 +307,32 @@ class _Tokens(NamedTuple):
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
-def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int, max_passages: int | None) -> Iterator[Piece]:
-    """As much as fits in each piece, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+def _late_chunks(
+    texts: Sequence[str], settings: ChunkSettings, part_length: int, max_passages: int | None
+) -> Iterator[Chunk]:
+    """As much as fits in each chunk, with its passages as ``parts`` (late chunking, Günther et al. 2024).
 
-    ``max_passages`` counts pieces here: the passages of a piece are read together, at no further cost.
+    ``max_passages`` counts chunks here: the passages of a chunk are read together, at no further cost.
     """
-    for tokens, ahead, piece in _passages(texts, frame, max_passages):
+    for tokens, ahead, chunk in _passages(texts, settings, max_passages):
         bounds = passage_bounds(tokens.sentence_lengths, part_length)
-        if len(bounds) > 1 or not piece.is_only:
+        if len(bounds) > 1 or not chunk.is_only:
             places = [tokens.between(first, last).characters for first, last in bounds]
-            piece = piece._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
-        yield piece
+            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
+        yield chunk
 
 
 def _passages(
-    texts: Sequence[str], frame: Frame, max_passages: int | None = None
-) -> Iterator[tuple[_Tokens, int, Piece]]:
-    """The passages of each text: the tokens, how many tokens stand before them in the piece, and the piece.
+    texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None
+) -> Iterator[tuple[_Tokens, int, Chunk]]:
+    """The passages of each text: the tokens, how many tokens stand before them in the chunk, and the chunk.
 
     How much of the texts ``max_passages`` cuts off is logged at the end.
     """
     left: _Tokens | None = None  # of the windows before
     yielded = 0  # passages of this text
     shares = np.ones(len(texts))
-    for text, window, own, is_last in _tokenized_windows(texts, frame, shares):
+    for text, window, own, is_last in _tokenized_windows(texts, settings, shares):
         if shares[text] < 1:  # a window that was tokenized before its text was known to have enough passages
             continue
         if left is None:
@@ -329,21 +340,21 @@ def _passages(
         else:
             parts = (np.concatenate([left.ids, window.ids]), np.concatenate([left.spans, window.spans]))
             tokens = _Tokens(*parts, left.sentence_lengths + window.sentence_lengths)
-        bounds = passage_bounds(tokens.sentence_lengths, frame.room)
+        bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
         # Where the text goes on, its last passage waits: it may get more tokens.
         for start, end in (bounds if is_last else bounds[:-1]).tolist():
             yielded += 1
             passage = tokens.between(start, end)
             is_only = is_last and yielded == 1 and len(bounds) == 1
-            ids = frame.framed(instruction + passage.ids.tolist())
+            ids = settings.with_special_tokens(instruction + passage.ids.tolist())
             characters = (0, len(texts[text])) if is_only else passage.characters
-            weight = 0 if is_only else frame.around + end - start
+            weight = 0 if is_only else settings.around + end - start
             is_cut = yielded == max_passages and not (is_last and end == bounds[-1, 1])
             if is_cut:
                 shares[text] = min(characters[1] / len(texts[text]), float(np.nextafter(1, 0)))
             share = float(shares[text])
-            piece = Piece(text, ids, *characters, weight, share=share, is_first=yielded == 1)
-            yield passage, len(frame.prefix) + len(instruction), piece
+            chunk = Chunk(text, ids, *characters, weight, share=share, is_first=yielded == 1)
+            yield passage, len(settings.prefix) + len(instruction), chunk
             if is_cut:
                 break
         is_done = is_last or shares[text] < 1
@@ -354,17 +365,17 @@ def _passages(
 
 
 def _tokenized_windows(
-    texts: Sequence[str], frame: Frame, shares: np.ndarray
+    texts: Sequence[str], settings: ChunkSettings, shares: np.ndarray
 ) -> Iterator[tuple[int, _Tokens, list[int], bool]]:
     """Each window of each text: the text's number, tokens, those of the instruction, and whether it is the last one.
 
     The end of a window ends a sentence. A text whose ``shares``, ``(N,)``, falls below 1 meanwhile is read no further.
     """
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
 
     def contents() -> Iterator[tuple[int, str, int, bool]]:
         for number, text in enumerate(texts):
-            text, end = frame.instructed(text), 0
+            text, end = settings.with_instruction(text), 0
             for content in windows(text, cuts):
                 if shares[number] < 1:
                     break
@@ -372,13 +383,13 @@ def _tokenized_windows(
                 yield number, content, start, end == len(text)
 
     for batch in tokenizer_batches(contents(), lambda window: len(window[1])):
-        tokenized = _tokens_and_spans(frame.tokenizer, [content for _, content, _, _ in batch])
+        tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
-            own = frame.instruction_length if start == 0 else 0
+            own = settings.instruction_length if start == 0 else 0
             text = texts[number]
             # An instruction is joined to the stripped text.
-            ahead = len(text) - len(text.lstrip()) - len(frame.instruction) if frame.instruction else 0
-            fits = start == 0 and is_last and len(ids) - own <= frame.room
+            ahead = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
+            fits = start == 0 and is_last and len(ids) - own <= settings.max_text_tokens
             sentences = [content] if fits else split_lines_plain(content)
             places = (spans + start + ahead).clip(0, len(text))
             whole = _Tokens(ids, places, tokens_per_sentence(sentences, spans[:, 1]))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .long_documents import Piece
+    from .long_documents import Chunk
 
 logger = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ SECONDS_TO_LOOK = 3  # of computing, from which the speed is known
 SECONDS_WORTH_SAYING = 30
 
 
-class Outlook:
+class TimeEstimate:
     """Logs once how long the longest of some texts will take, by the speed of what was read so far.
 
     Args:
@@ -38,18 +38,18 @@ class Outlook:
         self._started: float | None = None
         self._tokens_read = 0
         self._tokens_per_character = 0.0
-        self._longest_piece = 1
+        self._longest_chunk = 1
 
-    def begin(self, pieces: Sequence[Piece]) -> None:
-        """Take notice of the pieces that are read next."""
+    def begin(self, chunks: Sequence[Chunk]) -> None:
+        """Take notice of the chunks that are read next."""
         if self._started is None:
             self._started = self._clock()
-        if all(piece.is_only for piece in pieces):
+        if all(chunk.is_only for chunk in chunks):
             return
-        characters = sum(piece.end - piece.start for piece in pieces)
-        tokens = sum(len(piece.input_ids) for piece in pieces)
+        characters = sum(chunk.end - chunk.start for chunk in chunks)
+        tokens = sum(len(chunk.input_ids) for chunk in chunks)
         self._tokens_per_character = tokens / max(characters, 1)
-        self._longest_piece = max(len(piece.input_ids) for piece in pieces)
+        self._longest_chunk = max(len(chunk.input_ids) for chunk in chunks)
 
     def add(self, tokens: int) -> None:
         """Count tokens that were read, and log the minutes once they are known and worth saying."""
@@ -61,7 +61,7 @@ class Outlook:
             return
         expected = self._characters * self._tokens_per_character
         if self._max_passages is not None:
-            expected = min(expected, self._max_passages * self._longest_piece)
+            expected = min(expected, self._max_passages * self._longest_chunk)
         seconds = expected * elapsed / self._tokens_read
         if seconds < SECONDS_WORTH_SAYING:
             return
@@ -70,7 +70,7 @@ class Outlook:
             "About %s tokens of the longest text are read, in %s passages: this takes about %s at the speed of the "
             "first ones. max_passages limits how many passages of a text are read.",
             _rounded(expected),
-            _rounded(max(expected / self._longest_piece, 1)),
+            _rounded(max(expected / self._longest_chunk, 1)),
             _duration(seconds),
         )
 

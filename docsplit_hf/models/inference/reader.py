@@ -17,9 +17,9 @@ from ..checkpoints.fingerprint import PROBE_LENGTH, PROBE_TEXTS, make_probe
 from ..portable.modeling_knn_classifier import KNNClassifier
 from ..portable.run_encoder import check_max_length, max_positions, use_packing
 from .backend import BFloat16, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .embed_chunks import ChunkAverages, PassagesOfTexts, Run, embed_chunks
 from .endpoint import EndpointClassifier
-from .long_documents import ONE_PIECE, SEVERAL_VECTORS, Frame, Passages, Piece, pair_pieces, read_pieces
+from .long_documents import SEVERAL_VECTORS, SINGLE_CHUNK, Frame, Passages, Piece, read_chunks, read_pair_chunks
 from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
@@ -110,8 +110,8 @@ class Reader:
         model.eval()
         strategy = self.long_documents or config.long_documents
         sizes = config.retrieval_size, config.num_labels
-        embeddings = PieceAverages(len(texts), sizes[0], strategy)
-        logits = PieceAverages(len(texts), sizes[1], strategy, are_embeddings=False)
+        embeddings = ChunkAverages(len(texts), sizes[0], strategy)
+        logits = ChunkAverages(len(texts), sizes[1], strategy, are_embeddings=False)
         passages, shares = PassagesOfTexts(len(texts), sizes[0]), np.ones(len(texts))
         name = f"{type(model).__name__} {config.name_or_path}".rstrip()
 
@@ -119,11 +119,11 @@ class Reader:
             output = model.read_states(states, mask)
             return output.retrieval_embeddings, output.logits
 
-        unit = "text" if strategy in ONE_PIECE else "piece"
+        unit = "text" if strategy in SINGLE_CHUNK else "piece"
         run = Run(
             unit,
             max_tokens=self.max_tokens_per_batch,
-            max_pieces=self.batch_size,
+            max_chunks=self.batch_size,
             bf16=self.bf16,
             show_progress=self.show_progress,
             delay=self.progress_delay,
@@ -132,7 +132,7 @@ class Reader:
         is_paired = any(pair is not None for pair in text_pairs)
         frame = Frame.of(self.tokenizer, check_max_length(self.length, model.encoder), is_paired=is_paired)
         pieces = self._pieces(texts, text_pairs, frame, strategy)
-        for group, (found, said) in embed_pieces(model, name, frame, texts, pieces, run, sizes, pool_states):
+        for group, (found, said) in embed_chunks(model, name, frame, texts, pieces, run, sizes, pool_states):
             embeddings.add(group, found)
             logits.add(group, said)
             shares[[piece.text for piece in group]] = [piece.share for piece in group]
@@ -147,12 +147,12 @@ class Reader:
         if all(pair is None for pair in text_pairs):
             passage_length = self.model.config.passage_length
             length = passage_length and min(passage_length, frame.max_length)
-            return read_pieces(texts, frame, strategy, length, self.max_passages)
+            return read_chunks(texts, frame, strategy, length, self.max_passages)
         if self.max_passages is not None:
             raise ValueError(f"max_passages={self.max_passages!r} is for texts alone: leave it out for pairs.")
         if strategy not in ("first", "whole"):
             raise ValueError(f"long_documents={strategy!r} is for texts alone: for pairs take 'first' or 'whole'.")
-        return pair_pieces(texts, text_pairs, frame)
+        return read_pair_chunks(texts, text_pairs, frame)
 
 
 class EndpointReader(Reader):

@@ -70,7 +70,7 @@ def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, exampl
         sums[log, *what] = (before + counts, first or example)
 
 
-def shares_read(lengths: Sequence[int], read: int) -> np.ndarray:
+def read_fractions(lengths: Sequence[int], read: int) -> np.ndarray:
     """The share of each text that is read, if at most ``read`` of its length is, float64 ``(N,)``."""
     return np.minimum(read / np.maximum(lengths, 1), 1)
 

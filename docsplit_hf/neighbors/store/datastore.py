@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.reader import Reader
+from ...content_hash import sha256_of_parts
+from ...models.inference.backends import BackendOptions
+from ...models.inference.embedders import make_embedder
 from .changes import (
     add_documents,
     add_rows,
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ...models.inference.backend import BFloat16
     from ...models.inference.long_documents import Passages
+    from ...models.inference.torch_backend import BFloat16
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .snapshot import SearchResult
     from .store import Store
@@ -165,11 +167,11 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        reader = Reader.of(
+        embedder = make_embedder(
             model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
         )
-        reader.run_by(packing, backend, precision, calibration_texts)
-        return cls.from_snapshot(embed_examples(reader, dataset, store_texts, **options))
+        embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        return cls.from_snapshot(embed_examples(embedder, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(

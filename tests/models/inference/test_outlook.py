@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from docsplit_hf.models.inference.time_estimate import TimeEstimate
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import outlook as outlooks
+from docsplit_hf.models.inference import time_estimate as outlooks
 from docsplit_hf.models.inference.long_documents import Piece
-from docsplit_hf.models.inference.outlook import Outlook
 
 
 class Clock:
@@ -48,7 +48,7 @@ def read(outlook, clock, pieces, seconds):
 )
 def test_the_minutes_are_those_of_the_speed_so_far(characters, seconds, said, caplog):
     clock = Clock()
-    outlook = Outlook(["x" * characters, "short"], clock=clock)
+    outlook = TimeEstimate(["x" * characters, "short"], clock=clock)
     read(outlook, clock, passages(200), seconds)
     (message,) = messages(caplog)  # once
     assert re.search(said, message)
@@ -56,23 +56,23 @@ def test_the_minutes_are_those_of_the_speed_so_far(characters, seconds, said, ca
 
 def test_what_takes_less_than_half_a_minute_is_not_worth_it(caplog):
     clock = Clock()
-    read(Outlook(["x" * 100_000], clock=clock), clock, passages(250), 0.1)  # 25 seconds
+    read(TimeEstimate(["x" * 100_000], clock=clock), clock, passages(250), 0.1)  # 25 seconds
     assert not messages(caplog)
 
 
 def test_many_short_texts_are_no_long_one(caplog):
     clock = Clock()
     pieces = [Piece(number, np.zeros(100, dtype=np.int32), 0, 400) for number in range(1_000)]
-    read(Outlook(["x" * 400] * 1_000, clock=clock), clock, pieces, 1)
+    read(TimeEstimate(["x" * 400] * 1_000, clock=clock), clock, pieces, 1)
     assert not messages(caplog)
 
 
 def test_a_cap_shortens_what_is_foretold(caplog):
     clock = Clock()
-    read(Outlook(["x" * 400_000], max_passages=100, clock=clock), clock, passages(100), 0.1)
+    read(TimeEstimate(["x" * 400_000], max_passages=100, clock=clock), clock, passages(100), 0.1)
     assert not messages(caplog)
     clock = Clock()
-    read(Outlook(["x" * 400_000], max_passages=500, clock=clock), clock, passages(100), 0.1)
+    read(TimeEstimate(["x" * 400_000], max_passages=500, clock=clock), clock, passages(100), 0.1)
     assert "50,000 tokens of the longest text are read, in 500 passages: this takes about 50 s" in messages(caplog)[0]
 
 

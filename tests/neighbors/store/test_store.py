@@ -121,7 +121,7 @@ def test_a_pipeline_on_a_dictionary_gives_the_same_answers(several, tiny_config,
     labels = labels_of(texts)
     if several:
         labels = [[name, "long"][: 1 + len(text) % 2] for name, text in zip(labels, texts, strict=True)]
-    pipe = make_pipeline(datastore=DictionaryStore(reference.reader.probe(), several))
+    pipe = make_pipeline(datastore=DictionaryStore(reference.embedder.probe(), several))
     compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
     pipe.save_pretrained(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import sys
 import time
@@ -18,6 +17,7 @@ from torch.nn.functional import cosine_similarity, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
+from ....content_hash import sha256_of_parts
 from ....extras import check_extra
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...checkpoints.inside_folder import refuse_links
@@ -101,7 +101,7 @@ def openvino_engine(
     described += [version(package) for package in (*packages, "torch", "transformers")]
     if exported == "int8":
         described.append(None if calibration_texts is None else list(calibration_texts))
-    key = hashlib.sha256(repr(described).encode()).hexdigest()
+    key = sha256_of_parts([repr(described).encode()])
     longest = max_positions(encoder) or sys.maxsize
     run_as = precision, key, longest
     make = {"input_ids": np.array, "attention_mask": np.ones_like, "token_type_ids": np.zeros_like}

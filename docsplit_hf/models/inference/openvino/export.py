@@ -7,7 +7,6 @@ its embeddings need not be those of the weights beside it. The cache may be dele
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import inspect
 import logging
 import os
@@ -23,10 +22,11 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from ....content_hash import sha256_of_file, sha256_of_parts
 from ....text.characters import replace_lone_surrogates
 from ....text.package_documentation import load_package_documentation
 from ....text.tokenization import check_texts
-from ...checkpoints.atomic_replacement import locked, sha256_of
+from ...checkpoints.atomic_replacement import locked
 from .quantize_int8 import openvino_core
 
 if TYPE_CHECKING:
@@ -144,4 +144,4 @@ def load_exported(key: str) -> openvino.Model | None:
 
 
 def _sha256_of(folder: Path) -> str:
-    return hashlib.sha256("".join(sha256_of(folder / name) for name in FILES).encode()).hexdigest()
+    return sha256_of_parts(sha256_of_file(folder / name).encode() for name in FILES)

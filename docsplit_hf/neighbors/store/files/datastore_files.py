@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
+from ....content_hash import sha256_of_file, sha256_of_parts
+from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once
 from ....models.checkpoints.one_state import read_at_once
 from ....models.inference.long_documents import Passages
 from ..changes import no_documents
@@ -134,7 +135,7 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 def _rename_by_content(path: Path) -> FileEntry:
     """Rename a file after its content, and return its entry in the manifest."""
     size = path.stat().st_size
-    sha256 = sha256_of(path)
+    sha256 = sha256_of_file(path)
     renamed = path.rename(path.with_name(file_name(path.name, sha256)))
     return {"name": renamed.name, "bytes": size, "sha256": sha256}
 
@@ -190,7 +191,7 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
 
 
 def _check_sha256(path: Path, entry: FileEntry) -> None:
-    if sha256_of(path) != entry["sha256"]:
+    if sha256_of_file(path) != entry["sha256"]:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
 
 

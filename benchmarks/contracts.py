@@ -48,7 +48,7 @@ from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.figures import COLORS, GRID, draw_curve, draw_legend, make_panels, save
 from docsplit_hf.evaluation.markdown_report import format_summary
 from docsplit_hf.evaluation.results import summarize
-from docsplit_hf.models.inference.long_documents import read_pieces
+from docsplit_hf.models.inference.long_documents import read_chunks
 from docsplit_hf.neighbors.experts import words
 from docsplit_hf.training.markdown import table
 
@@ -219,7 +219,9 @@ def embed(task: FewLabels, folder: Path) -> Embedded:
             head_tail=head_tail,
             passages=passages.embeddings,
             counts=passages.counts,
-            lengths=np.array([len(piece.input_ids) for piece in read_pieces(texts, encoder.frame, "passages")]),
+            lengths=np.array(
+                [len(chunk.input_ids) for chunk in read_chunks(texts, encoder.chunk_settings, "passages")]
+            ),
             seconds=np.array(seconds),
         )
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -387,7 +389,7 @@ def measure_journey(folder: Path, options: argparse.Namespace) -> None:
             pipe.save_pretrained(Path(place, "contracts"))
         with timed("explain"):
             print(json.dumps(pipe(task.test[:3], explain=True, return_neighbors=1), indent=1)[:6000])
-    frame = DocumentEncoder.from_pretrained(default_model()).frame
+    settings = DocumentEncoder.from_pretrained(default_model()).chunk_settings
     record = {
         "part": "journey",
         "task": task.name,
@@ -395,8 +397,8 @@ def measure_journey(folder: Path, options: argparse.Namespace) -> None:
         "threads": torch.get_num_threads(),
         "documents": len(task.pool),
         "test": len(task.test),
-        "tokens": sum(len(piece.input_ids) for piece in read_pieces(task.pool, frame, "passages")),
-        "test_tokens": sum(len(piece.input_ids) for piece in read_pieces(task.test, frame, "passages")),
+        "tokens": sum(len(chunk.input_ids) for chunk in read_chunks(task.pool, settings, "passages")),
+        "test_tokens": sum(len(chunk.input_ids) for chunk in read_chunks(task.test, settings, "passages")),
         "cpu_seconds": cpu_seconds,
         "seconds": seconds,
     }

@@ -78,7 +78,7 @@ def compare_stores(folder: Path, part: str) -> list[tuple[str, float, float]]:
     pipe.add_documents([row["text"] for row in documents])
     texts = [row["text"] for row in asked]
     right = np.array([row["label"] for row in asked])
-    read = pipe.reader.read(texts, [None] * len(texts))
+    read = pipe.embedder.embed(texts, [None] * len(texts))
     local = pipe.datastore
     found = []
     with tempfile.TemporaryDirectory() as name:

@@ -186,7 +186,7 @@ class EmbedDocuments(PipelineStep):
             "long_documents": self.long_documents,
         }
         with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
-            # As Reader.probe gives it of a classifier around this encoder.
+            # As TextEmbedder.probe gives it of a classifier around this encoder.
             probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
         shared = {
             "tasks": tasks,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from docsplit_hf.models.inference.backend import PRECISIONS
+from docsplit_hf.models.inference.backends import PRECISIONS
 from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 

@@ -58,7 +58,7 @@ from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from docsplit_hf.models.checkpoints.inside_folder import write_file
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
@@ -179,7 +179,7 @@ def fit_without_training(
     report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
     print(report)
     metrics = {
-        name: evaluate_parts(Reader(model, tokenizer, show_progress=True), datastore, splits[name], name)
+        name: evaluate_parts(make_embedder(model, tokenizer, show_progress=True), datastore, splits[name], name)
         for name in ("validation", "test")
         if name in splits
     }

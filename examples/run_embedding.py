@@ -21,7 +21,7 @@ from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
 from docsplit_hf.models.checkpoints.inside_folder import refuse_links
-from docsplit_hf.models.inference.long_documents import ONE_PIECE
+from docsplit_hf.models.inference.long_documents import SINGLE_CHUNK
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
 from docsplit_hf.text.segmentation.segment_documents import check_text_column
 from docsplit_hf.training.command_line import parse_arguments, run_script
@@ -84,7 +84,7 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: st
     fingerprint, parts = encoder.fingerprint, []
 
     def embed(batch):
-        show_progress = options["long_documents"] not in ONE_PIECE  # of the passages of a text
+        show_progress = options["long_documents"] not in SINGLE_CHUNK  # of the passages of a text
         return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:

@@ -16,7 +16,8 @@ from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  registers "docsplit-knn"
 from docsplit_hf.evaluation.systems import cached_embeddings
-from docsplit_hf.models.inference.reader import Predictions, Reader
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.models.inference.text_embedder import Predictions, TextEmbedder
 from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 
 SAMPLE = 64  # texts for measuring speed
@@ -39,8 +40,8 @@ class Embedder:
     @property
     def fingerprint(self) -> str:
         """The identity of the embeddings: how long texts are read, and the embedding of a probe."""
-        reading = (self._pipe.reader.length, self._pipe.model.config.long_documents)
-        return f"{reading} {self._pipe.reader.probe().tobytes().hex()}"
+        reading = (self._pipe.embedder.max_length, self._pipe.model.config.long_documents)
+        return f"{reading} {self._pipe.embedder.probe().tobytes().hex()}"
 
     def encode(self, texts: Sequence[str], show_progress: bool = False) -> np.ndarray:
         """Embed texts or pairs given as JSON, since the cache on disk has strings as keys."""
@@ -53,7 +54,7 @@ class Embedder:
     def embed_anew(self, texts: Sequence[Text]) -> np.ndarray:
         """Normalized embeddings, float32 (N, H), computed by the encoder."""
         single_texts, pairs = texts_and_pairs(texts)
-        return self._pipe.reader.read(single_texts, pairs).retrieval_embeddings
+        return self._pipe.embedder.embed(single_texts, pairs).retrieval_embeddings
 
     def embed(self, texts: Sequence[Text]) -> np.ndarray:
         """Embeddings from memory."""
@@ -62,18 +63,18 @@ class Embedder:
     @contextmanager
     def remembered(self) -> Iterator[None]:
         """Give pipelines the embeddings of known texts from memory, which saves minutes of each draw."""
-        read = Reader.read
+        read = ClassifierEmbedder.embed
 
-        def recall(reader: Reader, texts: Any, text_pairs: Any = None) -> Predictions:
+        def recall(embedder: TextEmbedder, texts: Any, text_pairs: Any = None) -> Predictions:
             keys = _keys(texts, text_pairs)
             if not all(key in self._known for key in keys):
-                return read(reader, texts, text_pairs)
+                return read(embedder, texts, text_pairs)
             return Predictions(
                 logits=np.empty((len(keys), 0), np.float32),
                 retrieval_embeddings=np.array([self._known[key] for key in keys]),
             )
 
-        with mock.patch.object(Reader, "read", recall):
+        with mock.patch.object(ClassifierEmbedder, "embed", recall):
             yield
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from transformers.hf_argparser import HfArg
 
-from ..models.inference.reader import Reader
+from ..models.inference.embedders import make_embedder
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..models.portable.run_encoder import check_max_length
 from ..neighbors.store.changes import check_problem_type
@@ -93,7 +93,7 @@ def check_classifier_fit(
         check_weights(model)
     if model.config.max_length:
         check_max_length(model.config.max_length, model.encoder)
-    Reader(model, tokenizer).check()
+    make_embedder(model, tokenizer).check()
     if model.config.num_labels == 0:
         raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
     if args.triplet_weight == 0 and model.config.decouple:

@@ -22,7 +22,7 @@ from ..text.labels import label_array, texts_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from ..neighbors.store.store import Store
 
 TITLES = {
@@ -50,15 +50,15 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return metrics.compute(predictions=predictions, references=labels)
 
 
-def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
+def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
     """``<prefix>_<part>_<metric>`` of the existing parts, and of two baselines: word counts and the largest class."""
     texts, pairs = texts_of(dataset)
-    config = reader.model.config
+    config = embedder.model.config
     snapshot = datastore.snapshot
     multi_label = snapshot.multi_label
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
-    predictions = reader.read(texts, pairs)
+    predictions = embedder.embed(texts, pairs)
     mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:

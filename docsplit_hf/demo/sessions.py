@@ -107,7 +107,7 @@ class SharedModel:
         if datastore is None and first.datastore is not None:
             datastore = copy.deepcopy(first.datastore)
         if datastore is None:
-            most = first.reader.length or PASSAGE_LENGTH
+            most = first.embedder.max_length or PASSAGE_LENGTH
             reading = {"long_documents": "passages", "passage_length": min(PASSAGE_LENGTH, most)}
         else:
             reading = {}

@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from ..models.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
 from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.inference.backend import precision_settings
+from ..models.inference.backends import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .mixing.mixture import NO_CONTENT
@@ -159,14 +159,14 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
     # Private in transformers 5.23: Pipeline has no public way to ask for the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
     parameters |= pipe._forward_params | pipe._sanitize_parameters(**given)[1]
-    parameters["max_length"] = parameters.get("max_length") or pipe.reader.length
+    parameters["max_length"] = parameters.get("max_length") or pipe.embedder.max_length
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))  # in whatever order they were given
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     """The SHA-256 of all that answers depend on: model, tokenizer, precision, examples, documents, fitted experts."""
-    precision = precision_settings(pipe.model.encoder) if pipe.reader.is_here else {}
+    precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
     digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode())
     if (examples := pipe.datastore) is not None:
         digest.update(examples.content_sha256.encode())

@@ -24,27 +24,27 @@ from .store.row_table import is_multi_label, take_passages
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from .store.store import Store
 
 logger = logging.getLogger(__name__)
 
 
-def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+def datastore_to_grow(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
     """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
-    config = reader.model.config
+    config = embedder.model.config
     several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    return new_datastore(reader, config.label_names, several) if datastore is None else datastore.for_labels(several)
+    return new_datastore(embedder, config.label_names, several) if datastore is None else datastore.for_labels(several)
 
 
-def new_datastore(reader: Reader, label_names: Sequence[str], several: bool) -> KNNDatastore:
-    """An empty datastore for the embeddings of a reader."""
-    probe = reader.probe()
+def new_datastore(embedder: TextEmbedder, label_names: Sequence[str], several: bool) -> KNNDatastore:
+    """An empty datastore for the embeddings of an embedder."""
+    probe = embedder.probe()
     return KNNDatastore.empty(probe.shape[1], label_names, multi_label=several, probe=probe)
 
 
 def add_examples(
-    reader: Reader,
+    embedder: TextEmbedder,
     datastore: Store,
     texts: Any,
     labels: Sequence[Any],
@@ -60,7 +60,7 @@ def add_examples(
         if not text.strip():
             raise ValueError(f"Text {i} is empty: Leave it out.")
     check_lengths(texts, labels, ids)
-    if reader.model.config.num_labels and not allow_new_labels:
+    if embedder.model.config.num_labels and not allow_new_labels:
         for name in (name for given in labels for name in ([given] if isinstance(given, str) else given)):
             _refuse_new_label(
                 name,
@@ -87,7 +87,7 @@ def add_examples(
         )
     if rows:
         new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
-        keys, passages, documents = _embed_examples(reader, datastore, new, new_pairs)
+        keys, passages, documents = _embed_examples(embedder, datastore, new, new_pairs)
         new_ids, replaced = None if ids is None else [ids[i] for i in rows], [*replacing, *documents]
         added = datastore.add(keys, new_labels, new, new_pairs, new_ids, replacing=replaced, passages=passages)
         for i, added_id in zip(rows, added, strict=True):
@@ -106,34 +106,37 @@ def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> N
 
 
 def _embed_examples(
-    reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
+    embedder: TextEmbedder, datastore: Store, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None, list[str]]:
     """Embeddings and passages of texts, and the ids of the documents among them, which keep their embeddings."""
     documents = datastore.find(texts, pairs).documents
     if documents is None or not len(documents.keys):
-        return *_read_in_own_order(reader, texts, pairs), []
+        return *_read_in_own_order(embedder, texts, pairs), []
     place = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[place].astype(np.float32)
     new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
     passages = _by_text(known, take_passages(documents.passages, place[known]))
     if len(new):
-        keys[new], new_passages = _read_in_own_order(reader, [texts[i] for i in new], [pairs[i] for i in new])
+        keys[new], new_passages = _read_in_own_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
         passages |= _by_text(new, new_passages)
     whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
-    joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
+    by_text = passages | whole
+    joined = Passages.joined([by_text[i] for i in range(len(texts))]) if passages else None
     return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
 
 
-def _read_in_own_order(reader: Reader, texts: list[str], pairs: list[str | None]) -> tuple[np.ndarray, Passages | None]:
+def _read_in_own_order(
+    embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
+) -> tuple[np.ndarray, Passages | None]:
     """Embeddings and passages of texts, the same in whatever order these come: batches decide how sums are rounded."""
     order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
-    predictions = reader.read([texts[i] for i in order], [pairs[i] for i in order])
+    predictions = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
     back = np.argsort(order)
     return predictions.retrieval_embeddings[back], take_passages(predictions.passages, back)
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    return {} if passages is None else {number: passages.of(i) for i, number in enumerate(numbers.tolist())}
+    return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
 
 
 def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:
@@ -148,7 +151,9 @@ def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list
     return list(descriptions.values()), list(descriptions), [f"{LABEL_ID}{name}" for name in descriptions]
 
 
-def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[str] | None = None) -> list[str | None]:
+def add_documents(
+    embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
+) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
     if isinstance(texts, (str, Path)):
         read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
@@ -167,7 +172,7 @@ def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[st
     added: list[str | None] = [None] * len(texts)
     if new:
         new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
-        keys, passages = _read_in_own_order(reader, new_texts, new_pairs)
+        keys, passages = _read_in_own_order(embedder, new_texts, new_pairs)
         new_ids = None if ids is None else [ids[i] for i in new]
         embedded = keys, new_texts, new_pairs, new_ids, passages
         for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sklearn.utils import Tags
 
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
 NAMELESS = tuple(name for name in EXPERTS if name != "names")  # labels may be numbers, which are no words
@@ -114,16 +114,16 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         pipe, fingerprint = encoder_pipeline(self.encoder)
         pipe.model.config.long_documents = self.long_documents
         pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
-        pipe.datastore = new_datastore(pipe.reader, targets.names, targets.several)
+        pipe.datastore = new_datastore(pipe.embedder, targets.names, targets.several)
         has_documents = self.unlabeled is not None and len(self.unlabeled)
         documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()
         # All texts are documents first, embedded together; add_examples makes examples of those with labels.
         all_texts = dict.fromkeys(text for text in [*documents, *zip(texts, pairs, strict=True)] if text[0].strip())
         if columns := list(zip(*all_texts, strict=True)):
-            pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
+            pipe.datastore.add_documents(embed_once(pipe.embedder, fingerprint, *columns), *columns)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
-        self.report_ = fit(pipe.reader, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
+        self.report_ = fit(pipe.embedder, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
         self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
         return self
 
@@ -138,7 +138,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         (texts, pairs), pipe = _texts_of(X), self.pipeline_
-        embeddings = embed_once(pipe.reader, self._fingerprint, texts, pairs)
+        embeddings = embed_once(pipe.embedder, self._fingerprint, texts, pairs)
         ready = ready_experts(pipe.datastore.snapshot)
         return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
 
@@ -224,17 +224,19 @@ def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassi
     return pipe, encoder_fingerprint(pipe.model.encoder, pipe.tokenizer, pooling=pipe.model.config.pooling)
 
 
-def embed_once(reader: Reader, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]) -> np.ndarray:
+def embed_once(
+    embedder: TextEmbedder, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]
+) -> np.ndarray:
     """The retrieval embeddings ``(N, R)`` of texts; those that this encoder embedded before are kept in memory."""
-    config = reader.model.config
-    setting = f"{fingerprint} {reader.length} {(config.long_documents, config.passage_length)}"
+    config = embedder.model.config
+    setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
     names = [hashlib.blake2b(json.dumps([setting, *pair]).encode(), digest_size=16).digest() for pair in given]
     with _changing:
         found = {name: _kept[name] for name in names if name in _kept}
     if new := {name: pair for name, pair in zip(names, given, strict=True) if name not in found}:
         new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # see editing.py
-        embeddings = reader.read(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
+        embeddings = embedder.embed(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
         computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep them all
         found |= computed
         with _changing:

@@ -23,7 +23,7 @@ from .suggestions import FITTING, SUGGESTED, suggested_before
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from .store.snapshot import Snapshot
     from .store.store import Store
 
@@ -34,7 +34,7 @@ MOST_COMPARED = 200  # texts of each kind
 
 
 def fit(
-    reader: Reader,
+    embedder: TextEmbedder,
     datastore: Store,
     texts: Any = None,
     labels: Sequence[Any] | None = None,
@@ -44,18 +44,18 @@ def fit(
     class_proportions: ClassProportions = "estimated",
 ) -> FitReport:
     """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
-    has_head = reader.model.config.num_labels > 0
+    has_head = embedder.model.config.num_labels > 0
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
         raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
-    held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
+    held_out = None if texts is None else _held_out(embedder, datastore, texts, labels)
     snapshot = datastore.snapshot
-    _warn_of_one_vector(reader, snapshot)
+    _warn_of_one_vector(embedder, snapshot)
 
     @cache  # they are read once, however often is fitted
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
-        return reader.read(readable_names(names)).retrieval_embeddings
+        return embedder.embed(readable_names(names)).retrieval_embeddings
 
     given = {"embed_names": embed_names, "class_proportions": class_proportions}
     make = (corpus or KeptCorpus()).make
@@ -76,7 +76,7 @@ def fit(
     return report
 
 
-def _warn_of_one_vector(reader: Reader, snapshot: Snapshot) -> None:
+def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
     """Warn where texts have nearly the same embedding, whatever they say."""
     cosine = least_cosine(snapshot)
     if cosine is not None and cosine > ALL_ALIKE:
@@ -84,7 +84,7 @@ def _warn_of_one_vector(reader: Reader, snapshot: Snapshot) -> None:
             "The encoder %s gives nearly one vector for all texts: of some that were compared the least cosine is "
             "%.6f. Vectors tell nothing here, and words alone decide. Is the encoder untrained or damaged, or made for "
             "another pooling? Try the one that ships: pipeline('docsplit-knn').",
-            *(reader.model.config.name_or_path or type(reader.model).__name__, cosine),
+            *(embedder.model.config.name_or_path or type(embedder.model).__name__, cosine),
         )
 
 
@@ -101,7 +101,7 @@ def least_cosine(snapshot: Snapshot) -> float | None:
     return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
-def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
+def _held_out(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
@@ -111,5 +111,5 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
     if known := len(texts) - len(kept):
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
-    predictions = reader.read(texts, pairs)
+    predictions = embedder.embed(texts, pairs)
     return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], predictions.logits)

@@ -12,9 +12,10 @@ from transformers import PreTrainedModel
 from ..models.checkpoints.checkpoint import LoadedFrom
 from ..models.checkpoints.one_state import read_at_once
 from ..models.checkpoints.sentence_transformers_files import checkpoint_settings
+from ..models.inference.embedders import make_embedder
 from ..models.inference.endpoint import EndpointClassifier
 from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
-from ..models.inference.reader import Reader
+from ..models.inference.text_embedder import TextEmbedder
 from ..models.inference.text_warnings import unlogged
 from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
@@ -75,7 +76,7 @@ def open_parts(
 
     def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
         was_classifier = is_classifier(model)
-        tokenizer = Reader.of(model, tokenizer).tokenizer
+        tokenizer = make_embedder(model, tokenizer).tokenizer
         datastore = _own_datastore(model, token) if was_classifier and own_datastore else None
         classifier = model if was_classifier else encoder_as_classifier(model, truncate_dim)
         return Parts(classifier, tokenizer, was_classifier, datastore)
@@ -99,15 +100,15 @@ def open_parts(
 
 
 def find_datastore(
-    reader: Reader, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
+    embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
 ) -> Store | None:
     """The datastore that is given, or the model's own one, checked to be of this encoder and these labels."""
-    model, probe = reader.model, None
+    model, probe = embedder.model, None
     trained = tuple(model.config.label_names)
     if given is not None and not isinstance(given, (str, Path)):
         datastore = given
     elif is_remote(given):
-        probe, new = reader.probe(), {"label_names": trained}
+        probe, new = embedder.probe(), {"label_names": trained}
         new |= {"multi_label": model.config.problem_type == MULTI_LABEL} if model.config.num_labels else {}
         datastore = connect_datastore(given, token=token if isinstance(token, str) else None, probe=probe, **new)
     elif given is not None:
@@ -116,9 +117,9 @@ def find_datastore(
         datastore = own
     if datastore is None:
         return None
-    probe = reader.probe() if probe is None else probe
+    probe = embedder.probe() if probe is None else probe
     check_probe(probe, datastore.probe)
-    check_precision(reader, probe, datastore)
+    check_precision(embedder, probe, datastore)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
     check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
@@ -144,9 +145,9 @@ def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatas
     return datastore
 
 
-def read_as(reader: Reader, own: Store | None, **given: str | int | None) -> None:
+def read_as(embedder: TextEmbedder, own: Store | None, **given: str | int | None) -> None:
     """Set how texts are read, where it is given; refused if those of the model's own datastore were read otherwise."""
-    config = reader.model.config
+    config = embedder.model.config
     if given["long_documents"] is not None:
         check_strategy(given["long_documents"])
     before = {name: getattr(config, name) for name in given}
@@ -161,16 +162,16 @@ def read_as(reader: Reader, own: Store | None, **given: str | int | None) -> Non
                 setattr(config, name, value)
             config.validate()
             with unlogged():
-                reader.read(["a"])  # what cannot work is refused now
+                embedder.embed(["a"])  # what cannot work is refused now
         except (ValueError, StrictDataclassError):
             for name in changed:
                 setattr(config, name, before[name])
             raise
 
 
-def warn_of_another_reading(reader: Reader, given: Store, is_told: bool) -> None:
+def warn_of_another_reading(embedder: TextEmbedder, given: Store, is_told: bool) -> None:
     """Say how texts are read where those of a given datastore were not read like that, or nobody told how."""
-    read = reader.model.config.long_documents
+    read = embedder.model.config.long_documents
     if given.has_passages and read not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)
     elif not is_told and (len(given) or given.documents is not None):

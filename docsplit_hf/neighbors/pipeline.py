@@ -13,8 +13,10 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
+from ..models.inference.backends import BackendOptions
+from ..models.inference.embedders import make_embedder
 from ..models.inference.long_documents import SEVERAL_VECTORS
-from ..models.inference.reader import Predictions, Reader
+from ..models.inference.text_embedder import Predictions, TextEmbedder
 from ..models.inference.text_warnings import cut_texts_summed_up
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .card import save_classifier_card
@@ -50,7 +52,7 @@ FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up 
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
 WINDOW_CHARACTERS = 2**24  # of all texts in it
 DELAY_OF_INNER_BAR = 1.0  # seconds: a window that is read sooner needs no bar of its own
-# Options of a call that the reader takes.
+# Options of a call that the embedder takes.
 READING = ("max_length", "max_passages", "max_tokens_per_batch", "bf16", "batch_size")
 # Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
 LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_passages": 1, "max_tokens_per_batch": 1}
@@ -125,24 +127,24 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         is_ours = parts.was_classifier
         kwargs["task"] = "text-classification"  # the name that other libraries know
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
-        self.reader.run_by(packing, backend, precision, calibration_texts)
-        self.datastore = find_datastore(self.reader, datastore, parts.datastore, datastore_token)
+        self.embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        self.datastore = find_datastore(self.embedder, datastore, parts.datastore, datastore_token)
         is_told = is_ours or long_documents is not None
         if not is_told and self.datastore is None:
             long_documents = "whole"  # a datastore that is given has been read in its own way
         given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
-        read_as(self.reader, self.datastore if datastore is None else None, **given)
+        read_as(self.embedder, self.datastore if datastore is None else None, **given)
         if datastore is not None:
-            warn_of_another_reading(self.reader, self.datastore, is_told)
+            warn_of_another_reading(self.embedder, self.datastore, is_told)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
     @property
-    def reader(self) -> Reader:
+    def embedder(self) -> TextEmbedder:
         """What embeds: the model with its tokenizer, as they are now."""
-        return Reader.of(self.model, self.tokenizer)
+        return make_embedder(self.model, self.tokenizer)
 
     @cut_texts_summed_up()  # a generator is read later, and logged as it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
@@ -271,9 +273,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If an id is taken.
         """
-        reader = self._reader_with(options).with_options(show_progress=show_progress)
-        datastore = datastore_to_grow(reader, self.datastore)
-        added = add_documents(reader, datastore, texts, ids)
+        embedder = self._embedder_with(options).with_options(show_progress=show_progress)
+        datastore = datastore_to_grow(embedder, self.datastore)
+        added = add_documents(embedder, datastore, texts, ids)
         self.datastore = datastore  # not before: a failed addition leaves nothing behind
         return added
 
@@ -321,7 +323,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         given = texts, labels, experts, show_progress, self._corpus, class_proportions
-        return fit(self.reader, self._datastore(), *given)
+        return fit(self.embedder, self._datastore(), *given)
 
     def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
         """Suggest which documents to label next: where the experts are unsure, and few examples are near.
@@ -341,7 +343,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
         """
         datastore, has_head = self._datastore(), self.model.config.num_labels > 0
-        return suggest(datastore, n, again, self.reader if has_head else None)
+        return suggest(datastore, n, again, self.embedder if has_head else None)
 
     @cut_texts_summed_up()
     def report(
@@ -368,7 +370,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         ready = self._ready_experts(self._datastore())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        return watch(self._reader_with(options), ready, texts, earlier, reject, show_progress)
+        return watch(self._embedder_with(options), ready, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, which the next call does not see any more.
@@ -455,7 +457,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a label is not a name.
             ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
         """
-        return recalibrate(self.reader, self._datastore(), texts, labels)
+        return recalibrate(self.embedder, self._datastore(), texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -523,8 +525,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             )
 
     def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
-        datastore = datastore_to_grow(self.reader, self.datastore, labels)
-        added = add_examples(self.reader, datastore, texts, labels, *options, **more)
+        datastore = datastore_to_grow(self.embedder, self.datastore, labels)
+        added = add_examples(self.embedder, datastore, texts, labels, *options, **more)
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:
@@ -582,16 +584,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         _check_options(options, ready, datastore.label_names)
         asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
         shown = Shown(*(options.get(name, 0) for name in asked))
-        if shown.read and not self.reader.is_here:
+        if shown.read and not self.embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
-        reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
+        embedder = self.embedder.with_options(**{name: options[name] for name in READING if name in options})
         is_one_vector = self.model.config.num_labels == 0 and self.model.config.long_documents not in SEVERAL_VECTORS
         is_cut = "max_length" in options or "max_passages" in options
         is_stored = ready is not None and is_one_vector and not shown.read and not is_cut
         documents = ready.snapshot.documents if is_stored else None
         top_k, best_only, rejected = options.get("top_k"), "top_k" not in options, options.get("reject_label")
         show_progress = options.get("show_progress", False)
-        reader = reader.with_options(show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
+        embedder = embedder.with_options(show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
         done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
         # Of fewer texts, the bar of what is read of them is the one that moves.
         is_shown = show_progress and (total is None or total > WINDOW_WITH_PROGRESS)
@@ -600,7 +602,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
                     predictions = (
-                        reader.read(texts, pairs) if documents is None else read_new(reader, documents, texts, pairs)
+                        embedder.embed(texts, pairs)
+                        if documents is None
+                        else read_new(embedder, documents, texts, pairs)
                     )
                 joined = joined_texts(texts, pairs)
                 if ready is not None and "reject" not in options:
@@ -611,10 +615,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
 
-    def _reader_with(self, options: dict[str, Any]) -> Reader:
+    def _embedder_with(self, options: dict[str, Any]) -> TextEmbedder:
         if unknown := options.keys() - {*READING}:
             raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
-        return self.reader.with_options(**options)
+        return self.embedder.with_options(**options)
 
     def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
         """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
@@ -640,7 +644,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             embeddings = predictions.retrieval_embeddings
             documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
         return mixture._replace(
-            documents=documents, shares=predictions.shares, texts=texts, passages=predictions.passages
+            documents=documents, shares=predictions.read_fraction, texts=texts, passages=predictions.passages
         )
 
     def _ready_experts(self, datastore: Store) -> ReadyExperts | None:

@@ -18,7 +18,7 @@ from .texts_and_labels import joined_texts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from .experts.fitted_experts import ReadyExperts
     from .store.snapshot import FittedState, Snapshot
     from .store.store import Store
@@ -31,8 +31,10 @@ SUGGESTED = "suggested"  # in the settings of what was fitted: the ids of docume
 MOST_CLUSTERS, FEWEST_DOCUMENTS, STEPS = 300, 3, 20  # of the clusters; documents in each, on average; of k-means
 
 
-def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | None = None) -> list[dict[str, Any]]:
-    """As ``KNNClassifierPipeline.suggest``, which is remembered; ``reader``: of a head, which is asked, too."""
+def suggest(
+    datastore: Store, count: int, again: bool = False, embedder: TextEmbedder | None = None
+) -> list[dict[str, Any]]:
+    """As ``KNNClassifierPipeline.suggest``, which is remembered; ``embedder``: adds the head's logits."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
     snapshot = datastore.snapshot
@@ -42,9 +44,9 @@ def suggest(datastore: Store, count: int, again: bool = False, reader: Reader | 
     rows = _candidates(snapshot, count, again)
     table = rows_at(snapshot.documents.rows, rows)
     texts, pairs = table["text"].to_pylist(), table["text_pair"].to_pylist()
-    if reader is not None and None in texts:
+    if embedder is not None and None in texts:
         raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")
-    logits = None if reader is None else reader.read(texts, pairs).logits
+    logits = None if embedder is None else embedder.embed(texts, pairs).logits
     keys, passages = snapshot.documents.keys[rows], take_passages(snapshot.documents.passages, rows)
     answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
     doubt = _doubt(answers.probabilities, snapshot.multi_label)

@@ -21,7 +21,7 @@ from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .watch_report import MEASURES, Change, WatchReport, change_of
 
 if TYPE_CHECKING:
-    from ..models.inference.reader import Reader
+    from ..models.inference.text_embedder import TextEmbedder
     from .experts.fitted_experts import ReadyExperts
     from .store.snapshot import Snapshot
 
@@ -102,7 +102,7 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
     )
 
 
-def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords | None) -> Period | None:
+def _period_of_documents(embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None) -> Period | None:
     """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
     documents = ready.snapshot.documents
     if documents is None or not len(documents.keys):
@@ -111,12 +111,12 @@ def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords 
     table = rows_at(documents.rows, rows)
     texts = table["text"].to_pylist()
     pairs = table["text_pair"].to_pylist()
-    has_head = reader.model.config.num_labels > 0
+    has_head = embedder.model.config.num_labels > 0
     if not has_head:
         return period_of(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
     if None in texts:
         return None
-    predictions = reader.read(texts, pairs)
+    predictions = embedder.embed(texts, pairs)
     return period_of(ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits)
 
 
@@ -162,19 +162,19 @@ class _Reading(NamedTuple):
 
 
 def watch(
-    reader: Reader, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
+    embedder: TextEmbedder, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
 ) -> WatchReport:
     """Report the drift of texts, as ``KNNClassifierPipeline.report`` describes."""
     check_error(reject)
     fitted = ready.fitted
     known = known_words(ready.snapshot)
-    reading = _read(reader, ready, known, texts, "texts", show_progress)
+    reading = _read(embedder, ready, known, texts, "texts", show_progress)
     now = reading.period
     if earlier is not None:
-        then = _read(reader, ready, known, earlier, "earlier texts", show_progress).period
+        then = _read(embedder, ready, known, earlier, "earlier texts", show_progress).period
         against = "texts of an earlier period"
     else:
-        then = _period_of_documents(reader, ready, known)
+        then = _period_of_documents(embedder, ready, known)
         against = "documents without labels"
     if then is None:
         then = period_of_examples(ready, known)
@@ -208,7 +208,7 @@ def watch(
 
 
 def _read(
-    reader: Reader, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
+    embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
 ) -> _Reading:
     """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
     if isinstance(given, (str, Path, dict)):
@@ -228,7 +228,7 @@ def _read(
                 texts = [texts[row] for row in rows]
                 pairs = [pairs[row] for row in rows]
                 joined = joined_texts(texts, pairs)
-                predictions = reader.read(texts, pairs)
+                predictions = embedder.embed(texts, pairs)
                 embeddings = predictions.retrieval_embeddings
                 part = period_of(ready, known, embeddings, joined, predictions.logits)
                 candidates = _novel_texts(part, [count + row for row in rows], texts, pairs, embeddings)

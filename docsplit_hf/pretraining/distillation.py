@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
 from ..models.checkpoints.checkpoint import find_checkpoint
-from ..models.inference.backend import PRECISIONS
+from ..models.inference.backends import PRECISIONS
 from ..models.inference.encoder import DocumentEncoder
 from ..training.distributed import process_count
 from ..training.markdown import public_name

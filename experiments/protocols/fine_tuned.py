@@ -16,7 +16,7 @@ from docsplit_hf.classification.knn_classifier_trainer import KNNClassifierTrain
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.neighbors.mixing.calibration import Calibration
 from docsplit_hf.neighbors.mixing.mixture import classifier_probabilities
@@ -108,7 +108,7 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
     datastore = trainer.build_datastore(store_texts=False, show_progress=False)
     calibration = trainer.calibrate()
     texts, text_pairs = texts_of(test)
-    predictions = Reader(trainer.classifier, tokenizer).read(texts, text_pairs)
+    predictions = make_embedder(trainer.classifier, tokenizer).embed(texts, text_pairs)
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
     return FineTuned(
         classifier=classifier_probabilities(predictions.logits, multi_label=False),

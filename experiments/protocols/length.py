@@ -21,7 +21,7 @@ from docsplit_hf.evaluation.protocols import (
 )
 from docsplit_hf.evaluation.systems import EncoderSystem, System
 from docsplit_hf.evaluation.tasks import ClassificationTask, word_counts
-from docsplit_hf.models.inference.long_documents import read_pieces
+from docsplit_hf.models.inference.long_documents import read_chunks
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, document_encoder, encoding_options, rows_of_passages
@@ -137,9 +137,9 @@ def _measure_reading(evaluation: Evaluation, settings: Mapping[str, Any], seed: 
     tokens = np.zeros(len(texts))
     if encoder is not None:
         strategy = encoding_options(evaluation.system).get("long_documents", "first")
-        for piece in read_pieces(texts, encoder.frame, strategy):
-            shares[piece.text] = piece.share
-            tokens[piece.text] += len(piece.input_ids)
+        for chunk in read_chunks(texts, encoder.chunk_settings, strategy):
+            shares[chunk.text] = chunk.read_fraction
+            tokens[chunk.text] += len(chunk.input_ids)
     return reading_by_length(shares, tokens, word_counts(texts, evaluation.task.language))
 
 

@@ -16,7 +16,7 @@ from classification_arguments import (
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.row_files import read_rows
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
@@ -98,7 +98,7 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_pa
     np.testing.assert_array_equal(stores[0].labels, stores[1].labels)
     model, tokenizer = KNNClassifier.from_pretrained(other), AutoTokenizer.from_pretrained(other)
     for store, long_documents in zip(stores, ("first", "passages"), strict=True):
-        expected = Reader(model, tokenizer, long_documents=long_documents).read(store.texts)
+        expected = make_embedder(model, tokenizer, long_documents=long_documents).embed(store.texts)
         np.testing.assert_allclose(store.keys, expected.retrieval_embeddings, atol=1e-3)
     found = stores[1].passages_of(np.arange(len(stores[1])))
     np.testing.assert_allclose(found.embeddings, expected.passages.embeddings, atol=1e-3)

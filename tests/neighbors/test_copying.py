@@ -13,7 +13,7 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.portable.run_encoder import is_packed
 
 from .conftest import labels_of
@@ -82,7 +82,7 @@ def test_a_copied_pipeline_answers_alike_and_learns_apart(pipe, texts, way):
 
 def answers_of(pipe, encoder, model, datastore, texts):
     embeddings = encoder.encode(texts, show_progress=False).tolist()
-    logits = Reader(model, pipe.tokenizer).read(texts).logits.tolist()
+    logits = make_embedder(model, pipe.tokenizer).embed(texts).logits.tolist()
     return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
 
 

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 
 
 def names_of(texts):
@@ -222,7 +222,7 @@ def test_the_next_call_sees_the_new_labels_and_nothing_is_embedded(filled, texts
     filled.fit(show_progress=False)
     keys, fitted = filled.datastore.keys, filled.datastore.fitted
     with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
-        patch.setattr(Reader, "read", None)
+        patch.setattr(ClassifierEmbedder, "embed", None)
         filled.relabel({"3": other})
     assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
     assert filled.datastore.fitted is fitted and "learn of them by fit()" in caplog.text

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from transformers import pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors import estimator
 from docsplit_hf.neighbors.estimator import NAMELESS, embed_once, encoder_pipeline
 
@@ -267,32 +267,32 @@ def embedded(monkeypatch):
     """The texts that are embedded, call by call, with nothing kept before."""
     calls = []
 
-    def counted(reader, texts, pairs):
+    def counted(embedder, texts, pairs):
         calls.append(texts)
-        return read(reader, texts, pairs)
+        return read(embedder, texts, pairs)
 
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", counted)
+    read = ClassifierEmbedder.embed
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
     monkeypatch.setattr(estimator, "_kept", {})
     return calls
 
 
 def test_they_are_those_of_the_reader_and_each_text_is_embedded_once(untrained, texts, embedded):
     given = [texts[0], texts[1], texts[0]], [None, None, texts[1]]
-    expected = untrained.reader.read(*given).retrieval_embeddings
+    expected = untrained.embedder.embed(*given).retrieval_embeddings
     embedded.clear()
     for _ in range(2):
-        found = embed_once(untrained.reader, "encoder", *given)
+        found = embed_once(untrained.embedder, "encoder", *given)
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    embed_once(untrained.reader, "encoder", texts[:3], [None] * 3)
+    embed_once(untrained.embedder, "encoder", texts[:3], [None] * 3)
     assert [sorted(read) for read in embedded] == [sorted(given[0]), [texts[2]]]
-    assert embed_once(untrained.reader, "encoder", [], []).shape == (0, 32)
+    assert embed_once(untrained.embedder, "encoder", [], []).shape == (0, 32)
 
 
 def test_another_encoder_or_length_has_its_own(untrained, texts, embedded):
     for fingerprint, max_length in (("one", 64), ("two", 64), ("one", 16), ("one", 64)):
         untrained.model.config.max_length = max_length
-        embed_once(untrained.reader, fingerprint, texts[:1], [None])
+        embed_once(untrained.embedder, fingerprint, texts[:1], [None])
     assert len(embedded) == 3
 
 

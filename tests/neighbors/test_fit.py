@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.fit import fit
 
@@ -110,13 +110,13 @@ def test_an_example_that_comes_later_is_known_at_once(filled, texts, caplog):
 def test_documents_are_not_read_again_to_be_answered(fitted, texts, monkeypatch):
     asked, read = texts[10:40], []
     expected = fitted(asked, top_k=None, return_read=True)  # which reads all
-    plain = Reader.read
+    plain = ClassifierEmbedder.embed
 
-    def counting(reader, given, pairs=None):
+    def counting(embedder, given, pairs=None):
         read.extend(given)
-        return plain(reader, given, pairs)
+        return plain(embedder, given, pairs)
 
-    monkeypatch.setattr(Reader, "read", counting)
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counting)
     answers = fitted(asked, top_k=None)
     assert read == [text for text in asked if text not in texts[14:36]]
     np.testing.assert_allclose(scores_of(answers), scores_of(expected), atol=1e-5)
@@ -240,13 +240,13 @@ def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypat
     """Those of one label only make the others rarer in every vote."""
     monkeypatch.setattr("docsplit_hf.neighbors.fit.EVIDENCE", 1.0)
     store = misleading_store(noise=1.0)
-    report = fit(untrained.reader, store, experts=[name for name in EXPERTS if name != "names"])
+    report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)
     examples_only = KNNDatastore.of(replace(store.snapshot, documents=None, fitted=None))
-    alone = fit(untrained.reader, examples_only, experts=list(report.shares))
+    alone = fit(untrained.embedder, examples_only, experts=list(report.shares))
     assert alone.shares == report.shares and alone.left_out == 0
     np.testing.assert_array_equal(ask(store).probabilities, ask(examples_only).probabilities)
-    helpful = fit(untrained.reader, make_store(60, 300), experts=list(report.shares))
+    helpful = fit(untrained.embedder, make_store(60, 300), experts=list(report.shares))
     assert (helpful.left_out, helpful.documents) == (0, 300)
 
 
@@ -254,8 +254,8 @@ def test_an_encoder_that_gives_one_vector_for_all_texts_is_named(filled, caplog)
     keys = filled.datastore.keys
     same = np.ones_like(keys) + 1e-4 * keys
     store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)
-    fit(filled.reader, store)
+    fit(filled.embedder, store)
     assert "gives nearly one vector for all texts" in caplog.text and "Try the one that ships" in caplog.text
     caplog.clear()
-    fit(filled.reader, filled.datastore)
+    fit(filled.embedder, filled.datastore)
     assert "one vector" not in caplog.text

@@ -9,7 +9,7 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
@@ -129,19 +129,19 @@ def model(tiny_config):
 
 def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(model, tokenizer):
     texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
-    expected = Reader(model, tokenizer).read(texts)
+    expected = make_embedder(model, tokenizer).embed(texts)
     for strategy in ("head_tail", "whole", "average", "passages", "late"):
-        found = Reader(model, tokenizer, long_documents=strategy).read(texts)
-        assert found.passages is None and (found.shares == 1).all()
+        found = make_embedder(model, tokenizer, long_documents=strategy).embed(texts)
+        assert found.passages is None and (found.read_fraction == 1).all()
         assert (found.logits == expected.logits).all()
         assert (found.retrieval_embeddings == expected.retrieval_embeddings).all()
 
 
 def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(model, tokenizer):
     text = "The river feeds the valley. A garden, a stone and an engine. " * 6
-    whole = Reader(model, tokenizer, long_documents="passages").read([text, "A garden."])
+    whole = make_embedder(model, tokenizer, long_documents="passages").embed([text, "A garden."])
     parts = [text[start:end] for start, end in whole.passages.of(0)[1]]
-    alone = Reader(model, tokenizer).read(parts)
+    alone = make_embedder(model, tokenizer).embed(parts)
     weights = np.array([len(tokenizer(part)["input_ids"]) for part in parts])
     assert whole.logits[0] == pytest.approx(np.average(alone.logits, axis=0, weights=weights), abs=1e-5)
     assert whole.passages.of(0)[0] == pytest.approx(alone.retrieval_embeddings, abs=1e-5)
@@ -149,7 +149,7 @@ def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(mod
     mean = np.average(directions, axis=0, weights=weights)
     norm = np.average(np.linalg.norm(alone.retrieval_embeddings, axis=1), weights=weights)
     assert whole.retrieval_embeddings[0] == pytest.approx(mean / np.linalg.norm(mean) * norm, abs=1e-5)
-    both = Reader(model, tokenizer, long_documents="whole").read([text, "A garden."])
+    both = make_embedder(model, tokenizer, long_documents="whole").embed([text, "A garden."])
     assert both.logits[0] == pytest.approx((whole.logits[0] + alone.logits[0]) / 2, abs=1e-5)
     direction = mean / np.linalg.norm(mean) + directions[0]
     assert both.retrieval_embeddings[0] == pytest.approx(direction / np.linalg.norm(direction) * norm, abs=1e-5)
@@ -158,9 +158,9 @@ def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(mod
 def test_the_share_that_was_read(model, tokenizer):
     texts = ["river " * 15 + "garden " * 45, "A garden."]
     for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("whole", 1.0), ("passages", 1.0)):
-        shares = Reader(model, tokenizer, long_documents=strategy).read(texts).shares
+        shares = make_embedder(model, tokenizer, long_documents=strategy).embed(texts).read_fraction
         assert shares.tolist() == pytest.approx([expected, 1.0], abs=0.1), strategy
-    pairs = Reader(model, tokenizer).read(texts, [None, "garden " * 60]).shares
+    pairs = make_embedder(model, tokenizer).embed(texts, [None, "garden " * 60]).read_fraction
     assert 0 < pairs[1] < 0.6
 
 

@@ -10,7 +10,7 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors import watching
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
@@ -88,12 +88,12 @@ def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
 def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     seen = []
 
-    def counted(reader, given, pairs):
+    def counted(embedder, given, pairs):
         seen.extend(given)
-        return read(reader, given, pairs)
+        return read(embedder, given, pairs)
 
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", counted)
+    read = ClassifierEmbedder.embed
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
     fitted.report(texts[32:], texts[20:24])
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
 

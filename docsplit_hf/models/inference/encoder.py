@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,21 +17,22 @@ from ..checkpoints.fingerprint import encoder_fingerprint
 from ..checkpoints.one_state import read_at_once
 from ..checkpoints.sentence_transformers_files import load_projection
 from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
-from .backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
-from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .backends import BackendName, BackendOptions, Precision, precision_settings, use_backend
+from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embedding_options import EmbeddingOptions
 from .long_documents import (
-    ONE_PIECE,
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
-    Frame,
+    Chunk,
+    ChunkSettings,
     Passages,
-    Piece,
     SeveralVectors,
     SingleVector,
     check_strategy,
-    read_pieces,
+    read_chunks,
 )
 from .text_warnings import warn_of_unfamiliar_texts
+from .torch_backend import BFloat16
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        _ = self.frame  # refuse now what leaves no room for text
+        _ = self.chunk_settings  # refuse now what leaves no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -98,7 +98,7 @@ class DocumentEncoder:
         revision: str | None = None,
         packing: str = "auto",
         instruction: str | None = None,
-        backend: Backend = "torch",
+        backend: BackendName = "torch",
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
     ) -> DocumentEncoder:
@@ -132,15 +132,15 @@ class DocumentEncoder:
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
-        check_backend(backend, precision, calibration_texts)
+        backend_options = BackendOptions(backend, precision, calibration_texts)
         (checkpoint, model, tokenizer, projection), _ = read_at_once(
-            find_checkpoint(name), lambda: _read(name, revision, dtype)
+            find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
         if device is None:
-            has_accelerator = backend != "openvino" and torch.accelerator.is_available()
-            device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
+            is_accelerated = backend_options.uses_accelerator and torch.accelerator.is_available()
+            device = torch.accelerator.current_accelerator() if is_accelerated else "cpu"
         encoder = cls(
             model.to(device),
             tokenizer,
@@ -150,7 +150,7 @@ class DocumentEncoder:
             instruction=instruction,
             projection=projection,
         )
-        use_backend(model, encoder.tokenizer, encoder.pooling, backend, precision, calibration_texts)
+        use_backend(model, encoder.tokenizer, encoder.pooling, backend_options)
         return encoder
 
     def __repr__(self) -> str:
@@ -170,9 +170,15 @@ class DocumentEncoder:
 
         Computed from all weights each time, so that it is right after a training step: a second for each gigabyte.
         """
-        settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
-        settings |= precision_settings(self.model)
-        return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
+        return encoder_fingerprint(
+            self.model,
+            self.tokenizer,
+            self.projection,
+            pooling=self.pooling,
+            max_length=self.max_length,
+            instruction=self.instruction,
+            **precision_settings(self.model),
+        )
 
     def save_openvino(self, folder: str | Path) -> None:
         """Write the compiled encoder into a checkpoint's folder, where sentence-transformers looks for it.
@@ -233,13 +239,19 @@ class DocumentEncoder:
         """
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
-        size = self._size(truncate_dim)
-        collected = PieceAverages(len(texts), size, long_documents)
-        unit = "text" if long_documents in ONE_PIECE else "piece"
-        run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, None, max_passages):
-            collected.add(pieces, found[:, :size])
-        embeddings = collected.all()
+        size = self._embedding_size(truncate_dim)
+        options = EmbeddingOptions(
+            max_tokens_per_batch=max_tokens_per_batch,
+            batch_size=batch_size,
+            bf16=bf16,
+            long_documents=long_documents,
+            max_passages=max_passages,
+            show_progress=show_progress,
+        )
+        averages = ChunkAverages(len(texts), size, long_documents)
+        for chunks, chunk_embeddings in self._embed_chunks(texts, options):
+            averages.add(chunks, chunk_embeddings[:, :size])
+        embeddings = averages.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
     def encode_passages(
@@ -290,42 +302,64 @@ class DocumentEncoder:
         check_strategy(long_documents, SEVERAL_VECTORS)
         if long_documents == "late" and self.pooling != "mean":
             raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
-        size = self._size(truncate_dim)
-        collected = PassagesOfTexts(len(texts), size)
-        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, passage_length, max_passages):
-            found = found[:, :size]
-            collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
-        return collected.all()
+        size = self._embedding_size(truncate_dim)
+        options = EmbeddingOptions(
+            max_tokens_per_batch=max_tokens_per_batch,
+            batch_size=batch_size,
+            bf16=bf16,
+            long_documents=long_documents,
+            max_passages=max_passages,
+            show_progress=show_progress,
+        )
+        passages = PassagesOfTexts(len(texts), size)
+        for chunks, chunk_embeddings in self._embed_chunks(texts, options, passage_length):
+            embeddings = chunk_embeddings[:, :size]
+            passages.add(chunks, torch.nn.functional.normalize(embeddings) if normalize else embeddings)
+        return passages.all()
 
     @property
-    def frame(self) -> Frame:
-        """What stands around the tokens of a text, now: ``max_length`` and ``instruction`` may be set after loading."""
-        return Frame.of(self.tokenizer, self.max_length, self.instruction or "")
+    def chunk_settings(self) -> ChunkSettings:
+        """The settings of chunks; ``max_length`` and ``instruction`` may be changed after loading."""
+        return ChunkSettings.of(self.tokenizer, self.max_length, self.instruction or "")
 
-    def _size(self, truncate_dim: int | None) -> int:
+    def _embedding_size(self, truncate_dim: int | None) -> int:
+        """The number of dimensions that a call gives."""
         if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
             raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
         return truncate_dim or self.dimension
 
-    def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Piece], torch.Tensor]]:
-        """Groups of pieces, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
-        texts, frame = list(texts), self.frame
+    def _embed_chunks(
+        self, texts: Sequence[str], options: EmbeddingOptions, passage_length: int | None = None
+    ) -> Iterator[tuple[list[Chunk], torch.Tensor]]:
+        """Yield groups of chunks, and their embeddings, float32 ``(rows, D)``, on the CPU."""
+        texts = list(texts)
+        settings = self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
             pooled = pool(states, mask, self.pooling, prompt_length)
-            return (pooled if self.projection is None else self.projection(pooled.float()),)
+            if self.projection is not None:
+                pooled = self.projection(pooled.float())
+            return (pooled,)
 
-        given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
-        for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
-            yield group, found
+        embedded = embed_chunks(
+            model=self.model,
+            name=repr(self),
+            settings=settings,
+            texts=texts,
+            chunks=read_chunks(texts, settings, options.long_documents, passage_length, options.max_passages),
+            options=options,
+            sizes=[self.dimension],
+            pool_states=pool_states,
+        )
+        for group, (embeddings,) in embedded:
+            yield group, embeddings
 
 
-def _read(
+def _load_parts(
     name: str | None, revision: str | None, dtype: torch.dtype | str
 ) -> tuple[Checkpoint, PreTrainedModel, PreTrainedTokenizerBase, nn.Module | None]:
-    """What an encoder is made of."""
+    """Load the model, the tokenizer and the projection of a checkpoint."""
     checkpoint = open_checkpoint(name, revision, with_projection=True)
     return (
         checkpoint,

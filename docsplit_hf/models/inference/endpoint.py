@@ -23,7 +23,7 @@ from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
-from .text_warnings import shares_read, warn_of_cut_texts
+from .text_warnings import read_fractions, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -108,7 +108,7 @@ class EndpointEncoder:
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is not None:
             lengths, most = [len(text) for text in texts], self.max_characters
-            warn_of_cut_texts(lengths, shares_read(lengths, most), most, "characters")
+            warn_of_cut_texts(lengths, read_fractions(lengths, most), most, "characters")
             texts = [text[:most] for text in texts]
         size, batches = min(batch_size or self.batch_size, self.batch_size), []
         with (

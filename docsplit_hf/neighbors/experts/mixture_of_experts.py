@@ -14,7 +14,7 @@ from .fitted_experts import ask_experts
 from .word_experts import SHARPNESS
 
 if TYPE_CHECKING:
-    from ...models.inference.reader import Predictions
+    from ...models.inference.text_embedder import Predictions
     from ..mixing.mixture import Shown
     from ..store.snapshot import Neighbors
     from .fitted_experts import Answers, FittedExperts, ReadyExperts

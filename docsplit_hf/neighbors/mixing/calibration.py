@@ -23,7 +23,7 @@ from .mixture import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...models.inference.reader import Predictions, Reader
+    from ...models.inference.text_embedder import Predictions, TextEmbedder
     from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..store.snapshot import Neighbors, Snapshot
     from ..store.store import Store
@@ -226,9 +226,9 @@ class KnownExamplesError(ValueError):
     """All held-out examples are in the datastore."""
 
 
-def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
+def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
     """Calibrate as ``KNNClassifierPipeline.calibrate`` describes, and write the result into the configuration."""
-    config = reader.model.config
+    config = embedder.model.config
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None:
@@ -236,7 +236,7 @@ def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[A
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
-    predictions = reader.read(texts, pairs)
+    predictions = embedder.embed(texts, pairs)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
     store_calibration(config, calibration, HELD_OUT, len(datastore))
     return calibration

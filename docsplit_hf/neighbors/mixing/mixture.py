@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...models.inference.long_documents import Passages
-    from ...models.inference.reader import Predictions
+    from ...models.inference.text_embedder import Predictions
     from ..store.snapshot import Neighbors
     from ..store.store import Store
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.reader import Reader
+from ...models.inference.backends import BackendOptions
+from ...models.inference.embedders import make_embedder
 from .changes import (
     add_documents,
     add_rows,
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ...models.inference.backend import BFloat16
     from ...models.inference.long_documents import Passages
+    from ...models.inference.torch_backend import BFloat16
     from ...models.portable.modeling_knn_classifier import KNNClassifier
     from .snapshot import Neighbors
     from .store import Store
@@ -158,9 +159,9 @@ class KNNDatastore:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
         limits = {"max_tokens_per_batch": max_tokens_per_batch, "bf16": bf16, "show_progress": show_progress}
-        reader = Reader.of(model, tokenizer, **limits)
-        reader.run_by(packing, backend, precision, calibration_texts)
-        return cls.of(embed_examples(reader, dataset, store_texts, **options))
+        embedder = make_embedder(model, tokenizer, **limits)
+        embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        return cls.of(embed_examples(embedder, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.inference.reader import Predictions
+from ...models.inference.text_embedder import Predictions
 from ...text.characters import replace_lone_surrogates
 from ...text.copies import label_set
 from .keys import candidate_distances
@@ -16,7 +16,7 @@ from .row_table import values_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...models.inference.reader import Reader
+    from ...models.inference.text_embedder import TextEmbedder
     from .snapshot import Neighbors, Snapshot
 
 # Of the squared norm. One text in two batches gives embeddings that differ by some 1e-12 of it; the nearest two of
@@ -58,19 +58,19 @@ def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[st
 
 
 def read_new(
-    reader: Reader, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
+    embedder: TextEmbedder, documents: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> Predictions:
-    """What a ``reader`` without a head reads of N texts; those that are among the documents have been read already."""
+    """Predictions of an embedder without a head for N texts; embeddings of texts among the documents are reused."""
     if len(documents.keys) > DOCUMENTS_PER_TEXT * len(texts):
-        return reader.read(texts, text_pairs)
+        return embedder.embed(texts, text_pairs)
     rows = rows_of_texts(documents.rows, texts, text_pairs)
     new = np.flatnonzero(rows < 0)
     if len(new) == len(texts):
-        return reader.read(texts, text_pairs)
+        return embedder.embed(texts, text_pairs)
     embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
     embeddings[rows >= 0] = documents.keys[rows[rows >= 0]]
     if len(new):
-        read = reader.read([texts[i] for i in new], [text_pairs[i] for i in new])
+        read = embedder.embed([texts[i] for i in new], [text_pairs[i] for i in new])
         embeddings[new] = read.retrieval_embeddings
     return Predictions(np.empty((len(texts), 0), dtype=np.float32), embeddings)
 

@@ -11,7 +11,7 @@ from ...models.checkpoints.fingerprint import PROBE_TEXTS
 from ...models.inference.text_warnings import unlogged
 
 if TYPE_CHECKING:
-    from ...models.inference.reader import Reader
+    from ...models.inference.text_embedder import TextEmbedder
     from .store import Store
 
 logger = logging.getLogger(__name__)
@@ -55,12 +55,12 @@ def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> No
 
 
 def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two probes of one encoder, as ``Reader.probe`` gives them, were made in one precision."""
+    """Whether two probes of one encoder, as ``TextEmbedder.probe`` gives them, were made in one precision."""
     own, others = (made[len(PROBE_TEXTS) :] for made in (probe, other))
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME_EXPORT * np.linalg.norm(others)
 
 
-def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None:
+def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:
     """Try a datastore of another precision with some of its own texts: refuse it where they find others than before."""
     if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
         return
@@ -77,7 +77,7 @@ def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None
     tried = sample.take(np.random.default_rng(0).permutation(known)[:TRIED])
     columns = tried.rows.to_pydict()
     with unlogged():
-        predicted = reader.read(columns["text"], columns["text_pair"])
+        predicted = embedder.embed(columns["text"], columns["text_pair"])
     before = datastore.search(tried.keys, NEAREST + 1, tried.passages).ids
     after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids
     recall = _recall(columns["id"], before, after)

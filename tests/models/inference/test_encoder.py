@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import long_documents
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.portable.run_encoder import is_packed
 from docsplit_hf.text.tokenization import token_ids
 
@@ -112,7 +112,7 @@ def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(
         assert abs(embeddings - base).max() > 1e-2
         assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
         classifier = KNNClassifier.from_encoder(str(folder), num_labels=0, decouple=False, normalize=True)
-        found = Reader(classifier, encoder.tokenizer).read(texts[:3]).retrieval_embeddings
+        found = make_embedder(classifier, encoder.tokenizer).embed(texts[:3]).retrieval_embeddings
         assert found == pytest.approx(embeddings, abs=1e-5)
 
 
@@ -172,7 +172,7 @@ def t5_model(t5_config):
 @pytest.mark.parametrize("architecture", ["bert", "t5"])
 def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts):
     model, tokenizer = (encoder.model, tokenizer) if architecture == "bert" else (t5_model, t5_tokenizer)
-    instructed = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
+    with_instruction = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
     assert is_packed(model) == (architecture == "bert")
     # By the definition: the mask is the instruction by itself, less its end token.
     left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
@@ -181,10 +181,10 @@ def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5
         inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
         with torch.no_grad():
             states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
-        embedding = instructed.encode([text], normalize=False, show_progress=False)[0]
+        embedding = with_instruction.encode([text], normalize=False, show_progress=False)[0]
         assert embedding == pytest.approx(states[left_out:].mean(0).numpy(), abs=1e-5)
-    together = instructed.encode(texts, show_progress=False)
-    alone = np.concatenate([instructed.encode([text], show_progress=False) for text in texts[:5]])
+    together = with_instruction.encode(texts, show_progress=False)
+    alone = np.concatenate([with_instruction.encode([text], show_progress=False) for text in texts[:5]])
     assert together[:5] == pytest.approx(alone, abs=1e-5)
     plain = DocumentEncoder(model, tokenizer, "mean").encode(texts, show_progress=False)
     assert abs(together - plain).max() > 1e-2

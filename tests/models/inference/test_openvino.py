@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.inference.backend import use_backend
+from docsplit_hf.models.inference.backends import BackendOptions, use_backend
 from docsplit_hf.models.inference.openvino import export as openvino_export
 from docsplit_hf.models.inference.openvino.quantize_int8 import openvino_core
 from docsplit_hf.models.portable.run_encoder import engine_of
@@ -99,7 +99,7 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(
         patch.setattr("docsplit_hf.models.inference.openvino.engine.convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()
-        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino")
+        use_backend(kept.model.train(), kept.tokenizer, "mean", BackendOptions("openvino"))
         assert not kept.model.training  # also where nothing had to be exported
     assert "damaged" not in caplog.text
     (path,) = cache.glob(f"{engine_of(encoder.model).key}-*/model.bin")
@@ -173,13 +173,13 @@ def test_what_does_not_exist_or_go_together_or_agree_is_refused(convert_at_once,
         load().encode(texts, bf16=True)
     encoder = load("torch")
     with pytest.raises(ValueError, match="calibration_texts are empty"):
-        use_backend(encoder.model, tokenizer, "mean", "openvino", "int8", [" "])
+        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino", "int8", [" "]))
     with torch.no_grad():
         encoder.model.embeddings.word_embeddings.weight.mul_(-1)  # what is converted has other weights
     with pytest.raises(
         ValueError, match="BertModel by OpenVINO in float32 gives other embeddings.*Give calibration_texts"
     ):
-        use_backend(encoder.model, tokenizer, "mean", "openvino")
+        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         ImportError, match=r"openvino and nncf, which are not installed: pip install -e \"\.\[openvino\]"

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 import docsplit_hf
 from docsplit_hf.models.inference.text_warnings import (
     cut_texts_summed_up,
-    shares_read,
+    read_fractions,
     warn_of_cut_texts,
     warn_of_unfamiliar_texts,
 )
@@ -16,8 +16,8 @@ from docsplit_hf.models.inference.text_warnings import (
 
 def test_calls_are_summed_up_and_estimates_are_called_so(caplog):
     with cut_texts_summed_up():
-        warn_of_cut_texts([100, 10], shares_read([100, 10], 62), limit=64)
-        warn_of_cut_texts([90], shares_read([90], 62), limit=64, estimated=True)
+        warn_of_cut_texts([100, 10], read_fractions([100, 10], 62), limit=64)
+        warn_of_cut_texts([90], read_fractions([90], 62), limit=64, estimated=True)
         assert not caplog.text
     assert [record.message for record in caplog.records] == [
         "2 of 3 texts are longer than 64 tokens: about 33.0 % of all tokens were cut off."

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.reader import Predictions
+from docsplit_hf.models.inference.text_embedder import Predictions
 from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,

@@ -6,7 +6,7 @@ from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.checkpoints.fingerprint import encoder_fingerprint
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.store import probe
 
 
@@ -25,7 +25,7 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
             given = {"backend": "openvino", "precision": precision, "show_progress": False}
             given |= {"calibration_texts": texts[:40]} if precision == "int8" else {}
             KNNDatastore.build(model, tokenizer, rows, **given).save_pretrained(folder / precision)
-        probes = {"int8": Reader(model, tokenizer).probe()}
+        probes = {"int8": make_embedder(model, tokenizer).probe()}
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):

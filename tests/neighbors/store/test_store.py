@@ -103,7 +103,7 @@ def test_a_dictionary_serves_a_pipeline_as_a_datastore_does(several, tiny_config
     reference, labels = pipeline("docsplit-knn", **options), labels_of(texts)
     if several:
         labels = [[name, "long"][: 1 + len(text) % 2] for name, text in zip(labels, texts, strict=True)]
-    pipe = pipeline("docsplit-knn", datastore=DictionaryStore(reference.reader.probe(), several), **options)
+    pipe = pipeline("docsplit-knn", datastore=DictionaryStore(reference.embedder.probe(), several), **options)
     compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
     pipe.save_pretrained(tmp_path)

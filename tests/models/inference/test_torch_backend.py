@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import backend
-from docsplit_hf.models.inference.backend import (
+from docsplit_hf.models.inference import torch_backend
+from docsplit_hf.models.inference.torch_backend import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
     is_in_bfloat16,
-    knows_bfloat16,
+    supports_bfloat16,
     onednn_is_faster,
 )
 
@@ -22,18 +22,18 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def processor(monkeypatch):
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(torch_backend, "_warned", set())
     return lambda **named: monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: named, raising=False)
 
 
 def test_auto_takes_it_where_the_processor_has_it(tiny_model, processor, monkeypatch):
     for named in ({"avx512_f": True, "avx512_bf16": True}, {"amx_bf16": True}, {"neon": True, "bf16": True}):
         processor(**named)
-        assert knows_bfloat16(CPU) and is_in_bfloat16(tiny_model, "auto", CPU)
+        assert supports_bfloat16(CPU) and is_in_bfloat16(tiny_model, "auto", CPU)
     processor(avx512_f=True, avx512_bf16=False)
-    assert knows_bfloat16(CPU) is False and not is_in_bfloat16(tiny_model, "auto", CPU)
+    assert supports_bfloat16(CPU) is False and not is_in_bfloat16(tiny_model, "auto", CPU)
     monkeypatch.delattr(torch.cpu, "get_capabilities")  # an older torch
-    assert knows_bfloat16(CPU) is None and not is_in_bfloat16(tiny_model, "auto", CPU)
+    assert supports_bfloat16(CPU) is None and not is_in_bfloat16(tiny_model, "auto", CPU)
     with pytest.raises(ValueError, match="bf16 must be True, False"):
         is_in_bfloat16(tiny_model, "yes", CPU)
 
@@ -44,7 +44,7 @@ def test_a_processor_without_it_is_said_once(tiny_model, processor, caplog):
     processor(avx512_bf16=False)
     for _ in range(2):
         assert is_in_bfloat16(tiny_model, True, CPU)
-    assert caplog.text.count('say bf16="auto"') == 1
+    assert caplog.text.count('pass bf16="auto"') == 1
 
 
 def test_what_an_encoder_was_loaded_for_holds_where_a_call_says_nothing(tiny_checkpoint, texts):
@@ -109,7 +109,7 @@ def test_what_is_not_float32_is_left_to_torch():
 def test_inference_goes_through_it(monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(
-        "docsplit_hf.models.inference.backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+        "docsplit_hf.models.inference.torch_backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
     )
     with inference_mode(CPU):
         nn.Linear(8, 3)(torch.randn(2, 8))

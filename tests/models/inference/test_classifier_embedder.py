@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.inference.reader import Reader
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.inference.text_warnings import unlogged
 
 
@@ -16,9 +16,9 @@ def classifier(make_tiny_config):
 
 
 def test_the_order_and_the_values_do_not_depend_on_the_batches(classifier, tokenizer, texts):
-    whole = Reader(classifier, tokenizer).read(texts)
+    whole = make_embedder(classifier, tokenizer).embed(texts)
     for options in ({"max_tokens_per_batch": 1}, {"batch_size": 3}, {"max_tokens_per_batch": 200}):
-        parts = Reader(classifier, tokenizer, **options).read(texts)
+        parts = make_embedder(classifier, tokenizer, **options).embed(texts)
         assert parts.logits == pytest.approx(whole.logits, abs=1e-5)
         assert parts.retrieval_embeddings == pytest.approx(whole.retrieval_embeddings, abs=1e-5)
     with torch.no_grad():
@@ -31,14 +31,14 @@ def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
     assert inputs["token_type_ids"].any()
     with torch.no_grad():
         expected = classifier.eval()(**inputs).logits[0].numpy()
-    predictions = Reader(classifier, tokenizer).read(["a river", "x"], ["a garden", "y z"])
+    predictions = make_embedder(classifier, tokenizer).embed(["a river", "x"], ["a garden", "y z"])
     assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_no_texts_and_any_characters(classifier, tokenizer):
-    assert Reader(classifier, tokenizer).read([]).logits.shape == (0, 3)
+    assert make_embedder(classifier, tokenizer).embed([]).logits.shape == (0, 3)
     strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
-    assert np.isfinite(Reader(classifier, tokenizer).read(strange).retrieval_embeddings).all()
+    assert np.isfinite(make_embedder(classifier, tokenizer).embed(strange).retrieval_embeddings).all()
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_no_texts_and_any_characters(classifier, tokenizer):
 )
 def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
     with pytest.raises(error, match=message):
-        Reader(classifier, tokenizer).read(given_texts, pairs)
+        make_embedder(classifier, tokenizer).embed(given_texts, pairs)
 
 
 @pytest.mark.parametrize("pairs, length", [(None, 2), (["b"], 3)])
 def test_a_length_without_room_for_text_is_refused(classifier, tokenizer, pairs, length):
-    Reader(classifier, tokenizer, max_length=length + 1).read(["a"], pairs)
+    make_embedder(classifier, tokenizer, max_length=length + 1).embed(["a"], pairs)
     with pytest.raises(ValueError, match=f"max_length={length} leaves no room for text beside the {length} special"):
-        Reader(classifier, tokenizer, max_length=length).read(["a"], pairs)
+        make_embedder(classifier, tokenizer, max_length=length).embed(["a"], pairs)
 
 
 LONG = "The river feeds the garden. " * 3000  # 84,000 characters
@@ -72,7 +72,7 @@ LONG = "The river feeds the garden. " * 3000  # 84,000 characters
 )
 @pytest.mark.parametrize("max_length", [63, 64])
 def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, first, second, max_length, caplog):
-    predictions = Reader(classifier, tokenizer, max_length=max_length).read([first], [second])
+    predictions = make_embedder(classifier, tokenizer, max_length=max_length).embed([first], [second])
     inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
     with torch.no_grad():
         expected = classifier.eval()(**inputs)
@@ -83,14 +83,14 @@ def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, 
 def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tokenizer):
     """Tokenizers keep each part of the one with each part of the other: half a million here, in gigabytes."""
     start = time.perf_counter()
-    Reader(classifier, tokenizer).read([LONG], [LONG])
+    make_embedder(classifier, tokenizer).embed([LONG], [LONG])
     assert time.perf_counter() - start < 20
 
 
 def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
     chinese = ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"]
     with unlogged():
-        Reader(classifier, tokenizer).read(chinese)
+        make_embedder(classifier, tokenizer).embed(chinese)
     assert not caplog.text
-    Reader(classifier, tokenizer).read(chinese)
+    make_embedder(classifier, tokenizer).embed(chinese)
     assert "words are unknown to the encoder's tokenizer" in caplog.text

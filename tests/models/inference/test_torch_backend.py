@@ -13,8 +13,8 @@ from docsplit_hf.models.inference.torch_backend import (
     inference_mode,
     is_for_onednn,
     is_in_bfloat16,
-    supports_bfloat16,
     onednn_is_faster,
+    supports_bfloat16,
 )
 
 CPU = torch.device("cpu")

@@ -10,7 +10,6 @@ Run it again to continue a stopped run.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
 from docsplit_hf.evaluation.runner import run_protocols
@@ -130,7 +130,7 @@ class MappedSystem:
         self.name = f"{name} + {kind}"
         self.encoder = encoder
         self.kind = kind
-        self.fingerprint = hashlib.sha256(f"{encoder.fingerprint} {kind} {SEED}".encode()).hexdigest()
+        self.fingerprint = sha256_of_parts([f"{encoder.fingerprint} {kind} {SEED}".encode()])
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[np.ndarray]:
         """The mapped embeddings of each list of texts."""

@@ -26,7 +26,6 @@ Each figure comes from a fresh process; shards, index and cached rows are below 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -40,6 +39,8 @@ from typing import Any
 
 import numpy as np
 from ten_million_report import plot, table
+
+from docsplit_hf.content_hash import sha256_of_file
 
 K = 64
 DIMENSION = 384
@@ -128,7 +129,7 @@ def make(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
         keys_file = shards / f"{task:05d}.safetensors"
         pq.write_table(pa.table(table), rows_file, compression="zstd")
         save_file({"keys": keys}, keys_file)
-        sha256 = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (rows_file, keys_file)}
+        sha256 = {file.name: sha256_of_file(file) for file in (rows_file, keys_file)}
         manifest = {"rows": size, "passages": size, "sha256": sha256}
         (shards / f"{task:05d}.json").write_text(json.dumps(manifest))
     corpus = {

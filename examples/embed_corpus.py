@@ -7,7 +7,6 @@ It needs datatrove: pip install -e ".[datatrove]".
 """
 
 import contextlib
-import hashlib
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 import docsplit_hf.corpus  # noqa: F401  it says how datatrove is installed, where it is not
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.shards import count_documents
 from docsplit_hf.text.sources import refuse_mistyped_path
 from docsplit_hf.training.command_line import parse_arguments, run_script
@@ -88,7 +88,7 @@ def make_reader(arguments: CorpusArguments) -> tuple[Any, dict[str, Any]]:
 def describe_files(files: list[Path]) -> dict[str, Any]:
     """How many files there are, and a checksum of their names and sizes."""
     names = "".join(f"{file.name} {file.stat().st_size}\n" for file in files)
-    return {"files": len(files), "sha256": hashlib.sha256(names.encode()).hexdigest()}
+    return {"files": len(files), "sha256": sha256_of_parts([names.encode()])}
 
 
 def calibration_texts(reader: Any, tasks: int) -> list[str]:

@@ -9,7 +9,6 @@ The same command goes on where it was, whatever ended it. output/labels/labels.j
 """
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -28,6 +27,7 @@ from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
+from docsplit_hf.content_hash import sha256_of_json
 from docsplit_hf.extras import check_extra
 from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint
@@ -642,7 +642,7 @@ def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
 
 def id_of(content: Content) -> str:
     """An id that depends on the content only."""
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    return sha256_of_json(content)[:16]
 
 
 class Labeling:

@@ -5,7 +5,6 @@
 The same command again goes on where it was stopped: each thousand texts are kept beside the output till all are there.
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.models.checkpoints.inside_folder import refuse_links
 from docsplit_hf.models.inference.long_documents import SINGLE_CHUNK
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up
@@ -91,7 +91,7 @@ def embed_rows(encoder: DocumentEncoder, rows: datasets.Dataset, text_column: st
         for start in range(0, len(rows), KEPT):
             part = rows.select(range(start, min(start + KEPT, len(rows))))
             content = json.dumps([fingerprint, options, part.to_list()], default=str)
-            file = str(kept / f"{hashlib.sha256(content.encode()).hexdigest()}.arrow")
+            file = str(kept / f"{sha256_of_parts([content.encode()])}.arrow")
             parts.append(part.map(embed, batched=True, batch_size=KEPT, cache_file_name=file))
             progress.update(len(part))
     return datasets.concatenate_datasets(parts)

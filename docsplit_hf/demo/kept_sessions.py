@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import ipaddress
 import json
 import logging
@@ -19,6 +18,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
+from ..content_hash import sha256_of_json
 from ..models.checkpoints.atomic_replacement import locked
 from .sessions import Limits, Session, SharedModel
 
@@ -149,7 +149,7 @@ class KeptSessions:
 
     def _folder(self, key: str | None) -> Path:
         # A valid file name for any key, which does not reveal it. Another encoder has other sessions.
-        name = hashlib.sha256(json.dumps([key, self._shared.name]).encode()).hexdigest()
+        name = sha256_of_json([key, self._shared.name])
         return self._home() / "pages" / name
 
     @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import logging
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..models.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..models.checkpoints.atomic_replacement import locked, open_or_make
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.backends import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
@@ -167,23 +167,22 @@ def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[st
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     """The SHA-256 of all that answers depend on: model, tokenizer, precision, examples, documents, fitted experts."""
     precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
-    digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode())
+    parts = [encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode()]
     if (examples := pipe.datastore) is not None:
-        digest.update(examples.content_sha256.encode())
+        parts.append(examples.content_sha256.encode())
         if (fitted := examples.fitted) is not None:
             settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
-            digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
+            parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
             for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
-                digest.update(f"{name} {array.shape}".encode())
-                digest.update(array)
-    return digest.hexdigest()
+                parts += [f"{name} {array.shape}".encode(), array]
+    return sha256_of_parts(parts)
 
 
 def _checksum(source: Path) -> str:
     if source.is_file():
-        return sha256_of(source)
-    names = [(file.relative_to(source).as_posix(), sha256_of(file)) for file in sorted(find_text_files(source))]
-    return hashlib.sha256(to_json(names).encode()).hexdigest()
+        return sha256_of_file(source)
+    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in sorted(find_text_files(source))]
+    return sha256_of_parts([to_json(names).encode()])
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import threading
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 from transformers import pipeline
 
+from ..content_hash import short_digest
 from ..models.checkpoints.checkpoint import find_checkpoint
 from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
@@ -231,7 +231,7 @@ def embed_once(
     config = embedder.model.config
     setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
-    names = [hashlib.blake2b(json.dumps([setting, *pair]).encode(), digest_size=16).digest() for pair in given]
+    names = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
     with _changing:
         found = {name: _kept[name] for name in names if name in _kept}
     if new := {name: pair for name, pair in zip(names, given, strict=True) if name not in found}:

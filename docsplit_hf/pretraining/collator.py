@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from ..content_hash import short_digest
 from ..models.portable.run_encoder import max_positions
 from ..text.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
@@ -188,8 +188,7 @@ class DataCollatorForDocSplit:
 
 def document_id(tokens: np.ndarray) -> int:
     """Hash the token ids of a document, int64 ``(n,)``, to a signed 64-bit number: equal for duplicates."""
-    digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+    return int.from_bytes(short_digest(tokens.tobytes()), "little", signed=True)
 
 
 def mask_tokens(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..content_hash import short_digest
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -73,11 +74,9 @@ def hold_out_of_each_class(
 
 def fingerprint(values: Iterable[Any]) -> int:
     """A number of 64 bits that is equal for equal values, such as texts, or the columns of a row."""
-    digest = hashlib.blake2b(digest_size=8)
-    for value in values:
-        encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%s" % (len(encoded), encoded))
-    return int.from_bytes(digest.digest(), "little")
+    texts = (value if isinstance(value, str) else repr(value) for value in values)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return int.from_bytes(short_digest(b"".join(b"%d:%s" % (len(part), part) for part in encoded)), "little")
 
 
 def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import logging
 import re
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
+from ..content_hash import sha256_of_json
 from ..models.checkpoints.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
@@ -198,4 +198,4 @@ def _checksum(dataset: Any, columns: list[str]) -> str | None:
     stored = dataset.with_format(None)
     numbers = np.linspace(0, len(stored) - 1, min(SAMPLED_ROWS, len(stored))).astype(int)
     rows = [{name: row[name] for name in columns if name in row} for row in (stored[int(i)] for i in numbers)]
-    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return sha256_of_json(rows, sort_keys=True, default=str)[:16]

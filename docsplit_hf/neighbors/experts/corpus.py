@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...content_hash import short_digest
 from ...text.characters import replace_lone_surrogates
 from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
 from ..store.keys import exact_search
@@ -230,7 +230,7 @@ def _canonical_order(texts: Sequence[str], contents: np.ndarray) -> np.ndarray:
     """
     numbers = np.zeros(len(texts), np.int64)
     for place, text in enumerate(texts):
-        digest = hashlib.blake2b(replace_lone_surrogates(text).encode(), digest_size=8).digest()
+        digest = short_digest(replace_lone_surrogates(text).encode())
         numbers[place] = int.from_bytes(digest, "big", signed=True)
     return np.lexsort((contents, numbers))
 
@@ -242,7 +242,7 @@ def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
 
 def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:
     both = (text.encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
-    return np.frombuffer(b"".join(hashlib.blake2b(one, digest_size=8).digest() for one in both), dtype=np.int64)
+    return np.frombuffer(b"".join(short_digest(one) for one in both), dtype=np.int64)
 
 
 class KeptCorpus:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...content_hash import sha256_of_parts
 from ...models.inference.backends import BackendOptions
 from ...models.inference.embedders import make_embedder
 from .changes import (
@@ -232,14 +232,13 @@ class KNNDatastore:
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change whenever a row, a label, a text or the index does."""
-        digest = hashlib.sha256()
+        parts = []
         for state in (self._state, self._state.documents):
             if state is not None:
-                for array in (state.keys, state.labels):
-                    digest.update(np.ascontiguousarray(array))
+                parts += [np.ascontiguousarray(state.keys), np.ascontiguousarray(state.labels)]
                 rows = [state.rows[name].to_pylist() for name in ("id", "text", "text_pair")]
-                digest.update(json.dumps([state.label_names, *rows, state.options.factory]).encode())
-        return digest.hexdigest()
+                parts.append(json.dumps([state.label_names, *rows, state.options.factory]).encode())
+        return sha256_of_parts(parts)
 
     @property
     def dimension(self) -> int:

@@ -7,7 +7,6 @@ from a stranger. The cache may be deleted at any time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import uuid
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.checkpoints.atomic_replacement import locked, sha256_of
+from ...content_hash import sha256_of_file, sha256_of_parts
+from ...models.checkpoints.atomic_replacement import locked
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 
@@ -141,7 +141,7 @@ def _store(index: faiss.Index, key: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         faiss.write_index(index, str(temporary))
         # The name carries the checksum of the content, so that the two are never apart.
-        path = folder / f"{key}-{sha256_of(temporary)}.faiss"
+        path = folder / f"{key}-{sha256_of_file(temporary)}.faiss"
         os.replace(temporary, path)
         _delete(key, path)
     except (OSError, RuntimeError) as error:  # FAISS raises the latter
@@ -155,7 +155,7 @@ def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | No
     import faiss
 
     for path in sorted(index_folder().glob(f"{key}-*.faiss")):
-        if path.name == f"{key}-{sha256_of(path)}.faiss":
+        if path.name == f"{key}-{sha256_of_file(path)}.faiss":
             index = faiss.read_index(str(path))
             if index.d == dimension and rows in (None, index.ntotal):
                 return index
@@ -173,4 +173,4 @@ def _delete(key: str, but: Path | None = None) -> None:
 def _key(keys_sha256: str, factory: str) -> str:
     import faiss
 
-    return hashlib.sha256(f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()).hexdigest()
+    return sha256_of_parts([f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()])

@@ -18,7 +18,6 @@ or the new one.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
+from ....content_hash import sha256_of_file, sha256_of_parts
+from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once
 from ....models.checkpoints.one_state import read_at_once
 from ....models.inference.long_documents import Passages
 from ..changes import no_documents
@@ -128,7 +128,7 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 
 def _name(path: Path) -> dict[str, Any]:
     """Name a file after its content; its entry in the manifest."""
-    entry = {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+    entry = {"bytes": path.stat().st_size, "sha256": sha256_of_file(path)}
     named = path.rename(path.with_name(file_name(path.name, entry["sha256"])))
     return {"name": named.name, **entry}
 
@@ -176,7 +176,7 @@ def _read_snapshot(folder: Path, manifest: dict[str, Any], memory_map: bool) -> 
 
 
 def _check_sha256(path: Path, entry: dict[str, Any]) -> None:
-    if sha256_of(path) != entry["sha256"]:
+    if sha256_of_file(path) != entry["sha256"]:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
 
 
@@ -216,7 +216,7 @@ def _map_examples(
         return pa.schema(columns), batches()
 
     checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
-    table = mapped_rows(hashlib.sha256("".join(checksums).encode()).hexdigest(), read)
+    table = mapped_rows(sha256_of_parts([checksum.encode() for checksum in checksums]), read)
     return MappedKeys([file], checksums[0]), probe, table
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....content_hash import sha256_of_parts
 from ....models.checkpoints.inside_folder import is_plain
 from ..index import IndexOptions
 
@@ -74,7 +74,7 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
 def render_manifest(manifest: dict[str, Any]) -> bytes:
     """The one form in which a manifest is written: JSON in ASCII, with its own checksum as the last field."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
-    return _to_json({**rest, "sha256": hashlib.sha256(_to_json(rest)).hexdigest()})
+    return _to_json({**rest, "sha256": sha256_of_parts([_to_json(rest)])})
 
 
 def file_name(role: str, sha256: str) -> str:

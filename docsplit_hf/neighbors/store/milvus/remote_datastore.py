@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import logging
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ....content_hash import sha256_of_json
 from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ..datastore import KNNDatastore
 from ..keys import as_matrix
@@ -143,7 +143,7 @@ class RemoteDatastore:
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every change of the collection."""
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        return sha256_of_json(content)
 
     def for_labels(self, several: bool) -> RemoteDatastore:
         """Return self: the first added labels decide whether a row may have several labels."""

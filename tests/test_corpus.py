@@ -93,7 +93,7 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         list(JsonlRangeReader(file).run())
 
 
-def test_without_datatrove_an_error_says_how_to_install_it(monkeypatch):
+def test_without_datatrove_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove", None)
     monkeypatch.delitem(sys.modules, "docsplit_hf.corpus")
     with pytest.raises(

@@ -9,7 +9,7 @@ import shutil
 import stat
 import unicodedata
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -195,6 +195,30 @@ def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", 
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callable[[Path], str]) -> Path:
+    """Have ``write`` write a file or a folder to a temporary path, and move it into ``folder``, whole or not at all.
+
+    ``name_of`` makes the final name of the temporary path, whose content may be part of the name. Returns the final
+    path. Another process may have put a folder of that name there first: that folder stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    try:
+        write(temporary)
+        path = folder / name_of(temporary)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            if not path.is_dir():
+                raise
+        return path
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
 
 
 def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:

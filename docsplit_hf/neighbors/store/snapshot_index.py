@@ -6,10 +6,7 @@ from a stranger. The cache may be deleted at any time.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +15,7 @@ import numpy as np
 
 from ...content_hash import sha256_of_file, sha256_of_parts
 from ...models.checkpoints.atomic_replacement import locked
+from ...models.checkpoints.inside_folder import write_at_once
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 
@@ -136,18 +134,16 @@ def _store(index: faiss.Index, key: str) -> None:
     import faiss
 
     folder = index_folder()
-    temporary = folder / f"{uuid.uuid4().hex}.tmp"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        faiss.write_index(index, str(temporary))
-        # The name carries the checksum of the content, so that the two are never apart.
-        path = folder / f"{key}-{sha256_of_file(temporary)}.faiss"
-        os.replace(temporary, path)
+        # The checksum of the content is part of the name, so that the two are never apart.
+        path = write_at_once(
+            folder,
+            write=lambda temporary: faiss.write_index(index, str(temporary)),
+            name_of=lambda written: f"{key}-{sha256_of_file(written)}.faiss",
+        )
         _delete(key, path)
     except (OSError, RuntimeError) as error:  # FAISS raises the latter
         logger.warning("The index could not be kept in %s, and will be built again next time: %s", folder, error)
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | None:

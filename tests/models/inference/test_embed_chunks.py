@@ -24,14 +24,15 @@ def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max
 
 
 @pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])
-def test_a_limit_of_nothing(max_tokens, max_rows, named):
+def test_a_limit_of_zero_is_refused(max_tokens, max_rows, named):
     with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
         token_budget_batches([3], max_tokens, max_rows)
 
 
-def test_rows_are_padded_on_the_right_whatever_the_tokenizer_does(tokenizer):
+def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
     rows = [{"input_ids": np.array(ids, dtype=np.int32)} for ids in ([7, 8], [7, 8, 9])]
-    tokenizer.padding_side, side = "left", tokenizer.padding_side
+    side = tokenizer.padding_side
+    tokenizer.padding_side = "left"
     try:
         ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
     finally:

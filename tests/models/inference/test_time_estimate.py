@@ -46,7 +46,7 @@ def read(time_estimate, clock, chunks, seconds):
         (40_000_000, 0.1, "10,000,000 tokens .* 100,000 passages: this takes about 2.8 hours"),
     ],
 )
-def test_the_minutes_are_those_of_the_speed_so_far(characters, seconds, said, caplog):
+def test_the_estimate_follows_the_measured_speed(characters, seconds, said, caplog):
     clock = Clock()
     time_estimate = TimeEstimate(["x" * characters, "short"], clock=clock)
     read(time_estimate, clock, passages(200), seconds)
@@ -54,20 +54,20 @@ def test_the_minutes_are_those_of_the_speed_so_far(characters, seconds, said, ca
     assert re.search(said, message)
 
 
-def test_what_takes_less_than_half_a_minute_is_not_worth_it(caplog):
+def test_estimates_below_half_a_minute_are_not_logged(caplog):
     clock = Clock()
     read(TimeEstimate(["x" * 100_000], clock=clock), clock, passages(250), 0.1)  # 25 seconds
     assert not messages(caplog)
 
 
-def test_many_short_texts_are_no_long_one(caplog):
+def test_many_short_texts_have_no_estimate(caplog):
     clock = Clock()
     chunks = [Chunk(number, np.zeros(100, dtype=np.int32), 0, 400) for number in range(1_000)]
     read(TimeEstimate(["x" * 400] * 1_000, clock=clock), clock, chunks, 1)
     assert not messages(caplog)
 
 
-def test_a_cap_shortens_what_is_foretold(caplog):
+def test_max_passages_shortens_the_estimate(caplog):
     clock = Clock()
     read(TimeEstimate(["x" * 400_000], max_passages=100, clock=clock), clock, passages(100), 0.1)
     assert not messages(caplog)
@@ -76,7 +76,7 @@ def test_a_cap_shortens_what_is_foretold(caplog):
     assert "50,000 tokens of the longest text are read, in 500 passages: this takes about 50 s" in messages(caplog)[0]
 
 
-def test_a_text_of_300_kilobytes_says_how_long_it_takes_and_moves_its_bar(monkeypatch, caplog, capsys):
+def test_a_text_of_300_kilobytes_logs_an_estimate_and_moves_the_bar(monkeypatch, caplog, capsys):
     monkeypatch.setattr(time_estimate_module, "MEASURED_SECONDS", 0.01)
     monkeypatch.setattr(time_estimate_module, "LEAST_SECONDS", 0.05)  # a machine may be quick
     encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)

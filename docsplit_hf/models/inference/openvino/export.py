@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import os
 import shutil
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +25,7 @@ from ....text.characters import replace_lone_surrogates
 from ....text.package_documentation import load_package_documentation
 from ....text.tokenization import check_texts
 from ...checkpoints.atomic_replacement import locked
+from ...checkpoints.inside_folder import write_at_once
 from .quantize_int8 import openvino_core
 
 if TYPE_CHECKING:
@@ -125,15 +124,15 @@ def store_exported(model: openvino.Model, key: str) -> None:
     """Cache a model. If that fails, as in a read-only home, a warning is logged."""
     import openvino
 
-    temporary = export_folder() / f"{uuid.uuid4().hex}.tmp"
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        openvino.save_model(model, folder / FILES[0], compress_to_fp16=False)
+
     try:
-        temporary.mkdir(parents=True)
-        openvino.save_model(model, temporary / FILES[0], compress_to_fp16=False)
-        # The name carries the checksum of the content, so that the two are never apart.
-        os.replace(temporary, export_folder() / f"{key}-{_sha256_of(temporary)}")
+        # The checksum of the content is part of the name, so that the two are never apart.
+        write_at_once(export_folder(), write, lambda written: f"{key}-{_sha256_of(written)}")
     except (OSError, RuntimeError) as error:  # OpenVINO raises the latter
         logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def load_exported(key: str) -> openvino.Model | None:

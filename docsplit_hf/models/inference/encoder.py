@@ -47,9 +47,9 @@ class DocumentEncoder:
         max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
             it does not; ``"off"``.
-        instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
-            passage for retrieval:"``. Both are stripped and joined without a space. The text attends to the
-            instruction, and mean and max pooling leave it out. None: no instruction.
+        instruction: Instruction before every text, as for INSTRUCTOR, for example ``"Represent the science passage
+            for retrieval:"``. Both are stripped and joined without a space. The text attends to the instruction, and
+            mean and max pooling leave it out. None: no instruction.
         projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
             embeddings.
 
@@ -84,7 +84,7 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        _ = self.chunk_settings  # refuse now what leaves no room for text
+        _ = self.chunk_settings  # raises if there is no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -105,8 +105,8 @@ class DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
         Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
-        of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
-        (Contriever's ``"mean"``), or ``"cls"``; both are logged. Of a model with encoder and decoder, such as T5, the
+        of sentence-transformers. Without a stated pooling the authors' is used, if it is known (``"mean"`` for
+        Contriever), or else ``"cls"``; both are logged. For a model with encoder and decoder, such as T5, only the
         encoder is loaded, if transformers has a class for it.
 
         Args:
@@ -114,21 +114,21 @@ class DocumentEncoder:
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
             device: Where to run. None: a GPU if there is one, and the CPU with ``backend="openvino"``.
-            dtype: Of the weights, whatever they are saved in.
+            dtype: Type of the weights in memory, independent of the saved type.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
-            backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
-                compiled of the weights as they are now and kept in this machine's cache.
-            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` at each call; or
-                ``"int8"``, with OpenVINO only: the fastest, and not the same. The first time it takes about a minute,
-                and logs the cosine to float32.
-            calibration_texts: Some hundred texts like those that are to be embedded, from which int8 learns the ranges
-                of numbers. None: the documentation of installed packages, which is English.
+            backend: Library that computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra
+                ``openvino``), compiled from the present weights and cached on this machine.
+            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` in each call; or ``"int8"``,
+                with OpenVINO only: the fastest, with slightly different embeddings. The first time it takes about a
+                minute, and the cosine to float32 is logged.
+            calibration_texts: Some hundred texts like those to be embedded, on which int8 measures the ranges of
+                numbers. None: the documentation of installed packages, which is English.
 
         Raises:
-            ValueError: If the checkpoint does something to its embeddings that is not known here, its dense layers are
-                a pickle of more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
+            ValueError: If the checkpoint has unsupported modules behind its pooling, its dense layers are a pickle of
+                more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
@@ -168,7 +168,7 @@ class DocumentEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, instruction, precision.
 
-        Computed from all weights each time, so that it is right after a training step: a second for each gigabyte.
+        It is computed from all weights each time, so that it is correct after a training step: a second per gigabyte.
         """
         return encoder_fingerprint(
             self.model,
@@ -181,10 +181,10 @@ class DocumentEncoder:
         )
 
     def save_openvino(self, folder: str | Path) -> None:
-        """Write the compiled encoder into a checkpoint's folder, where sentence-transformers looks for it.
+        """Write the compiled encoder into a checkpoint's folder, for sentence-transformers.
 
-        That is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never
-        read here, where the weights are converted again: a folder may come from a stranger.
+        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. This
+        package never reads it, and converts the weights again: a folder may come from a stranger.
 
         Args:
             folder: The folder of the checkpoint.
@@ -215,20 +215,21 @@ class DocumentEncoder:
             texts: N texts.
             batch_size: The most texts in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
-            normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
-            long_documents: What is read of texts longer than ``max_length``. ``"first"``: the beginning;
-                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; how much is not
-                read is logged. ``"average"``: all of it, in passages of whole sentences, each with the instruction
-                before it, whose directions and norms are averaged, weighted by their tokens. ``"whole"``: the same,
-                with the first passage as important as the average, as most texts begin with what they are about.
+            normalize: Whether to scale embeddings to norm 1, for cosine similarity.
+            long_documents: Strategy for texts longer than ``max_length``. ``"first"``: the beginning;
+                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; the part that
+                is not read is logged. ``"average"``: all of the text, in passages of whole sentences, each behind the
+                instruction; the directions and norms of the passages are averaged, weighted by their tokens.
+                ``"whole"``: the same, with the first passage as important as the average, as most texts begin with
+                their topic.
             max_tokens_per_batch: The most tokens in one forward, padding included. None: 2,048 on a CPU, 32,768
                 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
                 float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
-            truncate_dim: How many leading dimensions to give, for encoders that were trained for it
+            truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
-            max_passages: How many passages of a text to read at most, with ``"average"`` and ``"whole"``; how much is
-                not read is logged. None: all, and if the longest text takes over half a minute, how long is logged.
+            max_passages: Most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not read
+                is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
@@ -274,18 +275,18 @@ class DocumentEncoder:
             batch_size: The most passages in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1.
-            long_documents: ``"passages"``: each is read by itself. ``"late"``: late chunking (Günther et al. 2024);
-                as much as fits into ``max_length`` is read together, and the states of each passage's tokens are
-                averaged. It is for encoders with mean pooling whose positions reach far.
+            long_documents: ``"passages"``: each passage is read by itself. ``"late"``: late chunking (Günther et al.
+                2024); as much as fits into ``max_length`` is read together, and the states of each passage's tokens
+                are averaged. It is for encoders with mean pooling and many positions.
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
-            max_passages: How many passages of a text to read at most; with ``"late"``, how many times ``max_length``
-                tokens. None: all.
+            max_passages: Most passages to read of a text; with ``"late"``, most chunks of ``max_length`` tokens. None:
+                all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
-            least 1; and ``spans``, int64 ``(P, 2)``, where each begins and ends in its text, in characters.
+            least 1; and ``spans``, int64 ``(P, 2)``, start and end of each passage in its text, in characters.
 
         Raises:
             TypeError: If ``texts`` is no list of strings.

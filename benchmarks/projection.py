@@ -20,6 +20,7 @@ import pandas as pd
 from docsplit_hf.content_hash import sha256_of_parts
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
 from docsplit_hf.evaluation.runner import run_protocols

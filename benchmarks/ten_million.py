@@ -41,6 +41,8 @@ import numpy as np
 from docsplit_hf.content_hash import sha256_of_file
 from ten_million_report import plot, table
 
+from docsplit_hf.content_hash import sha256_of_file
+
 K = 64
 DIMENSION = 384
 LATENT = 128

@@ -23,6 +23,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 import docsplit_hf.corpus  # noqa: F401  it says how datatrove is installed, where it is not
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.shards import count_documents
 from docsplit_hf.text.sources import refuse_mistyped_path
 from docsplit_hf.training.command_line import parse_arguments, run_script

@@ -28,6 +28,7 @@ from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import KNNClassifierPipeline, load_labeled_examples
+from docsplit_hf.content_hash import sha256_of_json
 from docsplit_hf.extras import check_extra
 from docsplit_hf.models.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, open_checkpoint

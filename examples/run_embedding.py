@@ -20,6 +20,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf import DocumentEncoder, load_documents
+from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.models.checkpoints.inside_folder import refuse_links
 from docsplit_hf.models.inference.long_documents import SINGLE_CHUNK
 from docsplit_hf.models.inference.text_warnings import cut_texts_summed_up

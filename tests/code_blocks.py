@@ -78,29 +78,31 @@ def embed_once(patch):
     import torch
 
     from docsplit_hf.models.checkpoints.fingerprint import encoder_fingerprint
-    from docsplit_hf.models.inference import reader
+    from docsplit_hf.models.inference import classifier_embedder
     from docsplit_hf.models.portable.run_encoder import engine_of
 
-    embed_chunks, names = reader.embed_chunks, ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
+    embed_chunks = classifier_embedder.embed_chunks
+    names = ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
 
-    def embed(model, name, settings, texts, chunks, run, sizes, pool_states):
-        encoder, chunks = model.base_model, list(chunks)
-        given = texts, chunks, run, sizes, pool_states
-        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and run.bf16 is None
+    def embed(model, settings, chunks, options, sizes, **rest):
+        encoder = model.base_model
+        chunks = list(chunks)
+        given = {"model": model, "settings": settings, "options": options, "sizes": sizes, **rest}
+        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and options.bf16 is None
         if not is_plain or any(chunk.token_type_ids is not None or chunk.parts is not None for chunk in chunks):
-            yield from embed_chunks(model, name, settings, *given)
+            yield from embed_chunks(chunks=chunks, **given)
             return
         how = encoder_fingerprint(encoder, settings.tokenizer, of={name: getattr(model.config, name) for name in names})
         keys = [(how, chunk.input_ids.tobytes()) for chunk in chunks]
         new = [chunk for key, chunk in zip(keys, chunks, strict=True) if key not in EMBEDDED]
-        for group, (found, _) in embed_chunks(model, name, settings, texts, new, *given[2:]):
+        for group, (found, _) in embed_chunks(chunks=new, **given):
             for chunk, row in zip(group, found, strict=True):
                 EMBEDDED[how, chunk.input_ids.tobytes()] = row
         if chunks:
             rows = torch.stack([EMBEDDED[key] for key in keys])
             yield chunks, [rows, rows.new_empty(len(rows), 0)]
 
-    patch.setattr(reader, "embed_chunks", embed)
+    patch.setattr(classifier_embedder, "embed_chunks", embed)
 
 
 def run_python(example):

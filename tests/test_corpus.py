@@ -15,9 +15,9 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint, segm
 
 datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
 from datatrove.data import Document  # noqa: E402
-from docsplit_hf.models.inference.embedders import make_embedder  # noqa: E402
 
 from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader, SegmentDocuments  # noqa: E402
+from docsplit_hf.models.inference.embedders import make_embedder  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
@@ -93,7 +93,7 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         list(JsonlRangeReader(file).run())
 
 
-def test_without_datatrove_an_error_says_how_to_install_it(monkeypatch):
+def test_without_datatrove_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove", None)
     monkeypatch.delitem(sys.modules, "docsplit_hf.corpus")
     with pytest.raises(

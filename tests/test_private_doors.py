@@ -57,7 +57,7 @@ DOORS = [
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_auto_class", PretrainedConfig, "models/inference/endpoint.py", "a folder gets a file of no use"),
-    ("_linear_pointwise", torch.ops.mkldnn, "models/inference/backend.py", "embedding is slower on a CPU of AMD"),
+    ("_linear_pointwise", torch.ops.mkldnn, "models/inference/torch_backend.py", "embedding is slower on a CPU of AMD"),
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),

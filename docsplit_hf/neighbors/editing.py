@@ -120,7 +120,8 @@ def _embed_examples(
         keys[new], new_passages = _read_in_own_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
         passages |= _by_text(new, new_passages)
     whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
-    joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
+    by_text = passages | whole
+    joined = Passages.joined([by_text[i] for i in range(len(texts))]) if passages else None
     return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
 
 
@@ -135,7 +136,7 @@ def _read_in_own_order(
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    return {} if passages is None else {number: passages.of(i) for i, number in enumerate(numbers.tolist())}
+    return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
 
 
 def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:

@@ -4,7 +4,6 @@ import logging
 import numpy as np
 import pytest
 import torch
-from docsplit_hf.models.inference.embedders import make_embedder
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
@@ -12,6 +11,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from docsplit_hf.models.inference import long_documents
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.portable.run_encoder import is_packed
 from docsplit_hf.text.tokenization import token_ids
 
@@ -24,7 +24,7 @@ def encoder(tiny_config, tokenizer):
     return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
 
 
-def test_it_is_the_stock_model_in_any_batches_with_and_without_packing(encoder, tokenizer, texts):
+def test_embeddings_equal_the_stock_model_in_any_batches(encoder, tokenizer, texts):
     inputs = tokenizer(texts[5], truncation=True, max_length=64, return_tensors="pt")
     with torch.no_grad():
         expected = encoder.model(**inputs).last_hidden_state[0].mean(0).numpy()
@@ -66,22 +66,21 @@ def test_of_a_long_text_only_the_beginning_is_tokenized(
         ({"instruction": "river " * 62}, "no room for text behind it"),
     ],
 )
-def test_options_without_sense_are_refused(encoder, tokenizer, options, message):
+def test_invalid_arguments_are_refused(encoder, tokenizer, options, message):
     with pytest.raises(ValueError, match=message):
         DocumentEncoder(encoder.model, tokenizer, **options)
     DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
 
 
-def test_a_length_and_an_instruction_that_are_set_later_hold_as_if_they_were_given(encoder, tokenizer, texts):
+def test_length_and_instruction_can_be_changed_after_loading(encoder, tokenizer, texts):
     given = DocumentEncoder(encoder.model, tokenizer, "mean", max_length=9, instruction=INSTRUCTION)
-    encoder.max_length, encoder.instruction = given.max_length, given.instruction
+    encoder.max_length = given.max_length
+    encoder.instruction = given.instruction
     assert encoder.fingerprint == given.fingerprint
     assert (encoder.encode(texts, show_progress=False) == given.encode(texts, show_progress=False)).all()
 
 
-def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
-    tiny_config, tokenizer, tmp_path, caplog
-):
+def test_a_checkpoint_without_settings_uses_the_first_token_with_a_warning(tiny_config, tokenizer, tmp_path, caplog):
     BertModel(tiny_config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with caplog.at_level(logging.WARNING):
@@ -90,7 +89,7 @@ def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
     assert "does not say how it pools" in caplog.text
 
 
-def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(tiny_checkpoint, texts, tmp_path):
+def test_an_adapter_is_applied_with_its_own_settings(tiny_checkpoint, texts, tmp_path):
     base = DocumentEncoder.from_pretrained(str(tiny_checkpoint)).encode(texts[:3], show_progress=False)
     for mlm_head in (True, False):
         model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), pooling="mean", mlm_head=mlm_head)
@@ -240,7 +239,7 @@ def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(t
         KNNClassifier.from_encoder(str(tmp_path / "dense"), num_labels=2)
 
 
-def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
+def test_the_fingerprint_changes_with_everything_that_changes_embeddings(
     encoder, tiny_config, tokenizer, t5_tokenizer, tmp_path, texts
 ):
     known = encoder.fingerprint

@@ -3,9 +3,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from docsplit_hf.models.inference.embed_chunks import inference_batches, refuse_broken, token_budget_batches
 from hypothesis import given
 from hypothesis import strategies as st
+
+from docsplit_hf.models.inference.embed_chunks import inference_batches, refuse_broken, token_budget_batches
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
@@ -23,14 +24,15 @@ def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max
 
 
 @pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])
-def test_a_limit_of_nothing(max_tokens, max_rows, named):
+def test_a_limit_of_zero_is_refused(max_tokens, max_rows, named):
     with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
         token_budget_batches([3], max_tokens, max_rows)
 
 
-def test_rows_are_padded_on_the_right_whatever_the_tokenizer_does(tokenizer):
+def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
     rows = [{"input_ids": np.array(ids, dtype=np.int32)} for ids in ([7, 8], [7, 8, 9])]
-    tokenizer.padding_side, side = "left", tokenizer.padding_side
+    side = tokenizer.padding_side
+    tokenizer.padding_side = "left"
     try:
         ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
     finally:

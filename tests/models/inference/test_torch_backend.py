@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import backend
-from docsplit_hf.models.inference.backend import (
+from docsplit_hf.models.inference import torch_backend
+from docsplit_hf.models.inference.torch_backend import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
     is_in_bfloat16,
-    knows_bfloat16,
     onednn_is_faster,
+    supports_bfloat16,
 )
 
 CPU = torch.device("cpu")
@@ -22,32 +22,32 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def processor(monkeypatch):
-    monkeypatch.setattr(backend, "_warned", set())
+    monkeypatch.setattr(torch_backend, "_warned", set())
     return lambda **named: monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: named, raising=False)
 
 
-def test_auto_takes_it_where_the_processor_has_it(tiny_model, processor, monkeypatch):
+def test_auto_uses_bfloat16_where_the_processor_has_it(tiny_model, processor, monkeypatch):
     for named in ({"avx512_f": True, "avx512_bf16": True}, {"amx_bf16": True}, {"neon": True, "bf16": True}):
         processor(**named)
-        assert knows_bfloat16(CPU) and is_in_bfloat16(tiny_model, "auto", CPU)
+        assert supports_bfloat16(CPU) and is_in_bfloat16(tiny_model, "auto", CPU)
     processor(avx512_f=True, avx512_bf16=False)
-    assert knows_bfloat16(CPU) is False and not is_in_bfloat16(tiny_model, "auto", CPU)
+    assert supports_bfloat16(CPU) is False and not is_in_bfloat16(tiny_model, "auto", CPU)
     monkeypatch.delattr(torch.cpu, "get_capabilities")  # an older torch
-    assert knows_bfloat16(CPU) is None and not is_in_bfloat16(tiny_model, "auto", CPU)
+    assert supports_bfloat16(CPU) is None and not is_in_bfloat16(tiny_model, "auto", CPU)
     with pytest.raises(ValueError, match="bf16 must be True, False"):
         is_in_bfloat16(tiny_model, "yes", CPU)
 
 
-def test_a_processor_without_it_is_said_once(tiny_model, processor, caplog):
+def test_a_processor_without_bfloat16_is_warned_of_once(tiny_model, processor, caplog):
     processor(avx512_bf16=True)
     assert is_in_bfloat16(tiny_model, True, CPU) and not caplog.text
     processor(avx512_bf16=False)
     for _ in range(2):
         assert is_in_bfloat16(tiny_model, True, CPU)
-    assert caplog.text.count('say bf16="auto"') == 1
+    assert caplog.text.count('pass bf16="auto"') == 1
 
 
-def test_what_an_encoder_was_loaded_for_holds_where_a_call_says_nothing(tiny_checkpoint, texts):
+def test_calls_without_bf16_use_the_loaded_precision(tiny_checkpoint, texts):
     exact, loaded = (
         DocumentEncoder.from_pretrained(tiny_checkpoint, "mean", precision=name) for name in ("float32", "bfloat16")
     )
@@ -63,8 +63,9 @@ pytestmark = pytest.mark.skipif(not onednn_is_faster(CPU), reason="This processo
 
 
 @given(rows=st.integers(0, 300), inputs=st.integers(1, 70), outputs=st.integers(1, 70), bias=st.booleans())
-def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, bias: bool):
-    layer, tokens = nn.Linear(inputs, outputs, bias), torch.randn(rows, inputs)
+def test_onednn_products_equal_torch(rows: int, inputs: int, outputs: int, bias: bool):
+    layer = nn.Linear(inputs, outputs, bias)
+    tokens = torch.randn(rows, inputs)
     with torch.inference_mode():
         expected = layer(tokens)
         with OneDNNLinear():
@@ -77,7 +78,7 @@ def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, bias:
      torch.randn(1, 8).expand(7, 8), torch.randn(8, 5).T],
     ids=["three dimensions", "one row", "first token", "every other", "expanded", "transposed"],
 )  # fmt: skip
-def test_any_shape_and_stride_will_do(tokens: torch.Tensor):
+def test_onednn_takes_any_shape_and_stride(tokens: torch.Tensor):
     layer = nn.Linear(8, 3)
     with torch.inference_mode():
         expected = layer(tokens)
@@ -89,14 +90,16 @@ def test_any_shape_and_stride_will_do(tokens: torch.Tensor):
     "bias", [torch.randn(8)[::2], torch.ones(1).expand(4), torch.ones(1), torch.tensor(2.0), torch.randn(1, 4)],
     ids=["every other", "expanded", "one", "scalar", "two dimensions"],
 )  # fmt: skip
-def test_biases_that_do_not_lie_side_by_side_are_left_to_torch(bias: torch.Tensor):
-    rows, weight = torch.randn(3, 8), torch.randn(4, 8)
+def test_biases_that_are_not_contiguous_are_left_to_torch(bias: torch.Tensor):
+    rows = torch.randn(3, 8)
+    weight = torch.randn(4, 8)
     with torch.inference_mode(), OneDNNLinear():
         torch.testing.assert_close(torch.nn.functional.linear(rows, weight, bias), rows @ weight.T + bias)
 
 
-def test_what_is_not_float32_is_left_to_torch():
-    rows, weight = torch.randn(3, 8), torch.randn(4, 8)
+def test_other_dtypes_are_left_to_torch():
+    rows = torch.randn(3, 8)
+    weight = torch.randn(4, 8)
     assert is_for_onednn(rows, weight)
     assert not is_for_onednn(rows.double(), weight.double())
     assert not is_for_onednn(rows.to("meta"), weight.to("meta"))
@@ -106,10 +109,10 @@ def test_what_is_not_float32_is_left_to_torch():
             assert torch.nn.functional.linear(rows, weight).dtype == torch.bfloat16
 
 
-def test_inference_goes_through_it(monkeypatch: pytest.MonkeyPatch):
+def test_inference_uses_onednn(monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(
-        "docsplit_hf.models.inference.backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+        "docsplit_hf.models.inference.torch_backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
     )
     with inference_mode(CPU):
         nn.Linear(8, 3)(torch.randn(2, 8))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,24 +14,15 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.run_encoder import is_packed, run_encoder
-from .backend import BFloat16, inference_mode, is_in_bfloat16
-from .long_documents import Chunk, ChunkSettings, Passages, grouped
+from .embedding_options import EmbeddingOptions
+from .long_documents import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
 from .time_estimate import TimeEstimate
+from .torch_backend import inference_mode, is_in_bfloat16
 
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
-
-class Run(NamedTuple):
-    """The options of a call: the limits of a batch, the precision, the progress bar. None: the default."""
-
-    unit: str  # of the progress bar
-    max_tokens: int | None = None
-    max_chunks: int | None = None
-    bf16: BFloat16 = None
-    show_progress: bool = False
-    delay: float = 0  # seconds, after which the bar is shown
-    max_passages: int | None = None  # of a text
+PoolStates = Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
 
 
 def embed_chunks(
@@ -41,45 +31,79 @@ def embed_chunks(
     settings: ChunkSettings,
     texts: Sequence[str],
     chunks: Iterable[Chunk],
-    run: Run,
+    options: EmbeddingOptions,
     sizes: Sequence[int],
-    pool_states: Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]],
+    pool_states: PoolStates,
 ) -> Iterator[tuple[list[Chunk], list[torch.Tensor]]]:
-    """Run the encoder of a model over chunks, and pool its states: groups of chunks, and tensors ``(rows, size)``.
+    """Run the encoder of a model over chunks, and pool its states.
 
-    ``pool_states`` gets the states ``(rows, L, H)``, a row for each embedding, their mask ``(rows, L)``, and how many
-    tokens of each are a prompt. ``name``: what errors call the model.
+    Args:
+        model: The model that has the encoder.
+        name: The model's name in errors.
+        settings: Those that the chunks were made with.
+        texts: The texts of the chunks.
+        chunks: The chunks, in the order of their texts.
+        options: Options of the call; ``long_documents`` is the strategy that made the chunks.
+        sizes: The dimensions of each output of ``pool_states``.
+        pool_states: Makes the outputs ``(rows, size)`` of the states ``(rows, L, H)``, a row for each embedding, their
+            mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+
+    Yields:
+        A group of chunks, and its outputs, float32 ``(rows, size)`` each, on the CPU.
     """
     encoder = model.base_model
-    in_bf16 = is_in_bfloat16(encoder, run.bf16, encoder.device)
-    reads_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
-    options = {"desc": "Embedding", "unit": run.unit, "disable": not run.show_progress, "delay": run.delay}
-    time_estimate = TimeEstimate(texts, run.max_passages)
-    with tqdm(total=len(texts), leave=None, **options) as progress:  # below another bar it vanishes at the end
+    in_bf16 = is_in_bfloat16(encoder, options.bf16, encoder.device)
+    time_estimate = TimeEstimate(texts, options.max_passages)
+    progress = tqdm(
+        total=len(texts),
+        desc="Embedding",
+        unit="text" if options.long_documents in SINGLE_CHUNK else "chunk",
+        disable=not options.show_progress,
+        delay=options.progress_delay,
+        leave=None,  # below another bar it vanishes at the end
+    )
+    with progress:
         for group, progress.total in grouped(chunks, texts):
             time_estimate.begin(group)
             counts = [len(chunk.weights) for chunk in group]
             places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
-            said = [torch.empty(sum(counts), size) for size in sizes]
-            rows = [{"input_ids": chunk.input_ids} for chunk in group]
-            if reads_pairs and any(chunk.token_type_ids is not None for chunk in group):
-                for row, chunk in zip(rows, group, strict=True):
-                    types = chunk.token_type_ids
-                    row["token_type_ids"] = np.zeros_like(chunk.input_ids) if types is None else types
+            outputs = [torch.empty(sum(counts), size) for size in sizes]
             with inference_mode(encoder.device, in_bf16):
-                limits = run.max_tokens, run.max_chunks, is_packed(encoder)
-                for numbers, batch in inference_batches(rows, settings.tokenizer, encoder.device, *limits):
+                batches = inference_batches(
+                    _model_inputs(encoder, group),
+                    settings.tokenizer,
+                    encoder.device,
+                    max_tokens=options.max_tokens_per_batch,
+                    max_rows=options.batch_size,
+                    packed=is_packed(encoder),
+                )
+                for numbers, batch in batches:
                     states = run_encoder(encoder, **batch).last_hidden_state
                     read = [group[number] for number in numbers]
                     owners = np.repeat([chunk.text for chunk in read], [counts[number] for number in numbers])
-                    parts = _parts_of(states, batch["attention_mask"], read, settings.prompt_length)
                     rows_of_batch = np.concatenate([places[number] for number in numbers])
-                    for values, found in zip(said, pool_states(*parts), strict=True):
-                        refuse_broken(found, owners, texts, model, name)
-                        values[rows_of_batch] = found.float().cpu()
+                    part_states, mask, prompt_length = _states_of_parts(
+                        states, batch["attention_mask"], read, settings.prompt_length
+                    )
+                    pooled = pool_states(part_states, mask, prompt_length)
+                    for output, values in zip(outputs, pooled, strict=True):
+                        refuse_broken(values, owners, texts, model, name)
+                        output[rows_of_batch] = values.float().cpu()
                     progress.update(len(numbers))
                     time_estimate.add(sum(len(chunk.input_ids) for chunk in read))
-            yield group, said
+            yield group, outputs
+
+
+def _model_inputs(encoder: nn.Module, chunks: Sequence[Chunk]) -> list[dict[str, np.ndarray]]:
+    """The encoder's inputs for each chunk, by name, int32 ``(n,)``."""
+    takes_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
+    if not takes_pairs or all(chunk.token_type_ids is None for chunk in chunks):
+        return [{"input_ids": chunk.input_ids} for chunk in chunks]
+    rows = []
+    for chunk in chunks:
+        types = np.zeros_like(chunk.input_ids) if chunk.token_type_ids is None else chunk.token_type_ids
+        rows.append({"input_ids": chunk.input_ids, "token_type_ids": types})
+    return rows
 
 
 def inference_batches(
@@ -90,9 +114,9 @@ def inference_batches(
     max_rows: int | None = None,
     packed: bool = False,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """The row numbers and the tensors, ``(B, L)`` int64 on the device, of one batch after the other.
+    """Yield the row numbers and the tensors, ``(B, L)`` int64 on the device, of each batch, padded on the right.
 
-    ``rows``: what the model reads of each text, by name, int32 ``(n,)``. They are padded on the right.
+    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
@@ -108,11 +132,12 @@ def inference_batches(
 def token_budget_batches(
     lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
 ) -> list[list[int]]:
-    """The numbers of rows of similar length, in batches of at most ``max_tokens``; a longer row has its own batch.
+    """Put rows of similar length into batches of at most ``max_tokens``; a longer row has its own batch.
 
-    The longest come first: what does not fit into memory fails at once. ``packed`` rows are not padded.
+    The longest come first, so that a batch too large for the memory fails at once. ``packed`` rows are not padded.
     """
-    for name, limit in (("max_tokens_per_batch", max_tokens), ("batch_size", max_rows)):
+    limits = {"max_tokens_per_batch": max_tokens, "batch_size": max_rows}
+    for name, limit in limits.items():
         if limit is not None and limit < 1:
             raise ValueError(f"{name} must be at least 1, got {limit}.")
     batches: list[list[int]] = []
@@ -148,7 +173,7 @@ def refuse_broken(
 
 
 class ChunkAverages:
-    """The values of N texts, from those of their chunks: the average weighted by tokens, or that of the only chunk.
+    """Averages the values of each text's chunks, weighted by tokens; the value of an only chunk is kept as it is.
 
     Of embeddings both directions and norms are averaged, so that chunks of norm 1 give a text of norm 1. With the
     strategy ``whole`` the first chunk counts once more, as much as the average of all.
@@ -157,32 +182,40 @@ class ChunkAverages:
     def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
         self._are_embeddings = are_embeddings
         self._beginnings = torch.zeros(texts, dimension) if strategy == "whole" else None
-        self._sums, self._weights, self._norms = torch.zeros(texts, dimension), torch.zeros(texts), torch.zeros(texts)
+        self._sums = torch.zeros(texts, dimension)
+        self._weights = torch.zeros(texts)
+        self._norms = torch.zeros(texts)
 
     def add(self, chunks: Sequence[Chunk], values: torch.Tensor) -> None:
         """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
-        owners, is_only = torch.tensor([(chunk.text, chunk.is_only) for chunk in chunks for _ in chunk.weights]).T
-        is_only = is_only.bool()
+        owners = torch.tensor([chunk.text for chunk in chunks for _ in chunk.weights])
+        is_only = torch.tensor([chunk.is_only for chunk in chunks for _ in chunk.weights])
         weights = torch.from_numpy(np.concatenate([chunk.weights for chunk in chunks])).float()
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:
             is_first = torch.tensor([chunk.is_first and not chunk.is_only for chunk in chunks])
             self._beginnings[owners[is_first]] = values[is_first]  # each chunk has one embedding here
-        owners, values, weights = owners[~is_only], values[~is_only], weights[~is_only]
-        self._weights.index_add_(0, owners, weights)
-        self._norms.index_add_(0, owners, values.norm(dim=1) * weights)
-        self._sums.index_add_(0, owners, (normalize(values) if self._are_embeddings else values) * weights[:, None])
+        is_averaged = ~is_only
+        averaged_owners = owners[is_averaged]
+        averaged_values = values[is_averaged]
+        averaged_weights = weights[is_averaged]
+        directions = normalize(averaged_values) if self._are_embeddings else averaged_values
+        self._weights.index_add_(0, averaged_owners, averaged_weights)
+        self._norms.index_add_(0, averaged_owners, averaged_values.norm(dim=1) * averaged_weights)
+        self._sums.index_add_(0, averaged_owners, directions * averaged_weights[:, None])
 
     def all(self) -> torch.Tensor:
         """The averages, float32 ``(N, D)``."""
-        averaged, values = self._weights > 0, self._sums.clone()
-        sums, weights = values[averaged], self._weights[averaged, None]
-        first = None if self._beginnings is None else self._beginnings[averaged]
+        values = self._sums.clone()
+        is_averaged = self._weights > 0
+        sums = values[is_averaged]
+        weights = self._weights[is_averaged, None]
+        first = None if self._beginnings is None else self._beginnings[is_averaged]
         if self._are_embeddings:
             directions = normalize(sums) if first is None else normalize(normalize(sums) + normalize(first))
-            values[averaged] = directions * self._norms[averaged, None] / weights
+            values[is_averaged] = directions * self._norms[is_averaged, None] / weights
         else:
-            values[averaged] = sums / weights if first is None else (sums / weights + first) / 2
+            values[is_averaged] = sums / weights if first is None else (sums / weights + first) / 2
         return values
 
 
@@ -195,7 +228,7 @@ class PassagesOfTexts:
         self._spans = [np.empty((0, 2), dtype=np.int64)]
 
     def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor) -> None:
-        """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
+        """Add the embeddings of chunks, ``(rows, D)``, a row for each passage."""
         self._embeddings.append(embeddings.numpy())
         for chunk in chunks:
             self._counts[chunk.text] += len(chunk.spans)
@@ -203,19 +236,25 @@ class PassagesOfTexts:
 
     def all(self) -> Passages:
         """All of them."""
-        return Passages(np.concatenate(self._embeddings), self._counts, np.concatenate(self._spans))
+        return Passages(
+            embeddings=np.concatenate(self._embeddings),
+            counts=self._counts,
+            spans=np.concatenate(self._spans),
+        )
 
 
-def _parts_of(
+def _states_of_parts(
     states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Hidden states and mask of each embedding, and the length of the prompt in them."""
+    """The states and the mask of each embedding, and the number of leading tokens that are not pooled."""
     if all(chunk.parts is None for chunk in chunks):
         return states, attention_mask, prompt_length
     rows = []
     for row, chunk in zip(states, chunks, strict=True):
-        length = len(chunk.input_ids)
-        whole = [(min(prompt_length, length - 1), length)]
-        rows += [row[start:end] for start, end in (whole if chunk.parts is None else chunk.parts[:, :2].tolist())]
+        if chunk.parts is None:
+            length = len(chunk.input_ids)
+            rows.append(row[min(prompt_length, length - 1) : length])
+        else:
+            rows += [row[start:end] for start, end in chunk.parts[:, :2].tolist()]
     masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]
     return pad_sequence(rows, True), pad_sequence(masks, True), 0

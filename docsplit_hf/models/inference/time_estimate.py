@@ -1,4 +1,4 @@
-"""How long the longest text will take, said as soon as it is clear that it is long."""
+"""TimeEstimate: logs how long the longest text will take, once its speed is measured."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SECONDS_TO_LOOK = 3  # of computing, from which the speed is known
-SECONDS_WORTH_SAYING = 30
+MEASURED_SECONDS = 3  # of computing, until the speed is measured
+LEAST_SECONDS = 30  # shorter estimates are not logged
 
 
 class TimeEstimate:
-    """Logs once how long the longest of some texts will take, by the speed of what was read so far.
+    """Logs once how long the longest of some texts will take, at the speed measured so far.
 
     Args:
-        texts: The texts that are read.
-        max_passages: How many passages of a text are read at most. None: all.
+        texts: The texts that are embedded.
+        max_passages: Most passages that are read of a text. None: all.
         clock: Gives the time in seconds.
     """
 
@@ -34,14 +34,14 @@ class TimeEstimate:
         self._characters = max((len(text) for text in texts), default=0)
         self._max_passages = max_passages
         self._clock = clock
-        self._is_said = False
+        self._is_logged = False
         self._started: float | None = None
         self._tokens_read = 0
         self._tokens_per_character = 0.0
         self._longest_chunk = 1
 
     def begin(self, chunks: Sequence[Chunk]) -> None:
-        """Take notice of the chunks that are read next."""
+        """Start the clock at the first group of chunks; measure the tokens per character of each group."""
         if self._started is None:
             self._started = self._clock()
         if all(chunk.is_only for chunk in chunks):
@@ -52,20 +52,20 @@ class TimeEstimate:
         self._longest_chunk = max(len(chunk.input_ids) for chunk in chunks)
 
     def add(self, tokens: int) -> None:
-        """Count tokens that were read, and log the minutes once they are known and worth saying."""
+        """Count tokens that were read; log the estimate once the speed is measured, if it is long enough."""
         self._tokens_read += tokens
-        if self._is_said or self._started is None:
+        if self._is_logged or self._started is None:
             return
         elapsed = self._clock() - self._started
-        if elapsed < SECONDS_TO_LOOK:
+        if elapsed < MEASURED_SECONDS:
             return
         expected = self._characters * self._tokens_per_character
         if self._max_passages is not None:
             expected = min(expected, self._max_passages * self._longest_chunk)
         seconds = expected * elapsed / self._tokens_read
-        if seconds < SECONDS_WORTH_SAYING:
+        if seconds < LEAST_SECONDS:
             return
-        self._is_said = True
+        self._is_logged = True
         logger.warning(
             "About %s tokens of the longest text are read, in %s passages: this takes about %s at the speed of the "
             "first ones. max_passages limits how many passages of a text are read.",
@@ -76,12 +76,12 @@ class TimeEstimate:
 
 
 def _rounded(number: float) -> str:
-    """A number with two digits that say something."""
+    """A number with two significant digits."""
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds in the unit that reads best."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 90 * 60:

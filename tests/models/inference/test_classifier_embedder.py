@@ -3,9 +3,9 @@ import time
 import numpy as np
 import pytest
 import torch
-from docsplit_hf.models.inference.embedders import make_embedder
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.inference.text_warnings import unlogged
 
 
@@ -35,7 +35,7 @@ def test_pairs_are_read_as_the_tokenizer_pairs_them(classifier, tokenizer):
     assert predictions.logits[0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_no_texts_and_any_characters(classifier, tokenizer):
+def test_no_texts_and_unusual_characters_are_embedded(classifier, tokenizer):
     assert make_embedder(classifier, tokenizer).embed([]).logits.shape == (0, 3)
     strange = ["", "\ud800", "\x00", "a" * 100_000, "\U0010ffff"]
     assert np.isfinite(make_embedder(classifier, tokenizer).embed(strange).retrieval_embeddings).all()
@@ -50,7 +50,7 @@ def test_no_texts_and_any_characters(classifier, tokenizer):
         (["a", "b"], ["c"], ValueError, "2 texts and 1 text pairs"),
     ],
 )
-def test_what_is_no_text_is_refused(classifier, tokenizer, given_texts, pairs, error, message):
+def test_inputs_that_are_not_texts_are_refused(classifier, tokenizer, given_texts, pairs, error, message):
     with pytest.raises(error, match=message):
         make_embedder(classifier, tokenizer).embed(given_texts, pairs)
 
@@ -71,7 +71,7 @@ LONG = "The river feeds the garden. " * 3000  # 84,000 characters
     + [(LONG[:3000], LONG[:2500]), (LONG[:2500], LONG[:3000]), (LONG[:3000], LONG[:3000])],
 )
 @pytest.mark.parametrize("max_length", [63, 64])
-def test_the_beginning_of_a_long_text_is_all_that_counts(classifier, tokenizer, first, second, max_length, caplog):
+def test_long_texts_are_embedded_by_their_beginning(classifier, tokenizer, first, second, max_length, caplog):
     predictions = make_embedder(classifier, tokenizer, max_length=max_length).embed([first], [second])
     inputs = tokenizer(first, second, truncation=True, max_length=max_length, return_tensors="pt")
     with torch.no_grad():
@@ -87,7 +87,7 @@ def test_two_long_texts_do_not_take_the_product_of_their_lengths(classifier, tok
     assert time.perf_counter() - start < 20
 
 
-def test_texts_that_the_encoder_does_not_know_are_warned_of(classifier, tokenizer, caplog):
+def test_unfamiliar_texts_are_warned_of(classifier, tokenizer, caplog):
     chinese = ["今天下了一场大雨，城市的许多街道被淹，居民们正在等待帮助。"]
     with unlogged():
         make_embedder(classifier, tokenizer).embed(chinese)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from docsplit_hf.content_hash import sha256_of_parts
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
 from docsplit_hf.content_hash import sha256_of_parts

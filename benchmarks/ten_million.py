@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docsplit_hf.content_hash import sha256_of_file
 from ten_million_report import plot, table
 
 from docsplit_hf.content_hash import sha256_of_file

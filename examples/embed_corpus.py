@@ -16,7 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from docsplit_hf.content_hash import sha256_of_parts
 from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from docsplit_hf.models.inference.backends import PRECISIONS
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf.models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.models.inference.backends import PRECISIONS
 from docsplit_hf.models.inference.long_documents import SINGLE_VECTOR
 from docsplit_hf.models.inference.openvino.export import CALIBRATED, MEASURED
 

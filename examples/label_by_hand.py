@@ -22,7 +22,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from docsplit_hf.content_hash import sha256_of_json
 from scipy.stats import binomtest
 from transformers import HfArgumentParser, pipeline
 from transformers.hf_argparser import HfArg

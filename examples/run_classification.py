@@ -49,7 +49,6 @@ from classification_arguments import (
     RunArguments,
     check_options,
 )
-from docsplit_hf.models.inference.embedders import make_embedder
 from paper_settings import describe_settings, paper_settings
 from transformers import HfArgumentParser, pipeline
 from transformers.trainer_utils import IntervalStrategy
@@ -59,6 +58,7 @@ from docsplit_hf.classification.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.classification.knn_classifier_trainer import lora_around
 from docsplit_hf.models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from docsplit_hf.models.checkpoints.inside_folder import write_file
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
 from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-from docsplit_hf.content_hash import sha256_of_parts
 from encoder_arguments import DRAWN, EncoderArguments
 from tqdm.auto import tqdm
 from transformers import HfArgumentParser

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, List
-from docsplit_hf.models.inference.embedders import make_embedder
 from transformers import BertModel, pipeline
 
 from docsplit_hf import (
@@ -16,6 +15,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
+from docsplit_hf.models.inference.embedders import make_embedder
 
 NAMES = ["river", "engine"]
 

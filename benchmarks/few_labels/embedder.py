@@ -11,13 +11,13 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.models.inference.text_embedder import Predictions, TextEmbedder
 from few_labels.protocol import FewLabels, Text
 from transformers import Pipeline, pipeline
 
 import docsplit_hf  # noqa: F401  registers "docsplit-knn"
 from docsplit_hf.evaluation.systems import cached_embeddings
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.models.inference.text_embedder import Predictions, TextEmbedder
 from docsplit_hf.neighbors.texts_and_labels import texts_and_pairs
 
 SAMPLE = 64  # texts for measuring speed

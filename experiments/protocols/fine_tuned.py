@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import ClassLabel, Dataset, Features, Value
-from docsplit_hf.models.inference.embedders import make_embedder
 from sklearn.metrics import silhouette_score
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
@@ -17,6 +16,7 @@ from docsplit_hf.classification.knn_classifier_trainer import KNNClassifierTrain
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.models.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.models.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.neighbors.mixing.calibration import Calibration
 from docsplit_hf.neighbors.mixing.mixture import classifier_probabilities

@@ -13,10 +13,10 @@ from classification_arguments import (
     RunArguments,
     check_options,
 )
-from docsplit_hf.models.inference.embedders import make_embedder
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.row_files import read_rows
 from docsplit_hf.training.command_line import options_given, parse_arguments
 

@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+
 from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from joblib import parallel_config
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict, cross_val_score
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from transformers import pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors import estimator
 from docsplit_hf.neighbors.estimator import NAMELESS, embed_once, encoder_pipeline
 

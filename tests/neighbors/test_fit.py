@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors.experts.experts import EXPERTS
 from docsplit_hf.neighbors.fit import fit
 

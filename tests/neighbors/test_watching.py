@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors import watching
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of

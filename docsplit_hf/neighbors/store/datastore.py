@@ -25,7 +25,6 @@ from .changes import (
     remove_either,
     remove_rows,
 )
-from .content_hash import sha256_of_parts
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
@@ -254,12 +253,13 @@ class KNNDatastore:
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every row, label and text, and with the index."""
-        parts: list[Any] = []
+        parts: list[bytes | np.ndarray] = []
         for state in (self._state, self._state.documents):
             if state is not None:
                 rows = [state.rows[name].to_pylist() for name in TEXTS]
-                parts += [state.keys, state.labels, json.dumps([state.label_names, *rows, state.options.factory])]
-        return sha256_of_parts(*parts)
+                described = json.dumps([state.label_names, *rows, state.options.factory])
+                parts += [np.ascontiguousarray(state.keys), np.ascontiguousarray(state.labels), described.encode()]
+        return sha256_of_parts(parts)
 
     @property
     def dimension(self) -> int:

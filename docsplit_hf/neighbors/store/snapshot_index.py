@@ -18,7 +18,6 @@ import numpy as np
 from ...content_hash import sha256_of_file, sha256_of_parts
 from ...models.checkpoints.atomic_replacement import locked
 from ...models.checkpoints.inside_folder import temporary_file
-from .content_hash import sha256_of_parts
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 
@@ -175,4 +174,4 @@ def _delete(key: str, but: Path | None = None) -> None:
 def _key(keys_sha256: str, factory: str) -> str:
     import faiss
 
-    return sha256_of_parts(f"{keys_sha256}\n{factory}\n{faiss.__version__}")
+    return sha256_of_parts([f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()])

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from docsplit_hf.models.inference.text_embedder import Predictions
 
+from docsplit_hf.models.inference.text_embedder import Predictions
 from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ask_experts, ready_experts
 from docsplit_hf.neighbors.experts.mixture_of_experts import MOST_WORDS, explain, mix_experts
 from docsplit_hf.neighbors.experts.votes import NEIGHBORS

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import torch
-from docsplit_hf.models.inference.text_embedder import Predictions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.models.inference.text_embedder import Predictions
 from docsplit_hf.neighbors.mixing.calibration import (
     UNIFORM_SHARE,
     Calibration,

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from docsplit_hf.models.inference.text_embedder import Predictions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.models.inference.text_embedder import Predictions
 from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,

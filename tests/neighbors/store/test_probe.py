@@ -3,10 +3,10 @@
 import huggingface_hub.constants
 import pytest
 from datasets import Dataset
-from docsplit_hf.models.inference.embedders import make_embedder
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.models.checkpoints.fingerprint import encoder_fingerprint
+from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.store import probe
 
 

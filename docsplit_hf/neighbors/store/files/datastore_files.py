@@ -29,7 +29,6 @@ from ....models.checkpoints.atomic_replacement import held_still, replaced_at_on
 from ....models.checkpoints.one_state import read_at_once
 from ....models.inference.long_documents import Passages
 from ..changes import no_documents
-from ..content_hash import sha256_of_parts
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
@@ -232,7 +231,7 @@ def _map_examples(
         return pa.schema(columns), batches()
 
     checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
-    table = mapped_rows(sha256_of_parts(*checksums), read)
+    table = mapped_rows(sha256_of_parts(checksum.encode() for checksum in checksums), read)
     return MappedKeys([file], checksums[0]), probe, table
 
 

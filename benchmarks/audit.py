@@ -43,7 +43,7 @@ from docsplit_hf.neighbors.audit.examine import audit_snapshot, corrections, dat
 from docsplit_hf.neighbors.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.neighbors.experts.corpus import unit
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
@@ -225,7 +225,7 @@ def unequal_topics(
 
 def macro_f1(store: KNNDatastore, asked: np.ndarray, texts: list[str], labels: np.ndarray) -> float:
     """Macro F1 of the fitted experts."""
-    answers = ask_experts(ready_experts(store.snapshot), asked, texts, None).probabilities
+    answers = score_texts(ready_experts(store.snapshot), asked, texts, None).probabilities
     return metric_class("macro_f1")().compute(predictions=answers, references=labels)["macro_f1"]
 
 

@@ -26,7 +26,7 @@ from transformers import pipeline
 
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 from docsplit_hf.shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
 
@@ -94,7 +94,7 @@ def compare_stores(folder: Path, part: str) -> list[tuple[str, float, float]]:
             pipe.datastore = make()
             pipe.fit(show_progress=False)
             ready = ready_experts(pipe.datastore.snapshot)
-            answers = ask_experts(ready, read.retrieval_embeddings, texts, None, read.passages)
+            answers = score_texts(ready, read.retrieval_embeddings, texts, None, read.passages)
             labels = np.array(pipe.datastore.label_names)[answers.probabilities.argmax(1)]
             if title == "exact":
                 exact = labels
@@ -165,7 +165,7 @@ def time_answers(documents: int) -> list[tuple[str, float, float, float]]:
         labels = []
         for row in range(TIMED):
             start = time.perf_counter()
-            answer = ask_experts(ready, keys[[row]], [texts[row]], None)
+            answer = score_texts(ready, keys[[row]], [texts[row]], None)
             seconds.append(time.perf_counter() - start)
             labels.append(int(answer.probabilities.argmax()))
         if exact is None:

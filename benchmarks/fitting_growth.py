@@ -104,7 +104,7 @@ def measure(documents: int) -> Cost:
         return fitted
 
     fitted, spent = spent_on(fit)
-    mixture = next(record for record in fitted.settings["measured"] if record["expert"] == "mixture")
+    mixture = next(record for record in fitted.settings.report.measured if record["expert"] == "mixture")
     return Cost(documents, spent.seconds, spent.processor, spent.memory, mixture["accuracy"])
 
 

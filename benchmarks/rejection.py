@@ -30,9 +30,10 @@ from sklearn.metrics import roc_auc_score
 from tqdm.auto import tqdm
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import PROMISES, fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import Answers, ReadyExperts, ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fit_experts import fit_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ReadyExperts, ScoredTexts, ready_experts, score_texts
 from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
+from docsplit_hf.neighbors.experts.measuring import REPORTED_ERRORS
 from docsplit_hf.neighbors.experts.vector_experts import readable_names
 from docsplit_hf.neighbors.store.row_table import encode_known_labels
 from docsplit_hf.training.markdown import table
@@ -97,17 +98,19 @@ def promises(
     fitted_on, rows = rows[:held_out], rows[held_out:]
     ready = _fit(task, pool, per_label, number, np.arange(len(task.names)), "all", test, fitted_on, embed_names)
     answers, right = _ask(task, test, ready, rows)
-    sure = ready.fitted.confidence(answers.probabilities, ready.fitted.novelty(answers.familiarity()))
+    sure = ready.fitted.guarantees.confidence(
+        answers.probabilities, ready.fitted.guarantees.novelty(answers.familiarity())
+    )
     found = {}
-    for error in PROMISES:
-        accepted = sure >= ready.fitted.answer_level(error)
+    for error in REPORTED_ERRORS:
+        accepted = sure >= ready.fitted.guarantees.confidence_threshold(error)
         found[str(error)] = {"answers": int(accepted.sum()), "wrong": int((~right[accepted]).sum())}
     held_out = ready.fitted.held_out
     accuracies = {"accuracy": float(right.mean()), "accuracy_in_folds": float(held_out.right.mean())}
-    settings = ready.fitted.settings
-    [measured] = [record["accuracy"] for record in settings["measured"] if record["expert"] == "mixture"]
-    accuracies |= {"measured": measured, "interval": settings["accuracy_interval"]}
-    found_proportions = np.array([settings["proportions"].get(name, 0.0) for name in task.names])
+    report = ready.fitted.settings.report
+    [measured] = [record["accuracy"] for record in report.measured if record["expert"] == "mixture"]
+    accuracies |= {"measured": measured, "interval": report.accuracy_interval}
+    found_proportions = np.array([report.proportions.get(name, 0.0) for name in task.names])
     shares = np.bincount(task.test_labels[rows], minlength=len(task.names)) / len(rows)
     accuracies["proportions_off"] = float(np.abs(found_proportions - shares).sum() / 2)
     accuracies["equal_off"] = float(np.abs(1 / len(shares) - shares).sum() / 2)
@@ -139,30 +142,30 @@ def foreign(
     known = np.sort(np.random.default_rng(number).choice(classes, known_count, replace=False))
     ready = _fit(task, pool, per_label, number, known, documents, test, [], embed_names)
     answers, right = _ask(task, test, ready, np.arange(len(test)))
-    novel = ready.fitted.novelty(answers.familiarity())
+    novel = ready.fitted.guarantees.novelty(answers.familiarity())
     is_known = np.isin(task.test_labels, known)
     of_strangers = None
     if strangers:
-        of_strangers = ask_experts(ready, strangers_embedded, strangers, None, with_closeness=True)
+        of_strangers = score_texts(ready, strangers_embedded, strangers, None, with_closeness=True)
     found: dict[str, Any] = {}
-    for error in PROMISES[1:]:
+    for error in REPORTED_ERRORS[1:]:
         for name, most_lost in LIMITS.items():
-            level = ready.fitted.answer_level(error, most_lost)
-            accepted = ready.fitted.confidence(answers.probabilities, novel, most_lost) >= level
+            level = ready.fitted.guarantees.confidence_threshold(error, most_lost)
+            accepted = ready.fitted.guarantees.confidence(answers.probabilities, novel, most_lost) >= level
             record = {
                 "known": float(accepted[is_known].mean()),
                 "wrong": float((~right)[accepted & is_known].mean()) if accepted[is_known].any() else 0.0,
-                "lost": float((novel > ready.fitted.most_novel(most_lost))[is_known].mean()),
+                "lost": float((novel > ready.fitted.guarantees.novelty_limit(most_lost))[is_known].mean()),
                 "foreign": float(accepted[~is_known].mean()),
             }
             if of_strangers is not None:
-                own = ready.fitted.novelty(of_strangers.familiarity())
-                sure = ready.fitted.confidence(of_strangers.probabilities, own, most_lost)
+                own = ready.fitted.guarantees.novelty(of_strangers.familiarity())
+                sure = ready.fitted.guarantees.confidence(of_strangers.probabilities, own, most_lost)
                 record["out_of_scope"] = float((sure >= level).mean())
             found[f"{error} {name}"] = record
-    settings = ready.fitted.settings
+    report = ready.fitted.settings.report
     auroc = float(roc_auc_score(~is_known, novel))
-    return {"known_classes": known_count, "found_foreign": settings["foreign"], "auroc": auroc, "answered": found}
+    return {"known_classes": known_count, "found_foreign": report.foreign, "auroc": auroc, "answered": found}
 
 
 def novelty(
@@ -175,7 +178,7 @@ def novelty(
     answers, _ = _ask(task, test, ready, np.arange(len(test)))
     is_new = ~np.isin(task.test_labels, known)
     measures = {
-        "novelty": ready.fitted.novelty(answers.familiarity()),
+        "novelty": ready.fitted.guarantees.novelty(answers.familiarity()),
         "max_probability": -answers.probabilities.max(1),
         "mahalanobis": _mahalanobis(ready, test),
     }
@@ -215,8 +218,8 @@ def _fit(
     return ready_experts(store.snapshot)
 
 
-def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts, rows: np.ndarray) -> tuple[Answers, np.ndarray]:
-    answers = ask_experts(ready, test[rows], [task.test[i] for i in rows], None, with_closeness=True)
+def _ask(task: FewLabels, test: np.ndarray, ready: ReadyExperts, rows: np.ndarray) -> tuple[ScoredTexts, np.ndarray]:
+    answers = score_texts(ready, test[rows], [task.test[i] for i in rows], None, with_closeness=True)
     names = np.array(ready.snapshot.label_names)[answers.probabilities.argmax(1)]
     return answers, names == np.array(task.names)[task.test_labels[rows]]
 
@@ -250,7 +253,7 @@ def report(records: list[dict[str, Any]]) -> str:
     for (task, mixed, per_label, fitted_on), group in kept.groupby(
         ["task", "mixed", "per_label", "held_out"], sort=False
     ):
-        for error in PROMISES:
+        for error in REPORTED_ERRORS:
             found = [entry[str(error)] for entry in group.promises]
             tests = [binomtest(f["wrong"], f["answers"], error) for f in found if f["answers"]]
             holds = sum(test.proportion_ci(0.95).low <= error for test in tests) + len(found) - len(tests)

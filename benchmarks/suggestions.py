@@ -23,7 +23,7 @@ from tqdm.auto import tqdm
 from docsplit_hf import KNNDatastore
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 from docsplit_hf.neighbors.suggestions import suggest
 from docsplit_hf.training.markdown import table
 
@@ -83,7 +83,7 @@ def run(
         store = _store(task, pool, rows)
         store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
         ready = ready_experts(store.snapshot)
-        probabilities = ask_experts(ready, test, task.test, None).probabilities
+        probabilities = score_texts(ready, test, task.test, None).probabilities
         point = {"labels": len(rows)}
         for metric in ("macro_f1", "accuracy"):
             found = metric_class(metric)().compute(predictions=probabilities, references=task.test_labels)
@@ -118,7 +118,7 @@ def _choose(
     if strategy == OURS:
         return np.array([int(one["id"]) for one in suggest(store, count)])
     every = np.arange(len(task.pool))
-    probabilities = ask_experts(ready, pool, task.pool, None, without_equal=True).probabilities
+    probabilities = score_texts(ready, pool, task.pool, None, without_equal=True).probabilities
     if strategy == "breaking ties":
         return BreakingTies().query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count)
     np.random.seed(int(rng.integers(2**31)))  # small-text's k-means uses the global state

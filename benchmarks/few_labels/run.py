@@ -6,8 +6,8 @@
 
 The pool is 2,500 random documents of a task's training set. The labeled examples are drawn from it, equally many of
 each class; the rest of the pool is unlabeled. SetFit needs an environment, see rivals_requirements.txt. Its options
-follow its name: ``setfit#num_iterations=20``; so do other constants of the experts: ``ours#experts.ROUNDS=1``. Run it
-again to continue a stopped run: finished records are kept.
+follow its name: ``setfit#num_iterations=20``; so do other constants of the experts:
+``ours#experts.SELF_TRAINING_ROUNDS=1``. Run it again to continue a stopped run: finished records are kept.
 """
 
 from __future__ import annotations

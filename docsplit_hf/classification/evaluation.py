@@ -12,10 +12,11 @@ from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fit_report import at_chance, largest_class
 from ..neighbors.experts.fitted_experts import ready_experts
 from ..neighbors.experts.held_out_scores import one_hot
-from ..neighbors.experts.mixture_of_experts import mix_experts
-from ..neighbors.experts.word_experts import fit_vocabulary, vocabulary_scores, word_counts
+from ..neighbors.experts.mixture_of_experts import predict_with_experts
+from ..neighbors.experts.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..neighbors.experts.words import fit_words
-from ..neighbors.mixing.mixture import Shown, mix_with_neighbors
+from ..neighbors.mixing.mixture import interpolate_with_neighbors
+from ..neighbors.prediction import Shown, TextInputs
 from ..neighbors.texts_and_labels import joined_texts
 from ..text.labels import label_array, texts_of
 
@@ -59,20 +60,21 @@ def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, p
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
     predictions = embedder.embed(texts, pairs)
-    mixed = mix_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
+    mixed = interpolate_with_neighbors(predictions, datastore, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
-        parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
+        parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.probabilities}
     experts = ready_experts(snapshot)
     if experts is not None:
-        parts["experts"] = mix_experts(experts, predictions, joined, Shown()).mixture
+        inputs = TextInputs(joined, predictions, documents=None)
+        parts["experts"] = predict_with_experts(experts, inputs, Shown()).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
     words = fit_words(texts_in(snapshot.rows))
     if words is not None:
         vectorizer, example_tfidf = words
-        vocabulary = fit_vocabulary(example_tfidf, targets, multi_label)
+        vocabulary = fit_vocabulary(example_tfidf, targets)
         scores = vocabulary_scores(vectorizer.transform(joined), vocabulary)
-        parts["word_counts"] = word_counts(scores, multi_label)
+        parts["word_counts"] = probabilities_of_log_odds(scores, multi_label)
     parts["largest_class"] = largest_class(targets, len(texts), multi_label)
     metrics = {}
     for part, probabilities in parts.items():

@@ -208,7 +208,7 @@ class Session:
         """Replace all texts."""
         self.pipe = pipe
         self.kept = list(kept)
-        self.stale = self.fitted is not None and self.fitted.settings["examples"] != len(pipe.datastore)
+        self.stale = self.fitted is not None and self.fitted.settings.report.examples != len(pipe.datastore)
 
     @property
     def fitted(self) -> FittedExperts | None:

@@ -6,12 +6,15 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from .sessions import Finding, MapLayout, Session, counted, percentage
 from .uploads import shortened
+
+if TYPE_CHECKING:
+    from ..neighbors.experts.fit_report import FitReport
 
 WORD = "word"
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -61,11 +64,11 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
 
 def accuracy_text(session: Session) -> str:
     """The accuracy with its interval, compared with word counts and the largest label; empty before a fit."""
-    settings = session.fitted.settings if session.fitted else {}
-    accuracy = {row["expert"]: row["accuracy"] for row in settings.get("measured", ())}
-    if not accuracy:
+    if session.fitted is None or not session.fitted.settings.report.measured:
         return ""
-    low, high = accuracy_interval(settings, accuracy["mixture"])
+    report = session.fitted.settings.report
+    accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
+    low, high = accuracy_interval(report, accuracy["mixture"])
     words = percentage(accuracy["word counts"])
     largest = percentage(accuracy["largest class"])
     others = f"word counts {words}, always the largest label {largest}"
@@ -78,15 +81,15 @@ def mark_baselines(accuracy: str) -> str:
     return f'{interval}<span class="more">{semicolon}{baselines}</span>)' if semicolon else accuracy
 
 
-def accuracy_interval(settings: Mapping[str, Any], accuracy: float) -> tuple[float, float]:
-    """95 % confidence interval of the accuracy: the fitted one, or Wilson's where the settings have none."""
+def accuracy_interval(report: FitReport, accuracy: float) -> tuple[float, float]:
+    """95 % confidence interval of the accuracy: the fitted one, or Wilson's where the report has none."""
     from scipy.stats import binomtest
 
-    if settings.get("accuracy_interval"):
-        low, high = settings["accuracy_interval"]
+    if report.accuracy_interval:
+        low, high = report.accuracy_interval
         return low, high
-    right = round(accuracy * settings["texts"])
-    interval = binomtest(right, settings["texts"]).proportion_ci(0.95, method="wilson")
+    right = round(accuracy * report.texts)
+    interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
     return interval.low, interval.high
 
 
@@ -107,7 +110,7 @@ def labels_table(session: Session) -> list[list[str]]:
 
 def answered_percentages(session: Session) -> np.ndarray:
     """Percentage of texts that get an answer at each of ``ERROR_PERCENTAGES``, never decreasing."""
-    answered = [100 * session.fitted.share_answered(percent / 100) for percent in ERROR_PERCENTAGES]
+    answered = [100 * session.fitted.guarantees.answered_fraction(percent / 100) for percent in ERROR_PERCENTAGES]
     return np.maximum.accumulate(answered)
 
 
@@ -122,9 +125,9 @@ def coverage_text(session: Session, percent: int) -> str:
     """How many texts get an answer if ``percent`` of the answers may be wrong."""
     fitted = session.fitted
     error_rate = error_rate_of(session, percent)
-    is_answered = fitted.held_out_confidence() >= fitted.answer_level(error_rate)
+    is_answered = fitted.guarantees.held_out_confidence() >= fitted.guarantees.confidence_threshold(error_rate)
     if is_answered.any():
-        fraction = fitted.share_answered(error_rate)
+        fraction = fitted.guarantees.answered_fraction(error_rate)
         rest = "" if is_answered.all() else ", the others are left to you"
         count = counted(np.count_nonzero(is_answered), "held-out text")
         wrong = np.count_nonzero(is_answered & ~fitted.held_out.right)
@@ -189,7 +192,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
     label = next(iter(probabilities))
     is_given = best["label"] is not None
-    is_novel = is_measured and best["novelty"] > fitted.most_novel()
+    is_novel = is_measured and best["novelty"] > fitted.guarantees.novelty_limit()
     if "reason" in best:
         confidence = f"The text has {best['reason']}: no letters or digits, or only words that all labels have."
     else:

@@ -19,7 +19,7 @@ from ..classification.evaluation import prediction_metrics
 from ..metrics.registry import rank_metrics, ranks_of_right
 from ..neighbors.experts.fit_experts import fit_experts
 from ..neighbors.experts.fit_report import LARGEST_CLASS
-from ..neighbors.experts.fitted_experts import ReadyExperts, ask_experts
+from ..neighbors.experts.fitted_experts import ReadyExperts, score_texts
 from ..neighbors.store.datastore import KNNDatastore
 from ..neighbors.store.keys import as_matrix, check_finite
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
@@ -189,7 +189,7 @@ def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     train_texts = _as_texts(features.train_inputs)
     snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
     ready = ReadyExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
-    answers = ask_experts(ready, features.test, _as_texts(features.test_inputs), None)
+    answers = score_texts(ready, features.test, _as_texts(features.test_inputs), None)
     return answers.probabilities.argmax(1)
 
 

@@ -18,7 +18,7 @@ from ..models.checkpoints.fingerprint import encoder_fingerprint
 from ..models.inference.backends import precision_settings
 from ..models.inference.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
-from .mixing.mixture import NO_CONTENT
+from .prediction import NO_CONTENT
 from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .suggestions import SUGGESTED
 

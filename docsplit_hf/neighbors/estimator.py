@@ -25,7 +25,7 @@ from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
 from ..text.labels import label_name
 from .editing import new_datastore
 from .experts.experts import EXPERTS
-from .experts.fitted_experts import ask_experts, ready_experts
+from .experts.fitted_experts import ready_experts, score_texts
 from .fit import fit
 from .texts_and_labels import joined_texts, texts_and_pairs
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from ..models.inference.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
-NAMELESS = tuple(name for name in EXPERTS if name != "names")  # labels may be numbers, which are no words
+# Labels may be numbers, which are no words.
+NAMELESS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
 MOST_TEXTS = 100_000  # whose embeddings are kept: 150 MB of 384 dimensions
 
 _kept: dict[bytes, np.ndarray] = {}  # the oldest first
@@ -140,7 +141,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         (texts, pairs), pipe = _texts_of(X), self.pipeline_
         embeddings = embed_once(pipe.embedder, self._fingerprint, texts, pairs)
         ready = ready_experts(pipe.datastore.snapshot)
-        return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
+        return score_texts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The most probable class; or the labels whose probability reaches the threshold that ``fit`` found for each.
@@ -152,7 +153,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             Classes ``(n,)``, or 0 and 1 ``(n, C)``.
         """
         probabilities, datastore = self.predict_proba(X), self.pipeline_.datastore
-        thresholds = ready_experts(datastore.snapshot).fitted.thresholds(datastore.label_names)
+        thresholds = ready_experts(datastore.snapshot).fitted.settings.label_thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
         return (probabilities >= thresholds).astype(int)

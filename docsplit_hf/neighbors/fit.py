@@ -1,4 +1,4 @@
-"""Fitting the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
+"""Fit of the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .experts.corpus import KeptCorpus, unit
-from .experts.fit_experts import PROMISES, fit_experts
+from .experts.fit_experts import fit_experts
 from .experts.fit_report import FitReport
 from .experts.held_out_scores import HeldOut
 from .experts.log_linear_pool import ClassProportions
-from .experts.surest_error import surest_error
 from .experts.vector_experts import EVIDENCE, readable_names
 from .store.duplicates import rows_of_texts
 from .store.row_table import encode_known_labels
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ALL_ALIKE = 0.9999  # a cosine: raw BERT has 0.9 between any two texts, and still tells them apart
-MOST_COMPARED = 200  # texts of each kind
+COLLAPSED_COSINE = 0.9999  # raw BERT has 0.9 between any two texts, and still tells them apart
+MAX_COMPARED = 200  # texts of each kind
 
 
 def fit(
@@ -43,58 +42,71 @@ def fit(
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FitReport:
-    """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
+    """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
     has_head = embedder.model.config.num_labels > 0
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
-        raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
+        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels, not folds.")
     held_out = None if texts is None else _held_out(embedder, datastore, texts, labels)
     snapshot = datastore.snapshot
     _warn_of_one_vector(embedder, snapshot)
 
-    @cache  # they are read once, however often is fitted
+    @cache  # both fits need the same embeddings
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
         return embedder.embed(readable_names(names)).retrieval_embeddings
 
-    given = {"embed_names": embed_names, "class_proportions": class_proportions}
-    make = (corpus or KeptCorpus()).make
-    fitted = fit_experts(snapshot, experts, held_out, has_head, show_progress, make, **given)
-    documents = fitted.settings["documents"]
-    if held_out is None and documents > fitted.settings["examples"]:  # fewer can hardly mislead
-        alone = fit_experts(replace(snapshot, documents=None), experts, show_progress=False, **given)
-        if alone.settings["log_likelihood"] > fitted.settings["log_likelihood"] + EVIDENCE:
-            fitted = alone
-            fitted.settings["left_out"] = documents
-    fitted.settings["surest_error"] = surest_error(fitted, snapshot, PROMISES)
+    fitted = fit_experts(
+        snapshot,
+        experts,
+        held_out,
+        has_head,
+        show_progress,
+        make=(corpus or KeptCorpus()).make,
+        embed_names=embed_names,
+        class_proportions=class_proportions,
+    )
+    documents = fitted.settings.report.documents
+    if held_out is None and documents > fitted.settings.report.examples:  # fewer can hardly mislead
+        examples_only = fit_experts(
+            replace(snapshot, documents=None),
+            experts,
+            show_progress=False,
+            embed_names=embed_names,
+            class_proportions=class_proportions,
+            left_out=documents,
+        )
+        if examples_only.settings.log_likelihood > fitted.settings.log_likelihood + EVIDENCE:
+            fitted = examples_only
     state = fitted.to_state()
     with FITTING:
         datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
-    report = FitReport.of(fitted.settings)
+    report = fitted.settings.report
     if report.foreign:
         logger.info(report.foreign_documents())
     return report
 
 
 def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
-    """Warn where texts have nearly the same embedding, whatever they say."""
+    """Warn if different texts have nearly the same embedding."""
     cosine = least_cosine(snapshot)
-    if cosine is not None and cosine > ALL_ALIKE:
+    if cosine is not None and cosine > COLLAPSED_COSINE:
         logger.warning(
-            "The encoder %s gives nearly one vector for all texts: of some that were compared the least cosine is "
-            "%.6f. Vectors tell nothing here, and words alone decide. Is the encoder untrained or damaged, or made for "
-            "another pooling? Try the one that ships: pipeline('docsplit-knn').",
-            *(embedder.model.config.name_or_path or type(embedder.model).__name__, cosine),
+            "The encoder %s gives nearly one vector for all texts: the least cosine of a sample is %.6f. Answers "
+            "depend on words alone. Is the encoder untrained or damaged, or made for another pooling? Try the one "
+            "that ships: pipeline('docsplit-knn').",
+            embedder.model.config.name_or_path or type(embedder.model).__name__,
+            cosine,
         )
 
 
 def least_cosine(snapshot: Snapshot) -> float | None:
-    """Of different texts of a datastore, at most 200 examples and 200 documents; None if there are fewer than two."""
+    """Least cosine of two of at most 200 examples and 200 documents with different texts; None if there are no two."""
     vectors = []
     for rows in (snapshot, snapshot.documents):
         if rows is None:
             continue
-        texts = rows.rows["text"].slice(0, MOST_COMPARED).to_pylist()
+        texts = rows.rows["text"].slice(0, MAX_COMPARED).to_pylist()
         places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
         vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
     joined = unit(np.concatenate(vectors))
@@ -110,6 +122,12 @@ def _held_out(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequ
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     if known := len(texts) - len(kept):
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
-    texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
+    texts = [texts[i] for i in kept]
+    pairs = [pairs[i] for i in kept]
     predictions = embedder.embed(texts, pairs)
-    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], predictions.logits)
+    return HeldOut(
+        embeddings=predictions.retrieval_embeddings,
+        texts=joined_texts(texts, pairs),
+        labels=numbers[kept],
+        logits=predictions.logits,
+    )

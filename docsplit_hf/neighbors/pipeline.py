@@ -24,11 +24,12 @@ from .editing import add_documents, add_examples, datastore_to_grow, described_e
 from .experts.content import have_no_content, warn_of_no_content
 from .experts.corpus import KeptCorpus
 from .experts.fitted_experts import ReadyExperts, ready_experts
-from .experts.mixture_of_experts import mix_experts
+from .experts.mixture_of_experts import predict_with_experts
 from .fit import fit
 from .mixing.calibration import recalibrate, recalibrate_if_grown
-from .mixing.mixture import Mixture, Shown, answer_of, mix_with_neighbors
+from .mixing.mixture import predict_with_neighbors
 from .open_classifier import find_datastore, open_parts, read_as, warn_of_another_reading
+from .prediction import Prediction, Shown, answer_of, text_inputs
 from .rejection import NOVEL, check_error, check_lost, least_held_out
 from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .store.duplicates import read_new
@@ -609,9 +610,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 joined = joined_texts(texts, pairs)
                 if ready is not None and "reject" not in options:
                     warn_of_no_content(have_no_content(ready.snapshot, joined), joined, done)
-                mixture = self._mix(predictions, joined, shown, options)
+                prediction = self._predict(predictions, joined, shown, options)
                 for row in range(len(texts)):
-                    yield answer_of(mixture, row, top_k, shown, best_only, rejected)
+                    yield answer_of(prediction, row, top_k, shown, best_only, rejected)
                 progress.update(len(window))
                 done, size = done + len(window), min(2 * size, WINDOW)
 
@@ -620,31 +621,30 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
         return self.embedder.with_options(**options)
 
-    def _mix(self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Mixture:
-        """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
-        config, datastore, reject = self.model.config, self._datastore(), options.get("reject")
+    def _predict(self, encoded: Predictions, texts: list[str], shown: Shown, options: dict[str, Any]) -> Prediction:
+        """Predict by the fitted experts; without any, or with an option of equation 3, by equation 3."""
+        config = self.model.config
+        datastore = self._datastore()
+        reject = options.get("reject")
         ready = self._ready_experts(datastore)
+        inputs = text_inputs(texts, encoded, datastore, shown)
         names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
         if ready is not None and not names:
-            mixture = mix_experts(ready, predictions, texts, shown, reject, options.get("novelty"))
-        elif shown.explanation or shown.novelty or reject is not None:
+            return predict_with_experts(ready, inputs, shown, reject, options.get("novelty"))
+        if shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
                 "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
                 "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
-        elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
+        if config.num_labels == 0 and options.get("knn_weight", 1) != 1:
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
-        else:
-            chosen = (options.get(name, getattr(config, name)) for name in ("k", "knn_temperature", "knn_weight"))
-            mixture = mix_with_neighbors(predictions, datastore, *chosen, shown=shown.neighbors)
-        documents = None
-        if shown.documents:
-            if not datastore.documents:
-                raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
-            embeddings = predictions.retrieval_embeddings
-            documents = datastore.documents.search(embeddings, shown.documents, predictions.passages)
-        return mixture._replace(
-            documents=documents, shares=predictions.read_fraction, texts=texts, passages=predictions.passages
+        return predict_with_neighbors(
+            inputs,
+            datastore,
+            k=options.get("k", config.k),
+            temperature=options.get("knn_temperature", config.knn_temperature),
+            weight=options.get("knn_weight", config.knn_weight),
+            shown=shown,
         )
 
     def _ready_experts(self, datastore: Store) -> ReadyExperts | None:
@@ -690,9 +690,11 @@ def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_na
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
     if ready is None:
         return
-    if np.isinf(ready.fitted.answer_level(reject, most_lost)):
-        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())
-    if most_lost and ready.fitted.most_novel(most_lost) == NOVEL:
+    if np.isinf(ready.fitted.guarantees.confidence_threshold(reject, most_lost)):
+        logger.warning(
+            "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.guarantees.describe()
+        )
+    if most_lost and ready.fitted.guarantees.novelty_limit(most_lost) == NOVEL:
         logger.warning(
             "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
             "guaranteed, and there are %d. Add examples and fit() again, or allow more.",

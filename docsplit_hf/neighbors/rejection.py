@@ -26,7 +26,9 @@ LOST = 0.05  # of the texts of known classes, where documents are of others
 NOVEL = 0.99  # a text that is less familiar than 99 % of the held-out examples gets no answer, however sure it seems
 
 
-def answer_level(confidence: np.ndarray, right: np.ndarray, error: float, counts: np.ndarray | None = None) -> float:
+def confidence_threshold(
+    confidence: np.ndarray, right: np.ndarray, error: float, counts: np.ndarray | None = None
+) -> float:
     """The lowest confidence at which at most a share ``error`` of the answers is wrong; infinity if there is none.
 
     ``confidence`` and ``right`` are ``(m,)``, of held-out texts; confidence 0 is no answer. Growing groups of the most

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .experts.fitted_experts import ask_experts, ready_experts, vectors_of_examples
+from .experts.fitted_experts import ready_experts, score_texts, vectors_of_examples
 from .store.row_table import rows_at, take_passages
 from .texts_and_labels import joined_texts
 
@@ -48,7 +48,7 @@ def suggest(
         raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")
     logits = None if embedder is None else embedder.embed(texts, pairs).logits
     keys, passages = snapshot.documents.keys[rows], take_passages(snapshot.documents.passages, rows)
-    answers = ask_experts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
+    answers = score_texts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
     doubt = _doubt(answers.probabilities, snapshot.multi_label)
     choices = choose_documents(answers.vectors, doubt, vectors_of_examples(ready), count)
     found = [_suggestion(choice, table, answers.probabilities, ready) for choice in choices]
@@ -96,7 +96,7 @@ def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, read
     best = np.argsort(-probabilities, kind="stable")
     output = {"label": names[best[0]], "score": float(probabilities[best[0]])}
     if ready.snapshot.multi_label:
-        thresholds = ready.fitted.thresholds(names)
+        thresholds = ready.fitted.settings.label_thresholds(names)
         output["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         best = np.argsort(np.abs(2 * probabilities - 1), kind="stable")  # the least sure first
     here = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in best[:2])

@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from .experts.content import have_no_content
 from .experts.corpus import id_numbers, texts_in, unit
-from .experts.fitted_experts import ask_experts
+from .experts.fitted_experts import score_texts
 from .experts.words import words_of
 from .rejection import check_error, closeness, familiarity
 from .store.row_table import rows_at
@@ -72,10 +72,10 @@ def period_of(
     ready: ReadyExperts, known: KnownWords | None, embeddings: np.ndarray, texts: list[str], logits: np.ndarray | None
 ) -> Period:
     """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
-    answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
+    answers = score_texts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
     near = closeness_to_others(ready, embeddings)
-    familiar = familiarity(answers.probabilities, answers.shares, near, answers.to_documents)
-    novelty = ready.fitted.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
+    familiar = familiarity(answers.probabilities, answers.neighbor_label_proportions, near, answers.to_documents)
+    novelty = ready.fitted.guarantees.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
     return Period(
         probabilities=answers.probabilities,
         closeness=near,
@@ -122,7 +122,7 @@ def _period_of_documents(embedder: TextEmbedder, ready: ReadyExperts, known: Kno
 
 def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
-    mean = ready.fitted.document_vectors.mean
+    mean = ready.fitted.ensemble.document_vectors.mean
     keys = ready.snapshot.keys
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
     queries = unit(embeddings.astype(np.float32, copy=False) - mean)
@@ -181,11 +181,12 @@ def watch(
         against = "held-out examples"
     level = None
     rejected = None
-    if not fitted.several and len(fitted.held_out.ids):
-        level = fitted.answer_level(reject)
-        unsure = fitted.confidence(now.probabilities, now.novelty) < level
+    if not fitted.multi_label and len(fitted.held_out.ids):
+        level = fitted.guarantees.confidence_threshold(reject)
+        unsure = fitted.guarantees.confidence(now.probabilities, now.novelty) < level
         # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
-        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - fitted.share_answered(reject))
+        answered_before = fitted.guarantees.answered_fraction(reject)
+        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - answered_before)
     answered_now = _answered(ready, now.probabilities)
     answered_then = _answered(ready, then.probabilities)
     labels = {}
@@ -286,7 +287,7 @@ def _joined(periods: list[Period]) -> Period:
 
 def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether a text is answered by a label, bool ``(n, L)``."""
-    thresholds = ready.fitted.thresholds(ready.snapshot.label_names)
+    thresholds = ready.fitted.settings.label_thresholds(ready.snapshot.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
@@ -303,7 +304,7 @@ def _describe_novel(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, A
         answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
         labels = [label_names[label] for label in answered]
         entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
-        entry |= {"labels": labels} if ready.fitted.several else {"label": labels[0]}
+        entry |= {"labels": labels} if ready.fitted.multi_label else {"label": labels[0]}
         entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
         described.append(entry)
     return described

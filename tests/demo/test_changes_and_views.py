@@ -143,7 +143,7 @@ def test_more_texts_are_answered_at_a_higher_error_rate(corrected):
     )
     least = int((shares == 0).sum()) + 1
     assert f"the lowest rate here is {least}%" in coverage_text(corrected, least - 1)
-    assert corrected.fitted.share_answered(error_rate_of(corrected, least)) == shares[least - 1] / 100 > 0
+    assert corrected.fitted.guarantees.answered_fraction(error_rate_of(corrected, least)) == shares[least - 1] / 100 > 0
 
 
 def test_unsure_texts_get_no_answer_and_novel_ones_a_warning(unchanged):
@@ -203,7 +203,7 @@ def test_first_suggestions_come_from_different_groups(shared):
         give_label(session, one["text"], labels[one["text"]] or "astronomy", learn_now=False)
         assert session.stale == (len(session.labels) > 1 and number > 1) or session.fitted
     assert suggested_text(session)["text"] not in first and not session.stale  # it was learned
-    assert session.fitted.settings["examples"] == SUGGESTIONS_PER_FIT
+    assert session.fitted.settings.report.examples == SUGGESTIONS_PER_FIT
     learn(session)
 
 

@@ -12,7 +12,7 @@ from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_na
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
     store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    said = ask_experts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
+    said = score_texts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
     shown = main_table(records, SETTINGS)

@@ -16,9 +16,9 @@ from docsplit_hf.neighbors.rejection import (
     CERTAINTY,
     NEAREST,
     accuracy_interval,
-    answer_level,
     closeness,
     confidence,
+    confidence_threshold,
     familiarity,
     foreign_share,
     least_error,
@@ -40,7 +40,7 @@ def draw(count, seed, hardest=0.4):
 @pytest.mark.parametrize("error", [0.05, 0.1])
 def test_the_promise_holds_in_nine_of_ten_draws(error):
     """Above a level t the true share of errors is hardest (1 - t) / 2."""
-    levels = np.array([answer_level(*draw(1000, seed), error) for seed in range(400)])
+    levels = np.array([confidence_threshold(*draw(1000, seed), error) for seed in range(400)])
     broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
     assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
     assert np.isfinite(levels).mean() > 0.3  # and it promises something
@@ -50,18 +50,19 @@ def test_the_promise_holds_in_nine_of_ten_draws(error):
 def test_where_all_is_right_the_least_error_decides(count):
     confidence = np.linspace(0.5, 1, count)
     right, least = np.ones(count, bool), least_error(np.ones((1, count)))
-    assert answer_level(confidence, right, least * 1.001) == confidence[0]
-    assert answer_level(confidence, right, least * 0.999) == np.inf
+    assert confidence_threshold(confidence, right, least * 1.001) == confidence[0]
+    assert confidence_threshold(confidence, right, least * 0.999) == np.inf
     assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
-    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
+    assert confidence_threshold(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
 
 
 def test_equal_confidence_has_an_equal_fate():
     confidence = np.repeat([0.9, 0.6], 100)
     right = np.repeat([True, False], 100)
-    assert answer_level(confidence, right, 0.05) == 0.9
-    assert answer_level(confidence, right[::-1], 0.05) == np.inf
-    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9  # no confidence is no answer
+    assert confidence_threshold(confidence, right, 0.05) == 0.9
+    assert confidence_threshold(confidence, right[::-1], 0.05) == np.inf
+    half_without_answer = np.repeat([0.9, 0.0], 100)
+    assert confidence_threshold(half_without_answer, np.ones(200, bool), 0.05) == 0.9
 
 
 def test_novel_texts_do_not_end_the_test_of_the_others():
@@ -70,14 +71,14 @@ def test_novel_texts_do_not_end_the_test_of_the_others():
     confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
     expected = confidence[confidence > 0].min()
     for error in (0.01, 0.05, 0.2):
-        assert answer_level(confidence, np.ones(600, bool), error) == expected
+        assert confidence_threshold(confidence, np.ones(600, bool), error) == expected
 
 
 def test_a_few_wrong_labels_anywhere_do_not_silence_it():
     answered = []
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
+        answered.append(np.isfinite(confidence_threshold(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
     assert np.mean(answered) > 0.8
 
 
@@ -90,9 +91,9 @@ def test_of_whole_numbers_the_tail_is_that_of_the_binomial_distribution(wrong, s
 def test_texts_that_all_count_the_same_are_tested_as_without_counts(error):
     for seed in range(20):
         confidence, right = draw(300, seed)
-        plain = answer_level(confidence, right, error)
+        plain = confidence_threshold(confidence, right, error)
         for counts in (np.ones((1, 300)), np.full((1, 300), 0.25), np.full((7, 300), 3.0)):
-            assert answer_level(confidence, right, error, counts) == plain
+            assert confidence_threshold(confidence, right, error, counts) == plain
 
 
 def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
@@ -112,7 +113,7 @@ def test_the_promise_holds_for_the_proportions_of_all_texts(hard):
     broken = 0
     for seed in range(300):
         given = draw_by_label((1 - hard, hard), 100, seed)
-        level = answer_level(given[0], given[1], 0.12, given[2])
+        level = confidence_threshold(given[0], given[1], 0.12, given[2])
         broken += np.isfinite(level) and true_error > 0.12
     assert broken <= binom.ppf(0.999, 300, 1 - CERTAINTY)
 
@@ -120,8 +121,8 @@ def test_the_promise_holds_for_the_proportions_of_all_texts(hard):
 def test_without_counts_that_promise_is_broken():
     """What the test before would find if balanced labels stood for all texts: 10.5 % of them are wrong, of all 16 %."""
     given = [draw_by_label((0.2, 0.8), 400, seed) for seed in range(100)]
-    broken = sum(np.isfinite(answer_level(confidence, right, 0.15)) for confidence, right, _ in given)
-    kept = sum(np.isinf(answer_level(confidence, right, 0.15, counts)) for confidence, right, counts in given)
+    broken = sum(np.isfinite(confidence_threshold(confidence, right, 0.15)) for confidence, right, _ in given)
+    kept = sum(np.isinf(confidence_threshold(confidence, right, 0.15, counts)) for confidence, right, counts in given)
     assert broken > binom.ppf(0.999, 100, 1 - CERTAINTY) and kept >= 85
 
 
@@ -266,7 +267,7 @@ def test_the_more_errors_are_allowed_the_more_texts_get_an_answer(fitted, texts)
 def test_those_that_get_an_answer_are_the_surest(fitted, texts):
     for error in (0.3, 0.5, 0.7, 0.9):
         answers = fitted(texts[38:], reject=error, return_novelty=True, reject_label="unknown")
-        level = fitted._experts.fitted.answer_level(error)
+        level = fitted._experts.fitted.guarantees.confidence_threshold(error)
         for answer in answers:
             accepted = answer["score"] >= level and answer["novelty"] <= 0.99
             assert accepted == (answer["label"] != "unknown")
@@ -339,7 +340,7 @@ ERRORS = {
     "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),
     "novelty of nothing": (
         lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", return_novelty=True)),
-        ValueError, "Nothing tells how often answers are wrong, and what is novel",
+        ValueError, "no held-out answers to measure errors and novelty by",
     ),
     "a number for a label": (lambda p: p("a", reject=0.1, reject_label=0), TypeError, "must be a name, got 0"),
     "equation 3": (lambda p: p("a", reject=0.1, k=3), ValueError, "call fit\\(\\), and leave out k"),
@@ -349,7 +350,7 @@ ERRORS = {
     ),
     "one example of each label": (
         lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", reject=0.1)),
-        ValueError, "Nothing tells how often answers are wrong",
+        ValueError, "no held-out answers to measure errors",
     ),
 }  # fmt: skip
 
@@ -362,12 +363,13 @@ def test_what_cannot_be_is_refused(case, fitted):
 
 
 def test_a_text_of_an_unknown_class_is_novel():
-    from docsplit_hf.neighbors.experts.fitted_experts import ask_experts, ready_experts
+    from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 
     from .experts.stores import fitted_store, make_queries
 
     ready = ready_experts(fitted_store(60).snapshot)
     _, keys, texts = make_queries(60)
-    known = ask_experts(ready, keys, texts, None, with_closeness=True).familiarity()
-    unknown = ask_experts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()
-    assert np.median(ready.fitted.novelty(known)) < 0.8 < 0.95 < np.median(ready.fitted.novelty(unknown))
+    known = score_texts(ready, keys, texts, None, with_closeness=True).familiarity()
+    unknown = score_texts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()
+    novelty = ready.fitted.guarantees.novelty
+    assert np.median(novelty(known)) < 0.8 < 0.95 < np.median(novelty(unknown))

@@ -12,7 +12,8 @@ from scipy.stats import t
 from docsplit_hf import KNNDatastore
 from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.neighbors import watching
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
+from docsplit_hf.neighbors.experts.guarantees import Guarantees
 from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, change_of
 from docsplit_hf.neighbors.watching import Period, closeness_to_others, known_words, period_of, period_of_examples
 
@@ -41,7 +42,7 @@ def test_the_report_agrees_with_the_answers_of_the_pipeline(fitted, texts, monke
     came = texts[32:]
     answers = fitted(came)
     level = float(np.median([answer["score"] for answer in answers]))
-    monkeypatch.setattr(FittedExperts, "answer_level", lambda self, error, most_lost=None: level)
+    monkeypatch.setattr(Guarantees, "confidence_threshold", lambda self, error, most_lost=None: level)
     report = fitted.report(came)
     labels = [answer["label"] for answer in answers]
     assert (report.texts, report.empty, report.earlier) == (16, 0, 16)

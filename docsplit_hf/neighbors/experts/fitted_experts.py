@@ -1,426 +1,254 @@
-"""FittedExperts: the experts of a datastore with their weights, as data, checked, and what they say of new texts."""
+"""Fitted experts with their weights, and their answers to new texts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection import (
-    NEAREST,
-    NEAREST_DOCUMENTS,
-    NOVEL,
-    answer_level,
-    confidence,
-    familiarity,
-    least_error,
-    most_novel,
-    novelty,
-    text_counts,
-)
-from ..store.keys import as_float32
+from ..rejection import familiarity
 from ..store.snapshot import FittedState
-from .corpus import DocumentVectors, id_numbers, texts_in, unit
-from .expert import Asked, Sizes
-from .experts import EXPERTS, PROPORTIONS, SHIFT, SOFT, ask_all
-from .log_linear_pool import pool
-from .state_values import fault_of_values, is_possible
-from .votes import Nearest, nearest_of_both, vote
+from .corpus import DocumentVectors, texts_in
+from .experts import EXPERTS, Learned
+from .fit_settings import FitSettings
+from .guarantees import Guarantees, HeldOutAnswers
+from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
+from .scoring import (
+    Ensemble,
+    closeness_to_documents,
+    closeness_to_examples,
+    ensemble_probabilities,
+    places_of_documents,
+    score_by_expert,
+)
 from .words import saved_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import scipy.sparse as sp
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
     from ...models.inference.long_documents import Passages
-    from ..store.snapshot import FittedState, Snapshot
-
-LARGER_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # of which the smallest possible one is named
-NOTHING_HELD_OUT = (
-    "Nothing tells how often answers are wrong, and what is novel: each label has one example, or its description "
-    "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
-)
-PREFIX = "held_out_"
-PROPORTION_DRAWS = "proportion_draws"  # (B, C): what the proportions of the labels may be
-BESIDE_DOCUMENTS = "beside_documents"  # whether familiarity compares examples with documents: these are of other labels
+    from ..store.snapshot import Snapshot
+    from .votes import NearestTexts
 
 
 class FittedExperts(NamedTuple):
-    """What ``fit`` made of a datastore, ready to be asked."""
+    """Everything that ``fit`` learned from a datastore."""
 
-    settings: dict[str, Any]  # see fit_experts
-    document_vectors: DocumentVectors
-    vectorizer: TfidfVectorizer | None
-    learned: Mapping[str, np.ndarray]  # by the experts, by name
-    ids: np.ndarray  # int64 (N,): of the corpus
-    held_out: HeldOutAnswers | None  # None while the weights are chosen
-    # (B, C): what the proportions of the labels may be; B is 0 where they are taken as the held-out texts have them
-    proportion_draws: np.ndarray = np.zeros((0, 0), np.float32)
+    settings: FitSettings
+    ensemble: Ensemble
+    guarantees: Guarantees
 
     @property
     def experts(self) -> list[str]:
-        """The names of the experts."""
-        return list(self.settings["weights"])
+        """Names of the experts."""
+        return self.ensemble.experts
 
     @property
     def labels(self) -> list[str]:
-        """The names of the labels that had examples, in the order of all arrays."""
-        return self.settings["labels"]
+        """Names of the labels that have examples, in the order of all arrays."""
+        return self.ensemble.labels
 
     @property
-    def several(self) -> bool:
+    def multi_label(self) -> bool:
         """Whether a text may have several labels."""
-        return self.settings["several"]
+        return self.ensemble.multi_label
 
-    def thresholds(self, label_names: Sequence[str]) -> np.ndarray | None:
-        """The least probability at which a text has each label, 0.5 if it came after fit; None if texts have one."""
-        if not self.several:
-            return None
-        own = dict(zip(self.labels, self.settings["thresholds"], strict=True))
-        return np.array([own.get(name, 0.5) for name in label_names])
+    @property
+    def ids(self) -> np.ndarray:
+        """Hashes of the texts of the corpus, int64 ``(N,)``."""
+        return self.ensemble.ids
 
-    def text_counts(self) -> np.ndarray:
-        """How many texts each held-out one stands for, ``(B, m)``."""
-        return text_counts(self.held_out.labels, self.proportion_draws)
-
-    def novelty(self, familiarity: np.ndarray) -> np.ndarray:
-        """How novel texts are, beside the held-out ones."""
-        self._require_held_out()
-        return novelty(familiarity, self.held_out.familiarity)
-
-    def confidence(self, probabilities: np.ndarray, novelty: np.ndarray, most_lost: float | None = None) -> np.ndarray:
-        """How sure answers are, ``(N,)``; 0 of texts that are too novel, where so many known ones may be lost."""
-        return confidence(probabilities, novelty, self.most_novel(most_lost))
-
-    def most_novel(self, most_lost: float | None = None) -> float:
-        """The highest novelty of a text that gets an answer, if a share of known texts may be lost; None: as fitted."""
-        self._require_held_out()
-        most_lost = self.settings.get("novelty", 0.0) if most_lost is None else most_lost
-        if not most_lost:
-            return NOVEL
-        return min(NOVEL, most_novel(self.novelty(self.held_out.familiarity), most_lost, self.text_counts()))
-
-    def share_lost(self, most_lost: float | None = None) -> float:
-        """The share of the held-out texts that are more novel than that."""
-        is_lost = self.novelty(self.held_out.familiarity) > self.most_novel(most_lost)
-        return self._share(is_lost)
-
-    def answer_level(self, error: float, most_lost: float | None = None) -> float:
-        """The lowest confidence at which answers are wrong at most so often; infinity if nothing guarantees that.
-
-        A limit to novelty does not lower it, unless nothing can be guaranteed without that limit: once the novel texts
-        are left out, which are often wrong, less confident answers would be allowed, to other foreign texts, too.
-        """
-        if self.several:
-            raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
-        level = self._tested_level(error, most_lost)
-        level_without_limit = self._tested_level(error, most_lost=0.0)
-        return max(level, level_without_limit) if np.isfinite(level_without_limit) else level
-
-    def _tested_level(self, error: float, most_lost: float | None) -> float:
-        return answer_level(self.held_out_confidence(most_lost), self.held_out.right, error, self.text_counts())
-
-    def share_answered(self, error: float, most_lost: float | None = None) -> float:
-        """The share of the texts that get an answer then, as the held-out ones show it."""
-        if not len(self.held_out.ids):
-            return 0.0
-        return self._share(self.held_out_confidence(most_lost) >= self.answer_level(error, most_lost))
-
-    def least_error(self) -> float:
-        """The lowest error that the held-out texts can guarantee."""
-        if not len(self.held_out.ids):
-            return 1.0
-        has_answer = self.held_out_confidence() > 0
-        return least_error(self.text_counts()[:, has_answer])
-
-    def promise(self) -> str:
-        """Which error can be guaranteed, as a sentence."""
-        count, least = len(self.held_out.ids), self.least_error()
-        possible = [error for error in LARGER_ERRORS if np.isfinite(self.answer_level(error))]
-        found = f"Here they guarantee {possible[0]:g}" if possible else "They guarantee nothing: too many are wrong"
-        return (
-            f"The lowest error that {count:,} held-out texts can guarantee is {least:.3g}, if all their answers are "
-            f"right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
-        )
-
-    def held_out_confidence(self, most_lost: float | None = None) -> np.ndarray:
-        """How sure the answers to the held-out texts were, ``(m,)``."""
-        own = self.novelty(self.held_out.familiarity)
-        return self.confidence(self.held_out.probabilities, own, most_lost)
-
-    def _share(self, chosen: np.ndarray) -> float:
-        """Of the texts that the held-out ones ``(m,)`` stand for, in the mean over what the proportions may be."""
-        counts = self.text_counts()
-        return float(((counts * chosen).sum(1) / counts.sum(1)).mean())
-
-    def _require_held_out(self) -> None:
-        if not len(self.held_out.ids):
-            raise ValueError(NOTHING_HELD_OUT)
+    @property
+    def held_out(self) -> HeldOutAnswers:
+        """Answers to the held-out texts."""
+        return self.guarantees.held_out
 
     def to_state(self) -> FittedState:
-        """As data, for the datastore."""
-        terms = () if self.vectorizer is None else tuple(self.vectorizer.get_feature_names_out().tolist())
-        idf = np.zeros(0, np.float32) if self.vectorizer is None else self.vectorizer.idf_
-        held_out = {f"{PREFIX}{name}": array for name, array in self.held_out._asdict().items()}
-        arrays = {**self.document_vectors._asdict(), **self.learned}
-        arrays |= {"ids": self.ids, "idf": idf, PROPORTION_DRAWS: self.proportion_draws, **held_out}
-        return FittedState(self.settings, arrays, terms)
+        """Convert to data that a datastore saves."""
+        ensemble = self.ensemble
+        learned = ensemble.learned
+        vectors = ensemble.document_vectors
+        held_out = self.held_out
+        terms = ()
+        idf = np.zeros(0, np.float32)
+        if ensemble.vectorizer is not None:
+            terms = tuple(ensemble.vectorizer.get_feature_names_out().tolist())
+            idf = ensemble.vectorizer.idf_
+        arrays = {
+            "mean": vectors.mean,
+            "components": vectors.components,
+            "whitening": vectors.whitening,
+            SOFT_LABELS: learned.soft_labels,
+            SHIFT: learned.shift,
+            PROPORTIONS: learned.proportions,
+            "ids": ensemble.ids,
+            "idf": idf,
+            PROPORTION_DRAWS: self.guarantees.proportion_draws,
+            f"{HELD_OUT_PREFIX}ids": held_out.ids,
+            f"{HELD_OUT_PREFIX}probabilities": held_out.probabilities,
+            f"{HELD_OUT_PREFIX}labels": held_out.labels,
+            f"{HELD_OUT_PREFIX}familiarity": held_out.familiarity,
+        }
+        for name in self.experts:
+            for array, values in learned.by_expert[name].items():
+                arrays[EXPERTS[name].saved_name(array)] = values
+        return FittedState(self.settings.to_json(), arrays, terms)
 
     @classmethod
     def from_state(cls, state: FittedState) -> FittedExperts:
-        """The experts of a state; their answers are the same to the bit."""
+        """Restore what ``to_state`` converted, bit for bit."""
         arrays = state.arrays
-        vectors = DocumentVectors(*(arrays[name] for name in DocumentVectors._fields))
-        own = {*DocumentVectors._fields, "ids", "idf", PROPORTION_DRAWS}
-        learned = {name: a for name, a in arrays.items() if name not in own and not name.startswith(PREFIX)}
-        words = saved_words(state.vocabulary, arrays["idf"])
-        held_out = HeldOutAnswers(*(arrays[f"{PREFIX}{name}"] for name in HeldOutAnswers._fields))
-        draws = arrays.get(PROPORTION_DRAWS, np.zeros((0, len(state.settings["labels"])), np.float32))
-        return cls(state.settings, vectors, words, learned, arrays["ids"], held_out, draws)
+        settings = FitSettings.from_json(state.settings)
+        sizes = sizes_of(state, embedding_dimensions=len(arrays["mean"]))
+        by_expert = {}
+        for name in settings.weights:
+            expert = EXPERTS[name]
+            by_expert[name] = {array: arrays[expert.saved_name(array)] for array in expert.arrays(sizes)}
+        learned = Learned(
+            soft_labels=arrays[SOFT_LABELS],
+            shift=arrays[SHIFT],
+            proportions=arrays[PROPORTIONS],
+            by_expert=by_expert,
+        )
+        document_vectors = DocumentVectors(
+            mean=arrays["mean"], components=arrays["components"], whitening=arrays["whitening"]
+        )
+        ensemble = Ensemble(
+            experts=list(settings.weights),
+            labels=settings.labels,
+            multi_label=settings.multi_label,
+            temperature=settings.temperature,
+            document_vectors=document_vectors,
+            vectorizer=saved_words(state.vocabulary, arrays["idf"]),
+            learned=learned,
+            ids=arrays["ids"],
+        )
+        held_out = HeldOutAnswers(
+            ids=arrays[f"{HELD_OUT_PREFIX}ids"],
+            probabilities=arrays[f"{HELD_OUT_PREFIX}probabilities"],
+            labels=arrays[f"{HELD_OUT_PREFIX}labels"],
+            familiarity=arrays[f"{HELD_OUT_PREFIX}familiarity"],
+        )
+        guarantees = Guarantees(
+            held_out=held_out,
+            proportion_draws=arrays.get(PROPORTION_DRAWS, np.zeros((0, len(settings.labels)), np.float32)),
+            multi_label=settings.multi_label,
+            default_lost=settings.report.novelty,
+        )
+        return cls(settings, ensemble, guarantees)
 
-    def count_words(self, texts: list[str]) -> sp.csr_matrix | None:
-        """The words of texts, TF-IDF ``(N, V)``."""
-        return None if self.vectorizer is None else self.vectorizer.transform(texts)
 
-
-class Answers(NamedTuple):
-    """What the experts say of N texts."""
+class ScoredTexts(NamedTuple):
+    """Probabilities of N texts, and what they were computed from."""
 
     probabilities: np.ndarray  # (N, L), over all labels of the datastore
-    scores: np.ndarray  # (E, N, C): the logits of each expert times its weight, over the labels that were fitted
-    words: sp.csr_matrix | None
-    columns: np.ndarray  # (C,): which of all labels were fitted
+    scores: np.ndarray  # (E, N, C): weighted logits of each expert, over the labels that were fitted
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     vectors: np.ndarray  # (N, D + r)
-    shares: np.ndarray  # (N, L): of the labels among the neighbors
-    nearest: Nearest
-    votes: np.ndarray  # (N, k + m): what each of the nearest counts
-    closeness: np.ndarray | None  # (N,): to the nearest examples, where it was asked for
-    to_documents: np.ndarray | None  # (N,): the same to the nearest documents, where familiarity compares the two
+    neighbor_label_proportions: np.ndarray  # (N, L)
+    nearest: NearestTexts
+    votes: np.ndarray  # (N, k + m): weights of the nearest texts
+    closeness: np.ndarray | None  # (N,): mean cosine to the nearest examples, on request
+    to_documents: np.ndarray | None  # (N,): the same to the nearest documents, if familiarity compares the two
 
     def familiarity(self) -> np.ndarray:
-        """How familiar the texts are, ``(N,)``."""
-        return familiarity(self.probabilities, self.shares, self.closeness, self.to_documents)
+        """Familiarity of the texts, ``(N,)``."""
+        proportions = self.neighbor_label_proportions
+        return familiarity(self.probabilities, proportions, self.closeness, self.to_documents)
 
 
 class ReadyExperts(NamedTuple):
-    """The experts of one snapshot: what is made once for many texts."""
+    """Fitted experts prepared for one snapshot, to score many texts."""
 
     snapshot: Snapshot
     fitted: FittedExperts
-    places: np.ndarray  # int64 (m,): where its documents are in what was fitted, or -1
+    places: np.ndarray  # int64 (m,): places of the snapshot's documents in the corpus that was fitted, or -1
 
     @classmethod
     def of(cls, snapshot: Snapshot, fitted: FittedExperts) -> ReadyExperts:
-        """Examples vote by the labels that they have now, documents by those that were spread to them."""
-        documents = snapshot.documents
-        ids = np.zeros(0, np.int64) if documents is None else id_numbers(documents.rows, documents.keys)
-        order = np.argsort(fitted.ids, kind="stable")
-        found = order[np.searchsorted(fitted.ids, ids, sorter=order).clip(0, len(order) - 1)]
-        return cls(snapshot, fitted, np.where(fitted.ids[found] == ids, found, -1))
+        """Prepare fitted experts: examples vote by their present labels, documents by those propagated in ``fit``."""
+        return cls(snapshot, fitted, places_of_documents(snapshot, fitted.ensemble))
 
 
 def ready_experts(snapshot: Snapshot, before: ReadyExperts | None = None) -> ReadyExperts | None:
-    """The experts of a snapshot, those of ``before`` where nothing changed; None where nothing was fitted."""
+    """Prepare the experts of a snapshot, or reuse ``before`` if nothing changed; None if nothing was fitted."""
     if snapshot.fitted is None:
         return None
     if before is not None and before.snapshot is snapshot:
         return before
     check_state(snapshot.fitted, snapshot)
-    is_known = before is not None and before.snapshot.fitted is snapshot.fitted
-    fitted = before.fitted if is_known else FittedExperts.from_state(snapshot.fitted)
+    is_same_fit = before is not None and before.snapshot.fitted is snapshot.fitted
+    fitted = before.fitted if is_same_fit else FittedExperts.from_state(snapshot.fitted)
     return ReadyExperts.of(snapshot, fitted)
 
 
-def ask_experts(
+def score_texts(
     ready: ReadyExperts,
     embeddings: np.ndarray,
     texts: list[str],
-    logits: np.ndarray | None,
+    head_logits: np.ndarray | None,
     passages: Passages | None = None,
     without_equal: bool = False,
     with_closeness: bool = False,
-    shown: int = 0,
-) -> Answers:
-    """Ask all experts about N texts, by their embeddings ``(N, D)``, maybe of passages too, and words.
+    least_neighbors: int = 0,
+) -> ScoredTexts:
+    """Score N texts by all experts, and pool the scores.
 
-    ``logits`` ``(N, H)`` are those of a trained classifier, over the first H labels; without one, H is 0. Labels that
-    came after ``fit`` have the probability that the neighbors give them; the others share the rest. ``shown``: how many
-    neighbors to look up at least, whether they vote or not.
+    Args:
+        ready: The experts.
+        embeddings: ``(N, D)``.
+        texts: The texts; pairs are joined.
+        head_logits: Logits of a trained classifier, ``(N, H)``, over the first H labels; without one, H is 0.
+        passages: Embeddings of passages, if texts have several.
+        without_equal: Whether to leave out the texts themselves and their copies as neighbors.
+        with_closeness: Whether to measure how close the texts are to examples, for their familiarity.
+        least_neighbors: How many neighbors to find, whether they vote or not.
+
+    Returns:
+        The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
+        the others share the rest.
     """
-    snapshot, fitted, places = ready
+    snapshot = ready.snapshot
+    ensemble = ready.fitted.ensemble
     if without_equal:  # or a text would not be equal to its own key in half precision
         embeddings = embeddings.astype(snapshot.keys.dtype, copy=False)
-    words = fitted.count_words(texts)
-    vectors = fitted.document_vectors.join(embeddings, words)
-    columns = np.array([snapshot.label_names.index(name) for name in fitted.labels])
-    nearest = nearest_of_both(snapshot, embeddings, passages, places >= 0, without_equal, shown)
-    votes = nearest.weights(fitted.settings["temperature"])
-    shares = _shares(ready, nearest, votes, columns)
-    known = shares[:, columns]
-    if not fitted.several:
-        known = known / np.maximum(known.sum(1, keepdims=True), 1e-12)
-    head = None if logits is None or not logits.shape[1] else logits_of(logits, columns)
-    whitened = fitted.document_vectors.whitened(vectors)
-    scores = ask_all(fitted.learned, fitted.experts, Asked(vectors, whitened, words, known, head, fitted.several))
-    weights = np.array(list(fitted.settings["weights"].values()))
-    fitted_probabilities = pool(scores, weights, fitted.several, fitted.learned[SHIFT])
-    probabilities = shares.copy()
-    new = np.setdiff1d(np.arange(shares.shape[1]), columns)
-    rest = 1.0 if fitted.several else 1 - shares[:, new].sum(1, keepdims=True)
-    probabilities[:, columns] = rest * fitted_probabilities
-    to_examples, to_documents = None, None
+    scores = score_by_expert(
+        snapshot,
+        ensemble,
+        ready.places,
+        embeddings,
+        texts,
+        head_logits,
+        passages=passages,
+        without_equal=without_equal,
+        least_neighbors=least_neighbors,
+    )
+    columns = ensemble.label_columns(snapshot.label_names)
+    weights = np.array(list(ready.fitted.settings.weights.values()))
+    closeness = None
+    to_documents = None
     if with_closeness:
-        mean = fitted.document_vectors.mean
-        to_examples = closeness_to_examples(nearest, embeddings, snapshot.keys, mean)
-        if fitted.settings.get(BESIDE_DOCUMENTS, False) and nearest.documents is not None:
-            to_documents = closeness_to_documents(nearest, embeddings, snapshot.documents.keys, mean)
-    weighted = weights[:, None, None] * scores
-    return Answers(probabilities, weighted, words, columns, vectors, shares, nearest, votes, to_examples, to_documents)
-
-
-def _shares(ready: ReadyExperts, nearest: Nearest, votes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The shares of all labels in the votes, ``(N, L)``."""
-    found, count = nearest.examples, nearest.examples.rows.shape[1]
-    given = found.labels if found.labels.ndim == 3 else found.labels[..., None] == np.arange(len(found.label_names))
-    shares = np.einsum("qk,qkl->ql", votes[:, :count], given)
-    if nearest.documents is not None:
-        shares[:, columns] += vote(votes[:, count:], ready.places[nearest.documents.rows], ready.fitted.learned[SOFT])
-    return shares
-
-
-def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The logits of some labels by a trained classifier; the text's mean for those that came after its training.
-
-    Anything low would be an outlier in the spread of its logits, and silence it on its own.
-    """
-    missing = max(columns.max() + 1 - logits.shape[1], 0)
-    return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
-
-
-def closeness_to_examples(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """The mean cosine of the 5 nearest examples, ``(N,)``, among those that the search found."""
-    count = nearest.examples.rows.shape[1]
-    found = np.isfinite(nearest.distances[:, :count])
-    return _mean_cosine(embeddings, keys, mean, nearest.examples.rows, found, NEAREST)
-
-
-def closeness_to_documents(nearest: Nearest, embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """The same of the 20 nearest documents; 0 where none was found that was there when all was fitted."""
-    count = nearest.examples.rows.shape[1]
-    found = np.isfinite(nearest.distances[:, count:])
-    return _mean_cosine(embeddings, keys, mean, nearest.documents.rows, found, NEAREST_DOCUMENTS)
-
-
-def _mean_cosine(
-    embeddings: np.ndarray, keys: np.ndarray, mean: np.ndarray, rows: np.ndarray, found: np.ndarray, count: int
-) -> np.ndarray:
-    """Of embeddings ``(N, D)`` less the mean, to the nearest of the keys at ``rows`` ``(N, k)`` that were ``found``."""
-    cosines = np.full(found.shape, -np.inf)
-    for number, of_one in enumerate(rows):
-        near = unit(as_float32(keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
-        cosines[number] = np.where(found[number], near, -np.inf)
-    best = -np.sort(-cosines, axis=1)[:, :count]
-    there = np.isfinite(best)
-    return np.where(there, best, 0).sum(1) / np.maximum(there.sum(1), 1)
+        mean = ensemble.document_vectors.mean
+        closeness = closeness_to_examples(scores.nearest, embeddings, snapshot.keys, mean)
+        if ready.fitted.settings.compares_with_documents and scores.nearest.documents is not None:
+            to_documents = closeness_to_documents(scores.nearest, embeddings, snapshot.documents.keys, mean)
+    return ScoredTexts(
+        probabilities=ensemble_probabilities(scores, ensemble, columns, weights),
+        scores=weights[:, None, None] * scores.logits,
+        words=scores.words,
+        columns=columns,
+        vectors=scores.vectors,
+        neighbor_label_proportions=scores.neighbor_label_proportions,
+        nearest=scores.nearest,
+        votes=scores.votes,
+        closeness=closeness,
+        to_documents=to_documents,
+    )
 
 
 def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
-    """The vectors of the examples, ``(n, D + r)``."""
-    snapshot, fitted = ready.snapshot, ready.fitted
-    return fitted.document_vectors.join(snapshot.keys, fitted.count_words(texts_in(snapshot.rows)))
-
-
-class HeldOutAnswers(NamedTuple):
-    """Of m texts: examples in folds, or texts that were given to choose by."""
-
-    ids: np.ndarray  # int64 (m,): of the examples, as the corpus has them; 0 of texts that are none
-    probabilities: np.ndarray  # float32 (m, C)
-    labels: np.ndarray  # bool (m, C): what they had when all was fitted
-    familiarity: np.ndarray  # float32 (m,)
-
-    @property
-    def right(self) -> np.ndarray:
-        """Whether the most probable label was right, bool ``(m,)``."""
-        return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
-
-
-KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
-LARGEST_WEIGHT = 1e6  # the logits of an expert spread over at least a millionth
-LARGEST_TEMPERATURE = 1e32  # a squared distance stays below
-
-
-def check_state(state: FittedState, snapshot: Snapshot) -> None:
-    """Refuse settings of other types, arrays of other shapes, and labels that the datastore does not have."""
-    settings, arrays = state.settings, state.arrays
-    labels, weights = settings.get("labels"), settings.get("weights")
-    _require(_is_list_of(labels, str) and labels and set(labels) <= set(snapshot.label_names), "labels", labels)
-    _require(settings.get("several") is snapshot.multi_label, "several", settings.get("several"))
-    known = isinstance(weights, dict) and weights and set(weights) <= set(EXPERTS)
-    _require(known and _is_list_of(list(weights.values()), float), "weights", weights)
-    _require(len(set(labels)) == len(labels), "labels", labels)
-    _require(all(0 <= weight <= LARGEST_WEIGHT for weight in weights.values()), "weights", weights)
-    _require(len(set(state.vocabulary)) == len(state.vocabulary), "vocabulary", "with a term twice")
-    for name, array in arrays.items():
-        _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
-        _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
-    terms, classes, dimension = len(state.vocabulary), len(labels), snapshot.keys.shape[1]
-    temperature = settings.get("temperature")
-    is_temperature = isinstance(temperature, float) and 0 < temperature <= LARGEST_TEMPERATURE
-    _require(is_temperature, "temperature", temperature)
-    texts, word_dimensions = (arrays[name].shape[0] if name in arrays else 0 for name in ("ids", "components"))
-    joined, held_out = dimension + word_dimensions, arrays["held_out_ids"].size if "held_out_ids" in arrays else 0
-    shapes = {
-        "mean": [(dimension,)],
-        "components": [(word_dimensions, terms), (0, 0)],
-        "whitening": [(joined, joined)],
-        SOFT: [(texts, classes)],
-        SHIFT: [(classes,)],
-        PROPORTIONS: [(classes,)],
-        "ids": [(texts,)],
-        "idf": [(terms,)],
-        "held_out_ids": [(held_out,)],
-        "held_out_probabilities": [(held_out, classes)],
-        "held_out_labels": [(held_out, classes)],
-        "held_out_familiarity": [(held_out,)],
-    }
-    if PROPORTION_DRAWS in arrays:  # what was fitted by the first version has none
-        shapes[PROPORTION_DRAWS] = [(len(arrays[PROPORTION_DRAWS]), classes)]
-    _require(isinstance(settings.get("has_head"), bool), "has_head", settings.get("has_head"))
-    sizes = Sizes(classes, terms, joined, dimension, settings["has_head"])
-    shapes |= {array: [shape] for name in weights for array, shape in EXPERTS[name].shapes(sizes).items()}
-    _require(arrays.keys() == shapes.keys(), "arrays", sorted(arrays))
-    for name, expected in shapes.items():
-        _require(arrays[name].shape in expected, name, arrays[name].shape)
-    fault = fault_of_values(arrays, settings["several"])
-    if fault is not None:
-        _require(False, *fault)
-    _check_promises(settings, arrays)
-    suggested = settings.get("suggested", [])
-    _require(_is_list_of(suggested, str), "suggested", suggested)
-    thresholds = settings.get("thresholds", [0.5] * classes)
-    _require(_is_list_of(thresholds, float) and len(thresholds) == classes, "thresholds", thresholds)
-    _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)
-    for name, value in settings.items():
-        _require(is_possible(name, value), name, value)
-
-
-def _check_promises(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse what promises are made for, where it cannot be; what was fitted by the first version has nothing of it."""
-    draws = arrays.get(PROPORTION_DRAWS, np.zeros((0, 1), np.float32))
-    are_shares = ((draws >= 0) & (draws <= 1)).all() and np.allclose(draws.sum(1), 1, atol=1e-3)
-    _require(are_shares, PROPORTION_DRAWS, "not shares that add up to 1")
-    lost = settings.get("novelty", 0.0)
-    _require(isinstance(lost, float) and 0 <= lost < 1, "novelty", lost)
-    is_compared = settings.get(BESIDE_DOCUMENTS, False)
-    _require(isinstance(is_compared, bool), BESIDE_DOCUMENTS, is_compared)
-
-
-def _is_list_of(values: Any, kind: type) -> bool:
-    return isinstance(values, list) and all(type(value) is kind for value in values)
-
-
-def _require(condition: Any, what: str, found: Any) -> None:
-    if not condition:
-        raise ValueError(f"What was fitted on this datastore does not fit it: {what} is {found!r}. Call fit() again.")
+    """Vectors of the examples, ``(n, D + r)``."""
+    snapshot = ready.snapshot
+    ensemble = ready.fitted.ensemble
+    return ensemble.document_vectors.join(snapshot.keys, ensemble.word_features(texts_in(snapshot.rows)))

@@ -1,144 +1,138 @@
-"""The answers of the fitted experts, in the form of the mixture of equation 3."""
+"""Predictions by fitted experts."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..mixing.mixture import Mixture
+from ..prediction import Prediction, Rejection, ShownText, span_of
 from .content import have_no_content
-from .experts import SHIFT, SOFT
-from .fitted_experts import ask_experts
-from .word_experts import SHARPNESS
+from .explaining import explain
+from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
-    from ...models.inference.text_embedder import Predictions
-    from ..mixing.mixture import Shown
-    from ..store.snapshot import SearchResult
-    from .fitted_experts import Answers, FittedExperts, ReadyExperts
+    from ..prediction import Explanation, Shown, TextInputs
+    from ..store.snapshot import Neighbors as SearchResult
+    from .fitted_experts import ReadyExperts, ScoredTexts
+
+PROBABILITY_TOLERANCE = 1e-6  # copies of a passage differ by rounding
 
 
 class ShownVoters:
-    """The texts that voted, nearest first: an example with its label, a document with the likeliest spread to it."""
+    """Texts that voted, nearest first: examples with their labels, documents with the most probable propagated ones."""
 
-    def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
-        nearest = answers.nearest
-        self._ready, self._columns, self._examples, self._documents = ready, answers.columns, *nearest[:2]
-        there = int(np.isfinite(nearest.distances).sum(1).min(initial=nearest.distances.shape[1]))
-        self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :there]
-        self.weights = np.take_along_axis(answers.votes, self._order, axis=1)
+    def __init__(self, ready: ReadyExperts, scored: ScoredTexts) -> None:
+        nearest = scored.nearest
+        self._ready = ready
+        self._columns = scored.columns
+        self._examples = nearest.examples
+        self._documents = nearest.documents
+        most = nearest.distances.shape[1]
+        count = int(np.isfinite(nearest.distances).sum(1).min(initial=most))
+        self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :count]
+        self.weights = np.take_along_axis(scored.votes, self._order, axis=1)
 
-    def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One of them, as ``SearchResult.example`` gives it."""
+    def example(self, query: int, rank: int) -> ShownText:
+        """Describe one neighbor, as a search result does."""
         found, column = self._at(query, rank)
         shown = found.example(query, column)
         if found is self._examples:
             return shown
-        soft = self._ready.fitted.learned[SOFT][self._ready.places[found.rows[query, column]]]
+        fitted = self._ready.fitted
+        soft_labels = fitted.ensemble.learned.soft_labels[self._ready.places[found.rows[query, column]]]
         names = [self._ready.snapshot.label_names[number] for number in self._columns]
-        if self._ready.fitted.several:
-            return shown | {"labels": [name for name, share in zip(names, soft, strict=True) if share >= 0.5]}
-        label = {"label": names[int(soft.argmax())], "label_probability": float(soft.max())}
+        if fitted.multi_label:
+            likely = [name for name, probability in zip(names, soft_labels, strict=True) if probability >= 0.5]
+            return shown | {"labels": likely}
+        best = int(soft_labels.argmax())
+        label = {"label": names[best], "label_probability": float(soft_labels[best])}
         return label | {name: value for name, value in shown.items() if name != "labels"}
 
     def query_passage(self, query: int, rank: int) -> int:
-        """Which passage of the query it is nearest to, by number."""
+        """Return the number of the query's passage that the neighbor is nearest to."""
         found, column = self._at(query, rank)
         return int(found.query_passages[query, column])
 
     def _at(self, query: int, rank: int) -> tuple[SearchResult, int]:
-        column, examples = int(self._order[query, rank]), self._examples.rows.shape[1]
-        return (self._examples, column) if column < examples else (self._documents, column - examples)
+        column = int(self._order[query, rank])
+        examples = self._examples.rows.shape[1]
+        if column < examples:
+            return self._examples, column
+        return self._documents, column - examples
 
 
-def mix_experts(
-    ready: ReadyExperts,
-    predictions: Predictions,
-    texts: list[str],
-    shown: Shown,
-    reject: float | None = None,
-    most_lost: float | None = None,
-) -> Mixture:
-    """Ask the experts about N embedded texts.
+def predict_with_experts(
+    ready: ReadyExperts, inputs: TextInputs, shown: Shown, reject: float | None = None, lost: float | None = None
+) -> Prediction:
+    """Predict labels by fitted experts.
 
-    With ``reject``, those whose answers are wrong too often get none, nor do novel ones: as many as lose ``most_lost``
-    of the known texts, or as many as ``fit`` chose.
+    Args:
+        ready: The experts.
+        inputs: N texts with their embeddings.
+        shown: What the answers show.
+        reject: The highest error rate: less confident answers are rejected, and those to novel texts. None: no answer
+            is rejected.
+        lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
+
+    Returns:
+        The prediction.
     """
     with_novelty = shown.novelty or reject is not None
-    passages = predictions.passages
-    asked = predictions.retrieval_embeddings, texts, predictions.logits, passages
-    answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
-    novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
-    accepted = None
-    without_content = None
+    encoded = inputs.encoded
+    scored = score_texts(
+        ready,
+        encoded.retrieval_embeddings,
+        inputs.texts,
+        encoded.logits,
+        encoded.passages,
+        with_closeness=with_novelty,
+        least_neighbors=shown.neighbors,
+    )
+    guarantees = ready.fitted.guarantees
+    novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
+    rejection = None
     if reject is not None:
-        sure = ready.fitted.confidence(answers.probabilities, novelty, most_lost)
-        accepted = sure >= ready.fitted.answer_level(reject, most_lost)
-        without_content = have_no_content(ready.snapshot, texts)
-        accepted &= ~without_content
-    voters = ShownVoters(ready, answers)
-    names, thresholds = ready.snapshot.label_names, ready.fitted.thresholds(ready.snapshot.label_names)
+        confidence = guarantees.confidence(scored.probabilities, novelty, lost)
+        is_confident = confidence >= guarantees.confidence_threshold(reject, lost)
+        has_no_content = have_no_content(ready.snapshot, inputs.texts)
+        rejection = Rejection(is_accepted=is_confident & ~has_no_content, has_no_content=has_no_content)
+    voters = ShownVoters(ready, scored)
+    return Prediction(
+        inputs=inputs,
+        label_names=ready.snapshot.label_names,
+        probabilities=scored.probabilities,
+        neighbors=voters,
+        neighbor_weights=voters.weights,
+        thresholds=ready.fitted.settings.label_thresholds(ready.snapshot.label_names),
+        novelty=novelty,
+        rejection=rejection,
+        explain=_Explainer(ready, inputs, scored).explain,
+    )
 
-    @cache  # labels of a text are explained one by one
-    def of_passages(row: int) -> np.ndarray:
-        """What the experts would say of each passage, ``(p, L)``; a trained classifier says of each what of all."""
-        embeddings, spans = passages.of(row)
-        parts = [texts[row][start:end] for start, end in spans]
-        return ask_experts(ready, embeddings, parts, predictions.logits[[row] * len(parts)]).probabilities
 
-    def why(row: int, label: int) -> dict[str, Any]:
-        explanation = explain(answers, ready.fitted, row, label)
+class _Explainer:
+    """Explanations of the labels of scored texts."""
+
+    def __init__(self, ready: ReadyExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
+        self._ready = ready
+        self._inputs = inputs
+        self._scored = scored
+        self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
+
+    def explain(self, row: int, label: int) -> Explanation:
+        explanation = explain(self._scored, self._ready.fitted, row, label)
+        passages = self._inputs.encoded.passages
         if passages is not None and passages.counts[row] > 1:
-            said = of_passages(row)[:, label]
-            surest = np.flatnonzero(said >= said.max() - ALIKE)[0]  # the first of equals
-            start, end = passages.of(row)[1][surest].tolist()
-            explanation["passage"] = {"start": start, "end": end, "text": texts[row][start:end]}
+            probabilities = self._passage_probabilities(row)[:, label]
+            best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
+            explanation["passage"] = span_of(self._inputs.texts[row], passages, row, best)
         return explanation
 
-    found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
-    found["without_content"] = without_content
-    return Mixture(answers.probabilities, None, None, voters.weights, voters, names, **found)
-
-
-MOST_WORDS = 5
-AFTER_FIT = "This label came after fit(): only the neighbors know it. Call fit() again, and all experts will."
-ALIKE = 1e-6  # of probabilities: copies of a passage differ by rounding
-
-
-def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> dict[str, Any]:
-    """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one, ``against``.
-
-    ``experts``: what each adds to the log odds of the two, and how much more often there is the one (``class
-    proportions``); ``words``: those that add most. Of a label that came after ``fit`` a ``note`` says so instead.
-    """
-    place = np.flatnonzero(answers.columns == label)
-    if not len(place):
-        return {"against": None, "experts": {}, "words": [], "note": AFTER_FIT}
-    scores, own, other, shift = answers.scores[:, row], int(place[0]), None, fitted.learned[SHIFT]
-    if not fitted.several:
-        pooled = scores.sum(0) + shift
-        pooled[own] = -np.inf
-        other = int(pooled.argmax())
-    odds = scores[:, own] - (0 if other is None else scores[:, other])
-    experts = dict(zip(fitted.experts, odds.tolist(), strict=True))
-    if other is not None and shift.any():
-        experts["class proportions"] = float(shift[own] - shift[other])
-    return {
-        "against": None if other is None else fitted.labels[other],
-        "experts": experts,
-        "words": _words(answers, fitted, row, own, other),
-    }
-
-
-def _words(answers: Answers, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[dict[str, Any]]:
-    if answers.words is None or "words" not in fitted.experts:
-        return []
-    counts, weights = answers.words[[row]], fitted.learned["word_weights"]
-    against = 0 if other is None else weights[other, counts.indices]
-    factor = fitted.settings["weights"]["words"] * SHARPNESS
-    odds = factor * counts.data * (weights[own, counts.indices] - against)
-    best = [i for i in np.argsort(-odds, kind="stable")[:MOST_WORDS] if odds[i] > 0]
-    terms = fitted.vectorizer.get_feature_names_out()
-    return [{"word": str(terms[counts.indices[i]]), "weight": float(odds[i])} for i in best]
+    def _score_passages(self, row: int) -> np.ndarray:
+        """Score each passage, ``(p, L)``; head logits are those of the whole text."""
+        embeddings, spans = self._inputs.encoded.passages.of(row)
+        parts = [self._inputs.texts[row][start:end] for start, end in spans]
+        head_logits = self._inputs.encoded.logits[[row] * len(parts)]
+        return score_texts(self._ready, embeddings, parts, head_logits).probabilities

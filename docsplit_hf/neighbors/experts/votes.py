@@ -1,4 +1,4 @@
-"""The expert "neighbors": the labels, soft where nobody gave one, of the nearest examples and documents."""
+"""Expert that votes with hard or propagated neighbor labels."""
 
 from __future__ import annotations
 
@@ -16,82 +16,98 @@ if TYPE_CHECKING:
 
     from ...models.inference.long_documents import Passages
     from ..store.snapshot import SearchResult, Snapshot
-    from .expert import Asked, Lesson
+    from .expert import Features, TrainingData
 
-NEIGHBORS = 30
-# Of the mean distance to the neighbors, as texts are farther apart for one encoder than for another.
+VOTERS = 30
+# The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
 RELATIVE_TEMPERATURE = 0.1
-LEAST_SHARE = 1e-3
+LEAST_PROPORTION = 1e-3
 
 
 class Neighbors(Expert):
-    """The votes of the nearest texts, which the store was asked for: it learns nothing."""
+    """Votes of the nearest texts, as the store finds them; nothing is learned."""
 
-    def prior(self, lesson: Lesson) -> float:
-        return 0.25 if lesson.has_documents else 0.05
+    name = "neighbors"
 
-    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        if asked.several:
-            kept = np.clip(asked.shares, 10 * LEAST_SHARE, 1 - 10 * LEAST_SHARE)
-            return np.log(kept / (1 - kept))
-        return np.log(asked.shares + LEAST_SHARE)
+    def prior(self, data: TrainingData) -> float:
+        return 0.25 if data.has_many_documents else 0.05
+
+    def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
+        proportions = features.neighbor_label_proportions
+        if features.multi_label:
+            clipped = np.clip(proportions, 10 * LEAST_PROPORTION, 1 - 10 * LEAST_PROPORTION)
+            return np.log(clipped / (1 - clipped))
+        return np.log(proportions + LEAST_PROPORTION)
 
 
-class Nearest(NamedTuple):
-    """The nearest examples and documents of Q texts, and which of them vote: the 30 nearest of both together."""
+class NearestTexts(NamedTuple):
+    """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
 
     examples: SearchResult  # k of each text
     documents: SearchResult | None  # m of each text
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property
+    def example_distances(self) -> np.ndarray:
+        """Distances of the examples, ``(Q, k)``."""
+        return self.distances[:, : self.examples.rows.shape[1]]
+
+    @property
+    def document_distances(self) -> np.ndarray:
+        """Distances of the documents, ``(Q, m)``."""
+        return self.distances[:, self.examples.rows.shape[1] :]
+
+    @property
     def voters(self) -> np.ndarray:
-        """The columns of those that vote, nearest first, int64 ``(Q, 30)``, or fewer."""
-        return np.argsort(self.distances, axis=1, kind="stable")[:, :NEIGHBORS]
+        """Columns of the voters, nearest first, int64 ``(Q, 30)``, or fewer."""
+        return np.argsort(self.distances, axis=1, kind="stable")[:, :VOTERS]
 
     def temperature(self) -> float:
-        """One that suits the distances of those that vote."""
+        """A tenth of the mean distance of the voters; 1 if all distances are 0."""
         distances = np.take_along_axis(self.distances, self.voters, axis=1)
         distances = distances[np.isfinite(distances)]
         return RELATIVE_TEMPERATURE * float(distances.mean(dtype=np.float64)) if distances.any() else 1.0
 
     def weights(self, temperature: float) -> np.ndarray:
-        """What each of the ``k + m`` counts (equation 2), float64: they add up to 1, or are all 0 where none votes."""
+        """Weight of each of the ``k + m`` texts (equation 2), float64; rows add up to 1, or to 0 without voters."""
         voters = self.voters
         distances = np.take_along_axis(self.distances, voters, axis=1)
         finite = np.isfinite(distances)
         farthest = np.where(finite, distances, 0).max(1, keepdims=True)
         weights = neighbor_weights(np.where(finite, distances, farthest), temperature) * finite
         weights /= np.maximum(weights.sum(1, keepdims=True), np.finfo(np.float64).tiny)
-        counted = np.zeros(self.distances.shape)
-        np.put_along_axis(counted, voters, weights, axis=1)
-        return counted
+        of_all = np.zeros(self.distances.shape)
+        np.put_along_axis(of_all, voters, weights, axis=1)
+        return of_all
 
 
-def nearest_of_both(
+def nearest_texts(
     snapshot: Snapshot,
     queries: np.ndarray,
     passages: Passages | None,
-    known: np.ndarray,
+    is_voter: np.ndarray,
     without_equal: bool = False,
     least: int = 0,
-) -> Nearest:
-    """The nearest texts of a datastore to each query, ``(Q, D)``: 30 of both kinds, or ``least``.
+) -> NearestTexts:
+    """Search the examples and the documents of a datastore for the nearest texts to each query, ``(Q, D)``.
 
-    ``known``, bool ``(m,)``: which documents may vote. ``without_equal``: not the query itself, nor its copies.
+    ``is_voter``, bool ``(m,)``: which documents may vote. ``without_equal``: leave out the query and its copies.
+    ``least``: how many texts of each kind to find, if more than the 30 that vote.
     """
-    queries, count = as_float32(queries), max(NEIGHBORS, least) + without_equal
+    queries = as_float32(queries)
+    count = max(VOTERS, least) + without_equal
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0
     examples = snapshot.search(queries, count, passages)
-    documents, distances = None, [examples.distances]
+    documents = None
+    distances = [examples.distances]
     if snapshot.documents is not None and len(snapshot.documents.keys):
-        unknown = int(np.count_nonzero(~known))
-        documents = snapshot.documents.search(queries, count + min(unknown, count), passages)
-        distances.append(np.where(known[documents.rows], documents.distances, np.inf))
+        others = int(np.count_nonzero(~is_voter))
+        documents = snapshot.documents.search(queries, count + min(others, count), passages)
+        distances.append(np.where(is_voter[documents.rows], documents.distances, np.inf))
     joined = np.hstack(distances)
-    return Nearest(examples, documents, np.where(joined > equal, joined, np.inf))
+    return NearestTexts(examples, documents, np.where(joined > equal, joined, np.inf))
 
 
-def vote(weights: np.ndarray, rows: np.ndarray, soft: np.ndarray) -> np.ndarray:
-    """The shares of the labels, ``(Q, C)``, where the ``rows`` ``(Q, k)`` of the labels ``soft`` ``(N, C)`` vote."""
-    return np.stack([of_one @ soft[voters] for of_one, voters in zip(weights, rows, strict=True)])
+def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.ndarray:
+    """Label proportions ``(Q, C)`` of weighted neighbors, the ``rows`` ``(Q, k)`` of ``soft_labels`` ``(N, C)``."""
+    return np.stack([of_one @ soft_labels[voters] for of_one, voters in zip(weights, rows, strict=True)])

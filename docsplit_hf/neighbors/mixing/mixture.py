@@ -1,22 +1,19 @@
-"""Equations 1 to 3 of Liang et al. 2023, the mixture for N texts, and the answers made from it."""
+"""Equations 1 to 3 of Liang et al. 2023, and predictions by them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from ..prediction import Prediction
 
-    from ...models.inference.long_documents import Passages
+if TYPE_CHECKING:
     from ...models.inference.text_embedder import Predictions
+    from ..prediction import Shown, TextInputs
     from ..store.snapshot import SearchResult
     from ..store.store import Store
-
-
-NO_CONTENT = "no content"  # the reason of an answer without a label
 
 
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
@@ -58,13 +55,13 @@ def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int
     return sums.reshape(-1, num_labels)
 
 
-def add_one_smoothing(knn: np.ndarray, examples: int, several: bool = False) -> np.ndarray:
+def add_one_smoothing(knn: np.ndarray, examples: int, multi_label: bool = False) -> np.ndarray:
     """Equation 2 with one more example of each label (Laplace): ``P(y) = (N P_KNN(y) + 1) / (N + C)``.
 
-    N is the number of examples in the datastore. The paper has no smoothing: three neighbors that agree are certain
-    there. With ``several`` labels per text, C is 2. The order of the labels stays.
+    N is the number of examples in the datastore. In the paper, which has no smoothing, three neighbors that agree give
+    a probability of 1. With ``multi_label``, C is 2. The order of the labels stays.
     """
-    outcomes = 2 if several else knn.shape[1]
+    outcomes = 2 if multi_label else knn.shape[1]
     return (examples * np.asarray(knn, dtype=np.float64) + 1) / (examples + outcomes)
 
 
@@ -79,7 +76,7 @@ def effective_neighbors(weights: np.ndarray) -> np.ndarray:
 
 
 def check_labels(labels: np.ndarray, num_labels: int) -> None:
-    """Refuse numbers that are not labels: -1 would be counted as another label."""
+    """Refuse integers outside 0 to ``num_labels - 1``: -1 would be counted as another label."""
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
     outside = labels[(labels < 0) | (labels >= num_labels)]
@@ -87,117 +84,55 @@ def check_labels(labels: np.ndarray, num_labels: int) -> None:
         raise ValueError(f"Label {outside[0]} is not one of the {num_labels} labels from 0: correct num_labels.")
 
 
-class Shown(NamedTuple):
-    """Parts of an answer in addition to label and score."""
+class Interpolation(NamedTuple):
+    """Label probabilities of N texts over L labels by equation 3, and its parts, float64 ``(N, L)``."""
 
-    neighbors: int = 0  # number of nearest examples
-    documents: int = 0  # number of nearest unlabeled documents
-    explanation: bool = False
-    novelty: bool = False
-    read: bool = False  # the share of the text that was read
-
-
-class Mixture(NamedTuple):
-    """The distributions of N texts over L labels, float64 ``(N, L)``, with their components."""
-
-    mixture: np.ndarray  # equation 3, or the mixture of the fitted experts
-    knn: np.ndarray | None  # equation 2 after add_one_smoothing; None for fitted experts
+    probabilities: np.ndarray  # equation 3; equation 2 without a classifier
+    knn: np.ndarray  # equation 2 after add_one_smoothing
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
-    weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
-    neighbors: Any  # SearchResult; for fitted experts, their ShownVoters
-    label_names: tuple[str, ...]
-    documents: SearchResult | None = None  # the nearest unlabeled documents, on request
-    thresholds: np.ndarray | None = None  # (L,) of fitted experts, if a text may have several labels
-    novelty: np.ndarray | None = None  # (N,) by fitted experts, from 0 to 1, on request
-    shares: np.ndarray | None = None  # (N,): the share of each text that was read
-    passages: Passages | None = None  # of the texts, if any text has several
-    texts: Sequence[str] = ()
-    accepted: np.ndarray | None = None  # bool (N,): whether a text gets an answer; None: all do
-    without_content: np.ndarray | None = None  # bool (N,): which texts without an answer have no content
-    explain: Callable[[int, int], dict[str, Any]] | None = None  # explains a label of a text, both by number
+    neighbors: SearchResult
+    neighbor_weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
 
 
-def mix_with_neighbors(
-    predictions: Predictions, datastore: Store, k: int, temperature: float, weight: float, shown: int = 0
-) -> Mixture:
-    """Mix the labels of k neighbors with a classifier's probabilities, if any; find ``shown`` neighbors if more."""
-    neighbors = datastore.search(predictions.retrieval_embeddings, max(k, shown), predictions.passages)
-    label_names = neighbors.label_names
+def interpolate_with_neighbors(
+    encoded: Predictions, datastore: Store, k: int, temperature: float, weight: float, least_neighbors: int = 0
+) -> Interpolation:
+    """Interpolate the votes of k neighbors and the probabilities of a classifier, if there is one.
+
+    ``least_neighbors``: how many neighbors to find, if more than k.
+    """
+    neighbors = datastore.search(encoded.retrieval_embeddings, max(k, least_neighbors), encoded.passages)
+    labels = len(neighbors.label_names)
     voting_distances = neighbors.distances[:, :k]
-    knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], len(label_names), temperature)
+    knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], labels, temperature)
     # calibrate() uses equation 2 without the smoothing: with it, there was no measurable difference.
     knn = add_one_smoothing(knn, len(datastore), datastore.multi_label)
-    weights = np.zeros(neighbors.distances.shape)
-    weights[:, :k] = neighbor_weights(voting_distances, temperature)
-    classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
-    mixture = knn
+    neighbor_weights_of_all = np.zeros(neighbors.distances.shape)
+    neighbor_weights_of_all[:, :k] = neighbor_weights(voting_distances, temperature)
+    classifier = classifier_probabilities(encoded.logits, datastore.multi_label)
+    probabilities = knn
     if classifier is not None:
-        new_labels = len(label_names) - classifier.shape[1]  # labels that only the datastore has
+        new_labels = labels - classifier.shape[1]  # labels that only the datastore has
         classifier = np.pad(classifier, ((0, 0), (0, new_labels)))
-        mixture = interpolate(knn, classifier, weight)
-    return Mixture(
-        mixture=mixture,
+        probabilities = interpolate(knn, classifier, weight)
+    return Interpolation(
+        probabilities=probabilities,
         knn=knn,
         classifier=classifier,
-        weights=weights,
         neighbors=neighbors,
-        label_names=label_names,
+        neighbor_weights=neighbor_weights_of_all,
     )
 
 
-def answer_of(
-    mixture: Mixture, row: int, top_k: int | None, shown: Shown, best_only: bool, rejected: str | None = None
-) -> Any:
-    """The best label of a text with all neighbors, or ``top_k`` labels with theirs; ``rejected`` marks no answer."""
-    scores = mixture.mixture[row]
-    count = min(shown.neighbors, mixture.weights.shape[1])
-    neighbors = [_neighbor(mixture, row, rank) for rank in range(count)]
-    answers = []
-    for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
-        name = mixture.label_names[label]
-        answer = {"label": name, "score": float(scores[label])}
-        if shown.neighbors:
-            of_label = [neighbor for neighbor in neighbors if name in _labels(neighbor)]
-            answer["neighbors"] = neighbors if best_only else of_label
-        if shown.explanation:
-            answer["explanation"] = mixture.explain(row, int(label))
-        answers.append(answer)
-    best = answers[0]
-    if best_only and mixture.thresholds is not None:
-        above = np.flatnonzero(scores >= mixture.thresholds)
-        best["labels"] = [mixture.label_names[label] for label in above]
-    if mixture.accepted is not None and not mixture.accepted[row]:
-        best["label"] = rejected
-        if mixture.without_content is not None and mixture.without_content[row]:
-            best["reason"] = NO_CONTENT
-    if shown.novelty:
-        best["novelty"] = float(mixture.novelty[row])
-    if shown.read:
-        best["read"] = float(mixture.shares[row])
-    if shown.documents:
-        best["documents"] = [_document(mixture, row, rank) for rank in range(mixture.documents.rows.shape[1])]
-    return best if best_only else answers
-
-
-def _labels(neighbor: dict[str, Any]) -> list[str]:
-    return neighbor["labels"] if "labels" in neighbor else [neighbor.get("label")]
-
-
-def _neighbor(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
-    neighbor = mixture.neighbors.example(row, rank) | {"weight": float(mixture.weights[row, rank])}
-    neighbor |= _text_passage(mixture, mixture.neighbors, row, rank)
-    return {name: value for name, value in neighbor.items() if name != "text_pair" or value is not None}
-
-
-def _document(mixture: Mixture, row: int, rank: int) -> dict[str, Any]:
-    document = mixture.documents.example(row, rank) | _text_passage(mixture, mixture.documents, row, rank)
-    return {name: value for name, value in document.items() if name != "labels" and value is not None}
-
-
-def _text_passage(mixture: Mixture, found: Any, row: int, rank: int) -> dict[str, Any]:
-    """The passage of the text that a neighbor is nearest to, if the text has several."""
-    if mixture.passages is None or mixture.passages.counts[row] == 1:
-        return {}
-    _, spans = mixture.passages.of(row)
-    start, end = spans[found.query_passage(row, rank)].tolist()
-    return {"text_passage": {"start": start, "end": end, "text": mixture.texts[row][start:end]}}
+def predict_with_neighbors(
+    inputs: TextInputs, datastore: Store, k: int, temperature: float, weight: float, shown: Shown
+) -> Prediction:
+    """Predict labels by equation 3."""
+    interpolation = interpolate_with_neighbors(inputs.encoded, datastore, k, temperature, weight, shown.neighbors)
+    return Prediction(
+        inputs=inputs,
+        label_names=interpolation.neighbors.label_names,
+        probabilities=interpolation.probabilities,
+        neighbors=interpolation.neighbors,
+        neighbor_weights=interpolation.neighbor_weights,
+    )

@@ -31,7 +31,7 @@ def spoiled_store(examples=60, several=False):
 
 @functools.cache
 def fit_spoiled(examples, several):
-    store = make_store(examples, 0, several=several)
+    store = make_store(examples, 0, multi_label=several)
     labels = [[int(n)] if several else int(n) for n in np.arange(examples) % 3]
     for row_id, name in WRONG.items():
         labels[int(row_id)] = [NAMES.index(name)] if several else NAMES.index(name)

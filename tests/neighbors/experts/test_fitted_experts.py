@@ -3,16 +3,17 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, logits_of, ready_experts
+from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
 from docsplit_hf.neighbors.experts.log_linear_pool import pool
+from docsplit_hf.neighbors.experts.scoring import logits_of
 from docsplit_hf.neighbors.experts.votes import Neighbors
 from docsplit_hf.neighbors.store.snapshot import FittedState
 
-from .stores import NAMES, ask, asked, fitted_store, make_queries, make_store
+from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
 
 KINDS = {
     "one label": {},
-    "several labels": {"several": True},
+    "several labels": {"multi_label": True},
     "pairs": {"pairs": True},
     "no texts": {"texts": False},
     "no documents": {"documents": 0},
@@ -32,7 +33,7 @@ def copy_of(store):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_distributions_and_right(kind, stores):
-    found = ask(stores[kind]).probabilities
+    found = score(stores[kind]).probabilities
     assert found.shape == (9, 3) and ((0 <= found) & (found <= 1)).all()
     if kind == "several labels":
         assert (found.argmax(1) == make_queries()[0]).mean() > 0.7
@@ -41,7 +42,7 @@ def test_answers_are_distributions_and_right(kind, stores):
         assert (found.argmax(1) == make_queries()[0]).mean() > 0.8
 
 
-def test_which_experts_there_are(stores):
+def test_experts_are_chosen_by_what_they_need(stores):
     experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
     everything = ["classifier", "words", "neighbors", "topics", "vocabulary"]
     assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
@@ -50,30 +51,50 @@ def test_which_experts_there_are(stores):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_mixture_is_the_pool_of_its_weighted_scores(kind, stores):
-    answers = ask(stores[kind])
-    several = kind == "several labels"
+def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
+    answers = score(stores[kind])
+    multi_label = kind == "several labels"
     shift = stores[kind].fitted.arrays["shift"]
     np.testing.assert_allclose(
-        pool(answers.scores, np.ones(len(answers.scores)), several, shift), answers.probabilities
+        pool(answers.scores, np.ones(len(answers.scores)), multi_label, shift), answers.probabilities
     )
 
 
 @pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary"])
 def test_one_expert_alone_is_its_softmax(name):
     store = fitted_store(experts=[name])
-    answers = ask(store)
+    answers = score(store)
     odds = np.exp(answers.scores[0] + store.fitted.arrays["shift"])
     np.testing.assert_allclose(answers.probabilities, odds / odds.sum(1, keepdims=True))
     assert store.fitted.settings["shares"] == {name: 1.0}
 
 
+SAVED_SETTINGS = set(
+    "labels several weights has_head temperature beside_documents shares examples documents single proportions "
+    "measured_on texts left_out class_proportions measured_for log_likelihood measured foreign novelty lost "
+    "accuracy_interval answered least_error surest_error".split()
+)
+SAVED_ARRAYS = set(
+    "mean components whitening soft shift proportions ids idf proportion_draws held_out_ids held_out_probabilities "
+    "held_out_labels held_out_familiarity probe word_weights centers vocabulary".split()
+)
+
+
+def test_saved_names_stay_those_that_older_versions_read(stores):
+    state = stores["one label"].fitted
+    assert state.settings.keys() == SAVED_SETTINGS and state.arrays.keys() == SAVED_ARRAYS
+    of_several_labels = stores["several labels"].fitted
+    assert of_several_labels.settings.keys() == SAVED_SETTINGS | {"thresholds"}
+    assert of_several_labels.arrays.keys() == SAVED_ARRAYS - {"centers"}
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_state_says_the_same_to_the_bit(kind, stores):
+def test_a_restored_state_is_the_same_to_the_bit(kind, stores):
     fitted = FittedExperts.from_state(stores[kind].fitted)
     again = FittedExperts.from_state(fitted.to_state())
     assert again.settings == fitted.settings
-    before, after = fitted.to_state(), again.to_state()
+    before = fitted.to_state()
+    after = again.to_state()
     assert before.vocabulary == after.vocabulary and before.arrays.keys() == after.arrays.keys()
     for name, array in before.arrays.items():
         assert array.dtype == after.arrays[name].dtype and array.tobytes() == after.arrays[name].tobytes(), name
@@ -82,70 +103,76 @@ def test_a_state_says_the_same_to_the_bit(kind, stores):
 @pytest.mark.parametrize("kind", KINDS)
 def test_saved_and_loaded_the_answers_are_the_same_to_the_bit(kind, stores, tmp_path):
     stores[kind].save_pretrained(tmp_path)
-    before, after = ask(stores[kind]), ask(KNNDatastore.from_pretrained(tmp_path))
+    before = score(stores[kind])
+    after = score(KNNDatastore.from_pretrained(tmp_path))
     assert np.array_equal(before.probabilities, after.probabilities) and np.array_equal(before.scores, after.scores)
 
 
-def test_an_example_that_is_added_or_removed_has_its_say_or_none_at_once(stores):
+def test_added_and_removed_examples_change_the_votes_at_once(stores):
     store = copy_of(stores["one label"])
     _, keys, texts = make_queries()
-    before = ask(store)
+    before = score(store)
     store.add(keys[:1], ["predator"], texts=texts[:1], ids=["new"])
-    after = ask(store)
+    after = score(store)
     assert after.probabilities[0, 2] > before.probabilities[0, 2]
     for place, name in enumerate(store.fitted.settings["weights"]):
         assert np.array_equal(after.scores[place], before.scores[place]) == (name != "neighbors")
     store.remove(["new"])
-    assert np.array_equal(ask(store).probabilities, before.probabilities)
+    assert np.array_equal(score(store).probabilities, before.probabilities)
     store.remove(store.ids[:6])
     store.remove_documents(["d3"])
-    found = ask(store).nearest
+    found = score(store).nearest
     assert found.examples.rows.shape == (9, 6) and "d3" not in {*sum(found.documents.ids, [])}
 
 
-def test_a_document_that_came_after_fit_has_no_say_until_it_is_fitted(stores):
+def test_a_document_that_came_after_fit_has_no_vote(stores):
     store = copy_of(stores["one label"])
-    before = ask(store).probabilities
+    before = score(store).probabilities
     _, keys, texts = make_queries()
-    store.add_documents(keys, texts)  # copies of what is asked
-    np.testing.assert_allclose(ask(store).probabilities, before, rtol=1e-6)
+    store.add_documents(keys, texts)  # copies of the queries
+    np.testing.assert_allclose(score(store).probabilities, before, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["one label", "several labels"])
-def test_a_label_that_came_after_fit_has_the_share_of_the_neighbors_and_the_others_the_rest(kind, stores):
+def test_a_label_that_came_after_fit_gets_its_probability_from_the_neighbors(kind, stores):
     store = copy_of(stores[kind])
     label = ["brand new"] if kind == "several labels" else "brand new"
     _, keys, texts = make_queries()
-    before = ask(store)
+    before = score(store)
     store.add(keys[:2], [label] * 2, texts=texts[:2])
-    after = ask(store)
-    shares = after.shares
-    assert store.label_names[3] == "brand new" and shares[0, 3] > 0.03
-    np.testing.assert_allclose(after.probabilities[:, 3], shares[:, 3], rtol=1e-5)
-    known = shares[:, :3]
+    after = score(store)
+    proportions = after.neighbor_label_proportions
+    assert store.label_names[3] == "brand new" and proportions[0, 3] > 0.03
+    np.testing.assert_allclose(after.probabilities[:, 3], proportions[:, 3], rtol=1e-5)
+    known = proportions[:, :3]
     place = list(store.fitted.settings["weights"]).index("neighbors")
     if kind == "one label":
         known = known / known.sum(1, keepdims=True)
         np.testing.assert_allclose(after.probabilities.sum(1), 1)
     scores = before.scores.copy()
     weight = store.fitted.settings["weights"]["neighbors"]
-    scores[place] = weight * Neighbors().score({}, asked(shares=known, several=kind == "several labels"))
-    rest = 1 if kind == "several labels" else 1 - shares[:, 3:]
+    scores[place] = weight * Neighbors().score(
+        {}, features_of(neighbor_label_proportions=known, multi_label=kind == "several labels")
+    )
+    rest = 1 if kind == "several labels" else 1 - proportions[:, 3:]
     expected = rest * pool(scores, np.ones(len(scores)), kind == "several labels", store.fitted.arrays["shift"])
     np.testing.assert_allclose(after.probabilities[:, :3], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_another_text_of_the_same_id_is_another_text(stores):
-    """As a label is that is described anew, or a document that is put back."""
+    """A label may be described again, or a removed document added again."""
     store = copy_of(stores["one label"])
     _, keys, texts = make_queries()
     store.remove(["0"])
     store.remove_documents(["d0"])
     store.add(keys[:1], ["predator"], texts=texts[:1], ids=["0"])
     store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
-    found = ask(store)
+    found = score(store)
     assert ready_experts(store.snapshot).places[-1] == -1
-    assert found.nearest.examples.ids[0][0] == "0" and found.shares[0, 2] > found.shares[0, :2].max()
+    assert (
+        found.nearest.examples.ids[0][0] == "0"
+        and found.neighbor_label_proportions[0, 2] > found.neighbor_label_proportions[0, :2].max()
+    )
     of_documents = found.votes[:, found.nearest.examples.rows.shape[1] :]
     assert not of_documents[found.nearest.documents.rows == 59].any()
 
@@ -159,17 +186,19 @@ def test_experts_are_made_ready_once(stores):
     assert ready_experts(other.snapshot, ready) is None
 
 
-def test_no_text_of_a_batch_changes_the_answer_to_another(stores):
-    """Where a label came after the training of a classifier, too."""
+def test_answers_do_not_depend_on_other_texts_of_a_batch(stores):
+    """Labels that came after the training of a classifier included."""
     logits = np.random.default_rng(0).standard_normal((9, 2)).astype(np.float32)
     logits[8] *= 100
     found = logits_of(logits, np.array([0, 2, 3]))
-    assert np.array_equal(found[:3], logits_of(logits[:3], np.array([0, 2, 3])))
+    first = logits[[0, 1, 2]]
+    assert np.array_equal(found[[0, 1, 2]], logits_of(first, np.array([0, 2, 3])))
     np.testing.assert_array_equal(found[:, 0], logits[:, 0])
     np.testing.assert_allclose(found[:, 1:], np.repeat(logits.mean(1, keepdims=True), 2, axis=1), rtol=1e-5)
     assert np.array_equal(logits_of(logits, np.array([1])), logits[:, 1:])
     store = stores["one label"]
-    many, one = ask(store).probabilities, ask(store, count=1).probabilities
+    many = score(store).probabilities
+    one = score(store, count=1).probabilities
     assert many.shape == (9, 3) and one.shape == (1, 3)
 
 
@@ -179,7 +208,7 @@ def test_half_precision_and_an_index_answer_alike():
     documents = store.documents
     half.add_documents(documents.keys, documents.texts, ids=documents.ids)
     half.fitted = fit_experts(half.snapshot, show_progress=False).to_state()
-    np.testing.assert_allclose(ask(half).probabilities, ask(store).probabilities, atol=0.02)
+    np.testing.assert_allclose(score(half).probabilities, score(store).probabilities, atol=0.02)
 
 
 @pytest.fixture(scope="module")
@@ -193,10 +222,10 @@ CHANGES = {
     "no settings": (lambda s, a: s.clear(), "labels is None"),
     "another label": (lambda s, a: s.update(labels=["?"]), "labels is"),
     "another kind": (lambda s, a: s.update(several=True), "several is True"),
-    "an expert that is none": (lambda s, a: s.update(weights={"oracle": 1.0}), "weights is"),
-    "a weight that is none": (lambda s, a: s["weights"].update(words="1"), "weights is"),
+    "an unknown expert": (lambda s, a: s.update(weights={"oracle": 1.0}), "weights is"),
+    "a weight of another type": (lambda s, a: s["weights"].update(words="1"), "weights is"),
     "thresholds of other labels": (lambda s, a: s.update(thresholds=[0.5]), "thresholds is"),
-    "held-out texts that are none": (lambda s, a: a.update(held_out_ids=a["held_out_ids"][1:]), "held_out_probabi"),
+    "fewer held-out texts": (lambda s, a: a.update(held_out_ids=a["held_out_ids"][1:]), "held_out_probabi"),
     "no probabilities": (
         lambda s, a: a.update(held_out_probabilities=a["held_out_probabilities"] + 1),
         "outside 0 to 1",
@@ -206,8 +235,8 @@ CHANGES = {
         "held_out_labels is 'float32'",
     ),
     "suggestions that are no ids": (lambda s, a: s.update(suggested=[1]), "suggested is"),
-    "an array less": (lambda s, a: a.pop("soft"), "arrays is"),
-    "an array more": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),
+    "a missing array": (lambda s, a: a.pop("soft"), "arrays is"),
+    "an additional array": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),
     "other texts": (lambda s, a: a.update(ids=a["ids"][1:]), "soft is"),
     "another encoder": (lambda s, a: a.update(mean=a["mean"][1:]), "mean is"),
     "an expert without its array": (lambda s, a: a.pop("centers"), "arrays is"),
@@ -215,9 +244,10 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change, message", CHANGES.values(), ids=CHANGES)
-def test_a_state_of_something_else_is_refused_before_it_is_used(store, change, message):
+def test_a_state_that_does_not_fit_the_datastore_is_refused(store, change, message):
     state = store.fitted
-    settings, arrays = state.settings | {"weights": dict(state.settings["weights"])}, dict(state.arrays)
+    settings = state.settings | {"weights": dict(state.settings["weights"])}
+    arrays = dict(state.arrays)
     change(settings, arrays)
     other = make_store()
     other.fitted = FittedState(settings, arrays, state.vocabulary)

@@ -13,8 +13,8 @@ from docsplit_hf.neighbors.mixing.mixture import (
     add_one_smoothing,
     effective_neighbors,
     interpolate,
+    interpolate_with_neighbors,
     knn_probabilities,
-    mix_with_neighbors,
     neighbor_weights,
 )
 
@@ -46,15 +46,15 @@ def reference_knn(distances, labels, temperature):
 
 @given(shapes, seeds, temperatures, st.booleans())
 @settings(deadline=None, max_examples=80)
-def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature, several):
+def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature, multi_label):
     distances, labels = random_neighbors(shape, seed)
     as_bool = np.eye(LABELS, dtype=bool)[labels]
-    if several:
+    if multi_label:
         as_bool = labels = np.random.default_rng(seed).random((*shape, LABELS)) < 0.4
     knn = knn_probabilities(distances, labels, LABELS, temperature)
     np.testing.assert_allclose(knn, reference_knn(distances, as_bool, temperature), atol=1e-6)
     assert (knn >= 0).all()
-    if several:
+    if multi_label:
         assert (knn <= 1).all()
     else:
         assert np.allclose(knn.sum(1), 1)
@@ -118,9 +118,9 @@ def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examp
     assert (smoothed.min(1) >= 1 / (examples + labels) - 1e-12).all()
     assert (np.argsort(smoothed, 1) == np.argsort(knn, 1)).all()
     assert np.abs(smoothed - knn).max() <= labels / (examples + labels) + 1e-12
-    several = add_one_smoothing(knn, examples, several=True)
+    smoothed = add_one_smoothing(knn, examples, multi_label=True)
     of_two = [add_one_smoothing(np.stack([p, 1 - p], 1), examples)[:, 0] for p in knn.T]
-    np.testing.assert_allclose(several, np.stack(of_two, 1), atol=1e-12)
+    np.testing.assert_allclose(smoothed, np.stack(of_two, 1), atol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
@@ -145,9 +145,9 @@ def test_three_examples_give_no_certainty_and_many_examples_do():
     keys = np.random.default_rng(0).normal(size=(3000, 4))
     for count, most in ((3, 4 / 5), (3000, 3001 / 3002)):
         datastore = KNNDatastore(keys[:count], [i % 2 for i in range(count)], ["a", "b"])
-        mixture = mix_with_neighbors(predictions(keys[:50]), datastore, k=1, temperature=1.0, weight=1.0)
-        np.testing.assert_allclose(mixture.mixture.max(1), most)
-        np.testing.assert_allclose(mixture.mixture, mixture.knn)
-    several = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
-    mixture = mix_with_neighbors(predictions(keys[:3]), several, k=1, temperature=1.0, weight=1.0)
-    np.testing.assert_allclose(mixture.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])
+        found = interpolate_with_neighbors(predictions(keys[:50]), datastore, k=1, temperature=1.0, weight=1.0)
+        np.testing.assert_allclose(found.probabilities.max(1), most)
+        np.testing.assert_allclose(found.probabilities, found.knn)
+    datastore = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
+    found = interpolate_with_neighbors(predictions(keys[:3]), datastore, k=1, temperature=1.0, weight=1.0)
+    np.testing.assert_allclose(found.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])

@@ -277,7 +277,7 @@ def planted_copies(
     for name, kept in (("ours", [*task.pool, *texts]), ("ours, no texts kept", None)):
         store = KNNDatastore(both, np.zeros(len(both), int), ["any"], kept)
         groups = duplicate_groups(store.snapshot.rows, unit(both))
-        yield name, of_pairs(pairs, [rows for rows, *_ in groups], len(keys))
+        yield name, of_pairs(pairs, [group.rows for group in groups], len(keys))
     sets = datalab(both, "near_duplicate")["near_duplicate_sets"]
     yield "Datalab", of_pairs(pairs, [[row, *near] for row, near in enumerate(sets)], len(keys))
 

@@ -37,7 +37,7 @@ def few_shot_scores(
     found = []
     for seed in range(seeds):
         rows = sample_per_class(numbers, shots, seed, names)
-        weights, biases = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], several=False)
+        weights, biases = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], multi_label=False)
         nearest = KNeighborsClassifier(5, weights="distance").fit(train[rows], numbers[rows])
         by_probe = f1_score(asked, names[(test @ weights.T + biases).argmax(1)], average="macro")
         by_neighbors = f1_score(asked, names[nearest.predict(test)], average="macro")

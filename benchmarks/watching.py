@@ -1,4 +1,4 @@
-"""How often pipe.report() finds a change: without a change, and with a new topic mixed in.
+"""How often pipe.measure_drift() finds a change: without a change, and with a new topic mixed in.
 
     OMP_NUM_THREADS=1 python benchmarks/watching.py --tasks bbc_news
 
@@ -17,8 +17,8 @@ from tqdm.auto import tqdm
 from docsplit_hf import KNNDatastore
 from docsplit_hf.neighbors.experts.fit_experts import fit_experts
 from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.watch_report import MEASURES, change_of
-from docsplit_hf.neighbors.watching import known_words, period_of, sample
+from docsplit_hf.neighbors.watch_report import MEASURES, mean_change
+from docsplit_hf.neighbors.watching import known_words, measure_period, sample
 from docsplit_hf.training.markdown import table
 
 PER_LABEL = 20
@@ -65,13 +65,13 @@ def run(task: FewLabels, embeddings: np.ndarray, seed: int) -> list[list[bool]]:
     ready = ready_experts(store.snapshot)
     known = known_words(store.snapshot)
     rows = documents[sample(np.arange(len(documents)))]
-    then = period_of(ready, known, embeddings[rows], texts[rows].tolist(), None)
+    then = measure_period(ready, known, embeddings[rows], texts[rows].tolist(), None)
     found = []
     for share in SHARES:
         count = round(share * INCOMING)
         rows = np.concatenate([incoming[count:], new[:count]])
-        now = period_of(ready, known, embeddings[rows], texts[rows].tolist(), None)
-        changed = [change_of(getattr(now, name), getattr(then, name)).is_certain for name in MEASURES]
+        now = measure_period(ready, known, embeddings[rows], texts[rows].tolist(), None)
+        changed = [mean_change(getattr(now, name), getattr(then, name)).is_certain for name in MEASURES]
         found.append([*changed, any(changed)])
     return found
 

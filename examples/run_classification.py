@@ -61,7 +61,7 @@ from docsplit_hf.models.checkpoints.inside_folder import write_file
 from docsplit_hf.models.inference.embedders import make_embedder
 from docsplit_hf.neighbors.audit.report import Audit
 from docsplit_hf.neighbors.card import save_classifier_card
-from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.neighbors.classify_file import PredictionFiles, check_files, classify_file
 from docsplit_hf.text.copies import without_copies
 from docsplit_hf.text.labels import is_multi_label, label_names_of, labels_by_name
 from docsplit_hf.text.load_documents import load_unlabeled_texts
@@ -336,7 +336,7 @@ def main() -> dict[str, Any] | None:
         source, target = Path(prediction.predict), Path(prediction.predict_output)
         reading = (data.text_column, data.text_pair_column, data.csv_separator, data.encoding)
         texts = PredictionFiles(source, target, *reading, safe_csv=prediction.safe_csv)
-        look_through(texts, arguments.overwrite_output_dir)  # what is wrong with them shows before the training
+        check_files(texts, arguments.overwrite_output_dir)  # refuse unusable files before the training
         if not (data.dataset_name or data.task_name):
             show_log(arguments.process_index)
             classifier = model_arguments.model_name_or_path or arguments.output_dir

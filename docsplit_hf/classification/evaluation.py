@@ -8,6 +8,7 @@ import evaluate
 import numpy as np
 
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
+from ..neighbors.card import TITLES
 from ..neighbors.experts.corpus import texts_in
 from ..neighbors.experts.fit_report import at_chance, largest_class
 from ..neighbors.experts.fitted_experts import ready_experts
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 
     from ..models.inference.text_embedder import TextEmbedder
     from ..neighbors.store.store import Store
-
-TITLES = {
-    "classifier": "classifier",
-    "knn": "neighbors only",
-    "mixture": "mixture",
-    "experts": "experts",
-    "word_counts": "word counts",
-    "largest_class": "largest class",
-}
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:

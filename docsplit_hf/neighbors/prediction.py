@@ -123,7 +123,7 @@ def text_inputs(texts: Sequence[str], encoded: Predictions, datastore: Store, sh
     """Join texts and their embeddings, and search for the nearest unlabeled documents, if they are shown."""
     documents = None
     if shown.documents:
-        if datastore.documents is None:
+        if not datastore.documents:
             raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
         documents = datastore.documents.search(encoded.retrieval_embeddings, shown.documents, encoded.passages)
     return TextInputs(texts, encoded, documents)

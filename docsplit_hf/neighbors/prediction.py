@@ -161,7 +161,7 @@ def answer_of(
     if shown.novelty:
         best["novelty"] = float(prediction.novelty[row])
     if shown.read:
-        best["read"] = float(prediction.inputs.encoded.shares[row])
+        best["read"] = float(prediction.inputs.encoded.read_fraction[row])
     if shown.documents:
         found = prediction.inputs.documents
         best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]

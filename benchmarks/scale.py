@@ -39,7 +39,12 @@ SHAPES = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="With the records of ten_million.py.")
-    records = [json.loads(file.read_text()) for file in parser.parse_args().folder.glob("*.json")]
+    print(sizes(parser.parse_args().folder))
+
+
+def sizes(folder: Path) -> str:
+    """Storage and time by the number of documents, as a table."""
+    records = [json.loads(file.read_text()) for file in folder.glob("*.json")]
     largest = max(records, key=lambda record: record["rows"])
     keys_bytes = largest["keys_bytes"] / largest["rows"]
     index_bytes = largest["index_bytes"] / largest["rows"]
@@ -53,7 +58,7 @@ def main() -> None:
     for name, shape in SHAPES.items():
         hours = [f"{n * flops(shape) / PEAK / SHARE / 3600:.2g}" for n in ROWS]
         rows.append((f"embedding by a GPU, hours ({name})", *hours))
-    print(table(("", *(f"{n:,}" for n in ROWS)), rows))
+    return table(("", *(f"{n:,}" for n in ROWS)), rows)
 
 
 def flops(shape: Shape) -> float:

@@ -154,9 +154,9 @@ def datasets_cache():
 
 def run(command, *arguments):
     """Run a command in the folder of the page."""
-    from docsplit_hf.__main__ import SCRIPTS, scripts_folder
-
     start_server(Path(datasets_cache().name))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        finish_script(start_script(scripts_folder() / SCRIPTS[command][0], *arguments, log=log), log)
+        script = Path(folder, "docsplit")
+        script.write_text("from docsplit_hf.__main__ import main\n\nmain()\n")  # as an installation has it
+        finish_script(start_script(script, command, *arguments, log=log), log)

@@ -12,7 +12,6 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import torch
-from label_by_hand import append_line, labeling_folder
 from transformers import BertModel, TrainerCallback, pipeline
 
 from docsplit_hf import (
@@ -24,6 +23,7 @@ from docsplit_hf import (
     KNNDatastore,
     finish_save,
 )
+from docsplit_hf.cli.labeling.files import append_line, labeling_folder
 from docsplit_hf.demo.sessions import SharedModel
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore

@@ -13,8 +13,8 @@ from .records import Records, benchmark, chosen, content
 
 def contracts() -> Figures:
     return {
-        "systems": list(benchmark("contracts").systems(frame())),
-        "passages": list(benchmark("contracts").passages(frame())),
+        "systems": list(benchmark("quality.contracts").systems(frame())),
+        "passages": list(benchmark("quality.contracts").passages(frame())),
         "seconds": seconds(),
         **scores(),
         **hours(),

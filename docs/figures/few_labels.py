@@ -43,14 +43,14 @@ def few_labels() -> Figures:
 def summaries(tasks: tuple[str, ...], metric: str) -> Mapping[tuple[str, str, str], Summary]:
     """Summarize the first records of these tasks, by task (or the report's MEAN), system and labels per class."""
     frame = pd.DataFrame(content("few_labels/records.jsonl"))
-    report = benchmark("few_labels.report")
+    report = benchmark("quality.few_labels.report")
     merged, _ = report.merged(frame[frame["task"].isin(tasks)])
     return report.summaries(merged, metric)
 
 
 def mean_of(system: str, labels: str, tasks: tuple[str, ...] = FOUR, metric: str = "macro_f1", task: str = "") -> float:
     """Return a mean over draws in percent, of one of the tasks or of all."""
-    return 100 * summaries(tasks, metric)[task or benchmark("few_labels.report").MEAN, system, labels].mean
+    return 100 * summaries(tasks, metric)[task or benchmark("quality.few_labels.report").MEAN, system, labels].mean
 
 
 class Sets(NamedTuple):
@@ -66,7 +66,7 @@ def of_sets(name: str, labels: str, metric: str) -> Sets:
     frame = frame[frame["per_label"] == labels]
     counts = frame[frame["system"].isin(("ours", "probe", "tfidf"))].groupby("task")["system"].nunique()
     tasks = counts.index[counts == 3].tolist()
-    report = benchmark("few_labels.report")
+    report = benchmark("quality.few_labels.report")
     merged, _ = report.merged(frame[frame["task"].isin(tasks)])
     return Sets(report.summaries(merged, metric), tasks)
 
@@ -74,7 +74,7 @@ def of_sets(name: str, labels: str, metric: str) -> Sets:
 def mean_of_sets(name: str, system: str, labels: str) -> float:
     """Return macro F1 in percent, over the sets and draws."""
     found = of_sets(name, labels, "macro_f1").summaries
-    return 100 * found[benchmark("few_labels.report").MEAN, system, labels].mean
+    return 100 * found[benchmark("quality.few_labels.report").MEAN, system, labels].mean
 
 
 def gain_of_sets(name: str, labels: str) -> float:
@@ -93,7 +93,7 @@ def escaped(name: str) -> str:
 
 def means(name: str, systems: Iterable[str]) -> list[Row]:
     """Return macro F1 with its interval by system, for 1, 5, 20 and all labels."""
-    report = benchmark("few_labels.report")
+    report = benchmark("quality.few_labels.report")
     rows = []
     for system in systems:
         found = (of_sets(name, n, "macro_f1").summaries.get((report.MEAN, system, n)) for n in ("1", "5", "20", "all"))
@@ -103,7 +103,7 @@ def means(name: str, systems: Iterable[str]) -> list[Row]:
 
 def calibration(name: str, systems: Iterable[str]) -> list[Row]:
     """Return the expected calibration error in percent and log loss by system, for 1, 5 and 20 labels."""
-    mean = benchmark("few_labels.report").MEAN
+    mean = benchmark("quality.few_labels.report").MEAN
     rows = []
     for system in systems:
         cells = []
@@ -263,7 +263,7 @@ def projected() -> dict[str, Figure]:
 
 def before() -> dict[str, Figure]:
     """Return the figures of the first version."""
-    report = benchmark("few_labels.report")
+    report = benchmark("quality.few_labels.report")
     found = summaries(FOUR, "macro_f1")
     rows = []
     for system in BEFORE:

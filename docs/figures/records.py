@@ -6,7 +6,6 @@ import functools
 import gzip
 import importlib
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -34,11 +33,8 @@ def content(name: str) -> Any:
 
 
 def benchmark(name: str) -> ModuleType:
-    """Import a module of benchmarks/, whose scripts import one another by their bare names."""
-    folder = str(ROOT / "benchmarks")
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return importlib.import_module(name)
+    """Import a module of benchmarks/ by its name below that folder, such as ``quality.audit``."""
+    return importlib.import_module(f"benchmarks.{name}")
 
 
 def records(folder: str) -> Records:

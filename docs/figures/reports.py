@@ -9,7 +9,7 @@ from .records import benchmark, content
 
 
 def few_labels_report() -> str:
-    report = benchmark("few_labels.report")
+    report = benchmark("quality.few_labels.report")
     frame = pd.DataFrame(content("few_labels/records.jsonl"))
     frame = frame[frame["task"].isin(FOUR)]
     [(encoder, mine)] = frame.groupby("encoder")
@@ -17,8 +17,8 @@ def few_labels_report() -> str:
 
 
 def audit_report() -> str:
-    return benchmark("audit").write_report(pd.DataFrame(content("reliability/audit.jsonl")))
+    return benchmark("quality.audit").write_report(pd.DataFrame(content("reliability/audit.jsonl")))
 
 
 def rejection_report(name: str) -> str:
-    return benchmark("rejection").report(content(f"reliability/{name}.jsonl"))
+    return benchmark("quality.rejection").report(content(f"reliability/{name}.jsonl"))

@@ -24,7 +24,7 @@ SIZES = (
 def ten_million() -> Figures:
     largest = largest_record()
     return {
-        "sizes": benchmark("ten_million_report").table(all_records()),
+        "sizes": benchmark("scale.ten_million_report").table(all_records()),
         "seconds to add": largest["add_s"],
         "seconds to remove": largest["remove_s"],
         "seconds to merge": largest["merge_s"],
@@ -50,7 +50,7 @@ def scale() -> Figures:
     largest = largest_record()
     million = content("milvus/million.json")
     return {
-        "sizes": benchmark("scale").sizes(RESULTS / "ten_million"),
+        "sizes": benchmark("scale.cluster_estimate").sizes(RESULTS / "ten_million"),
         "milliseconds": largest["p50_ms"],
         "milliseconds, 99th percentile": largest["p99_ms"],
         "recall": largest["recall"],
@@ -95,7 +95,7 @@ def indexes() -> list[Row]:
 
 def sizes() -> list[Row]:
     """Return time and memory by the number of rows."""
-    report = benchmark("ten_million_report")
+    report = benchmark("scale.ten_million_report")
     rows = []
     for record in all_records():
         sizes = {name: report.gigabytes(record[name]) for name in SIZES}

@@ -14,7 +14,7 @@ PAGE = """
 from pathlib import Path
 from huggingface_hub import constants
 constants.HF_HOME = str(Path(__file__).parent / "home")
-from docsplit_hf.demo.__main__ import main
+from docsplit_hf.cli.demo import main
 main()
 """
 

@@ -22,7 +22,7 @@ from docsplit_hf.models.checkpoints.one_state import read_at_once
 from .test_atomic_replacement import killed
 from .test_atomic_replacement import write as write_files
 
-BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "beside_writers.py"
+BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "release" / "beside_writers.py"
 NAMES = ("1_Pooling/config.json", "config.json", "model.safetensors")
 
 

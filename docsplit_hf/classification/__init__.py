@@ -1,1 +1,1 @@
-"""Fine-tuning with a decoupled representation."""
+"""Retrieval-augmented classification: the datastore, the mixture, the pipeline."""

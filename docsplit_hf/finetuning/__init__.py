@@ -1,0 +1,1 @@
+"""Fine-tuning with a decoupled representation."""

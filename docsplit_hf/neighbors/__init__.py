@@ -1,1 +1,0 @@
-"""Retrieval-augmented classification: the datastore, the mixture, the pipeline."""

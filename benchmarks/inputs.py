@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from docsplit_hf import load_package_documentation
-from docsplit_hf.models.small_bert import cached_small_bert_tokenizer
+from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
 from docsplit_hf.text.load_documents import load_documents
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
-    "Audit": "neighbors.audit.report",
+    "Audit": "classification.audit.report",
     "AutoModelForDocSplit": "pretraining.model",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collator",
-    "DataCollatorForLabeledExamples": "classification.labeled_collator",
-    "DocSplitClassifier": "neighbors.estimator",
+    "DataCollatorForLabeledExamples": "finetuning.labeled_collator",
+    "DocSplitClassifier": "classification.estimator",
     "DocSplitProjection": "pretraining.docsplit_projection",
-    "DocumentEncoder": "models.inference.encoder",
-    "EndpointClassifier": "models.inference.endpoint",
-    "EndpointEncoder": "models.inference.endpoint",
-    "KNNClassifier": "models.portable.modeling_knn_classifier",
-    "KNNClassifierConfig": "models.portable.configuration_knn_classifier",
-    "KNNClassifierPipeline": "neighbors.pipeline",
-    "KNNClassifierTrainer": "classification.knn_classifier_trainer",
-    "KNNClassifierTrainingArguments": "classification.arguments",
-    "KNNDatastore": "neighbors.store.datastore",
+    "DocumentEncoder": "encoders.document_encoder",
+    "EndpointClassifier": "encoders.backends.endpoint",
+    "EndpointEncoder": "encoders.backends.endpoint",
+    "KNNClassifier": "encoders.portable.modeling_knn_classifier",
+    "KNNClassifierConfig": "encoders.portable.configuration_knn_classifier",
+    "KNNClassifierPipeline": "classification.pipeline",
+    "KNNClassifierTrainer": "finetuning.knn_classifier_trainer",
+    "KNNClassifierTrainingArguments": "finetuning.arguments",
+    "KNNDatastore": "datastore.knn_datastore",
     "MTEBEncoder": "evaluation.mteb_encoder",
-    "connect_datastore": "neighbors.store.milvus.connect",
-    "default_checkpoint": "models.checkpoints.checkpoint",
+    "connect_datastore": "datastore.milvus.connect",
+    "default_checkpoint": "encoders.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
-    "finish_save": "models.checkpoints.atomic_replacement",
+    "finish_save": "encoders.checkpoints.atomic_replacement",
     "load_documents": "text.load_documents",
     "load_example_texts": "text.example_texts",
     "load_labeled_examples": "text.labeled_examples",
@@ -48,25 +48,25 @@ _MODULE_OF_NAME = {
 __all__ = [*_MODULE_OF_NAME]
 
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
-    from .classification.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
-    from .classification.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer
-    from .classification.labeled_collator import DataCollatorForLabeledExamples as DataCollatorForLabeledExamples
+    from .classification.audit.report import Audit as Audit
+    from .classification.estimator import DocSplitClassifier as DocSplitClassifier
+    from .classification.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
+    from .datastore.knn_datastore import KNNDatastore as KNNDatastore
+    from .datastore.milvus.connect import connect_datastore as connect_datastore
+    from .encoders.backends.endpoint import EndpointClassifier as EndpointClassifier
+    from .encoders.backends.endpoint import EndpointEncoder as EndpointEncoder
+    from .encoders.checkpoints.atomic_replacement import finish_save as finish_save
+    from .encoders.checkpoints.checkpoint import default_checkpoint as default_checkpoint
+    from .encoders.document_encoder import DocumentEncoder as DocumentEncoder
+    from .encoders.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
+    from .encoders.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
     from .evaluation.mteb_encoder import MTEBEncoder as MTEBEncoder
     from .evaluation.systems import load_system as load_system
+    from .finetuning.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
+    from .finetuning.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer
+    from .finetuning.labeled_collator import DataCollatorForLabeledExamples as DataCollatorForLabeledExamples
     from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
     from .metrics.registry import metric_path as metric_path
-    from .models.checkpoints.atomic_replacement import finish_save as finish_save
-    from .models.checkpoints.checkpoint import default_checkpoint as default_checkpoint
-    from .models.inference.encoder import DocumentEncoder as DocumentEncoder
-    from .models.inference.endpoint import EndpointClassifier as EndpointClassifier
-    from .models.inference.endpoint import EndpointEncoder as EndpointEncoder
-    from .models.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
-    from .models.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
-    from .neighbors.audit.report import Audit as Audit
-    from .neighbors.estimator import DocSplitClassifier as DocSplitClassifier
-    from .neighbors.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
-    from .neighbors.store.datastore import KNNDatastore as KNNDatastore
-    from .neighbors.store.milvus.connect import connect_datastore as connect_datastore
     from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments
     from .pretraining.collator import DataCollatorForDocSplit as DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer

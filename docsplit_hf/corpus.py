@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
+from .encoders.backends.registry import BackendOptions
+from .encoders.checkpoints.checkpoint import find_checkpoint, load_tokenizer
+from .encoders.checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .encoders.chunking import SINGLE_VECTOR, check_strategy
+from .encoders.document_encoder import DocumentEncoder
+from .encoders.text_warnings import cut_texts_summed_up, unlogged
 from .extras import check_extra
-from .models.checkpoints.checkpoint import find_checkpoint, load_tokenizer
-from .models.checkpoints.fingerprint import PROBE_LENGTH, make_probe
-from .models.inference.backends import BackendOptions
-from .models.inference.encoder import DocumentEncoder
-from .models.inference.long_documents import SINGLE_VECTOR, check_strategy
-from .models.inference.text_warnings import cut_texts_summed_up, unlogged
 from .shards import ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .content_hash import sha256_of_file, sha256_of_parts
-from .models.checkpoints.atomic_replacement import flush, open_to_readers
+from .encoders.checkpoints.atomic_replacement import flush, open_to_readers
 
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"

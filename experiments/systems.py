@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
+from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, Passages
+from docsplit_hf.encoders.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation.systems import (
     MAX_FEATURES,
     WORD_COUNTS,
@@ -20,8 +22,6 @@ from docsplit_hf.evaluation.systems import (
     System,
     cached_arrays,
 )
-from docsplit_hf.models.inference.encoder import DocumentEncoder
-from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, Passages
 
 
 def document_encoder(system: System) -> DocumentEncoder | None:

@@ -23,11 +23,11 @@ QUIET = (
     "--disable-component-update --disable-sync"
 ).split()
 LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
-LONG += ("tests/models/inference", "docs", "README")
-LONG += ("tests/neighbors/store/milvus",)
+LONG += ("tests/encoders", "docs", "README")
+LONG += ("tests/datastore/milvus",)
 # Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
 TOGETHER = (
-    ("tests/neighbors/store/milvus",),
+    ("tests/datastore/milvus",),
     ("tests/demo/test_page", "tests/demo/test_access", "tests/test_site"),
     ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
 )
@@ -99,7 +99,7 @@ def texts():
 
 @pytest.fixture(scope="session")
 def tokenizer(texts):
-    from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+    from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
 
     return train_small_bert_tokenizer(texts, vocab_size=300)
 

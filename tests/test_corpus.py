@@ -17,7 +17,7 @@ datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not 
 from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader, SegmentDocuments  # noqa: E402
-from docsplit_hf.models.inference.embedders import make_embedder  # noqa: E402
+from docsplit_hf.encoders.embedders import make_embedder  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]

@@ -23,17 +23,17 @@ from docsplit_hf import (
     KNNDatastore,
     finish_save,
 )
+from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
 from docsplit_hf.cli.labeling.files import append_line, labeling_folder
+from docsplit_hf.datastore.files.manifest import render_manifest
 from docsplit_hf.demo.sessions import SharedModel
+from docsplit_hf.encoders.checkpoints import inside_folder
+from docsplit_hf.encoders.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
+from docsplit_hf.encoders.checkpoints.checkpoint import AutoModelWithoutHead, find_checkpoint, open_checkpoint
+from docsplit_hf.encoders.checkpoints.inside_folder import refuse_links, write_file
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
-from docsplit_hf.models.checkpoints import inside_folder
-from docsplit_hf.models.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
-from docsplit_hf.models.checkpoints.checkpoint import AutoModelWithoutHead, find_checkpoint, open_checkpoint
-from docsplit_hf.models.checkpoints.inside_folder import refuse_links, write_file
-from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
-from docsplit_hf.neighbors.store.files.manifest import render_manifest
 from docsplit_hf.shards import ShardWriter
 from docsplit_hf.training.resuming import check_output_dir
 

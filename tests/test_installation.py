@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PREFIX = "docsplit_hf/models/checkpoints/docsplit-small-en/"
+PREFIX = "docsplit_hf/encoders/checkpoints/docsplit-small-en/"
 
 BUILD = """
 import sys

@@ -13,7 +13,7 @@ from docsplit_hf import (
 )
 from docsplit_hf.cli.classify_arguments import RunArguments as ClassificationArguments
 from docsplit_hf.cli.pretrain_arguments import RUN_ARGUMENTS, DataArguments
-from docsplit_hf.models.portable.configuration_knn_classifier import KNNClassifierConfig
+from docsplit_hf.encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings
 from experiments.protocols import perceptron
 

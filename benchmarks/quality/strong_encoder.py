@@ -28,11 +28,11 @@ from docsplit_hf import (
     DocumentEncoder,
     segment_documents,
 )
+from docsplit_hf.encoders.portable.run_encoder import pool
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
-from docsplit_hf.models.portable.run_encoder import pool
 from docsplit_hf.pretraining.info_nce import comparable, info_nce
 from experiments.tasks.load_paper_task import load_paper_task
 

@@ -15,10 +15,10 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.watch_report import MEASURES, mean_change
-from docsplit_hf.neighbors.watching import known_words, measure_period, sample
+from docsplit_hf.classification.drift.measure import known_words, measure_period, sample
+from docsplit_hf.classification.drift.report import MEASURES, mean_change
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.training.markdown import table
 
 PER_LABEL = 20

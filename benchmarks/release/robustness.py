@@ -32,7 +32,7 @@ from safetensors import SafetensorError
 from transformers import BertConfig, BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
 
 SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(SUBJECTS)]

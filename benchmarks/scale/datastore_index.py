@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib import pyplot
 
+from docsplit_hf.datastore.knn_datastore import KNNDatastore
 from docsplit_hf.evaluation.results import processor
-from docsplit_hf.neighbors.store.datastore import KNNDatastore
 from docsplit_hf.training.markdown import table
 
 K = 64

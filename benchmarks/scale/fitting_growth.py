@@ -25,9 +25,9 @@ import numpy as np
 from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts
 from docsplit_hf.training.markdown import table
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "fitting_growth.png"

@@ -25,7 +25,7 @@ from transformers import AutoModelForMaskedLM
 from benchmarks.inputs import SHAPES, random_config
 from benchmarks.speed.side_by_side import ran_on
 from docsplit_hf import load_package_documentation
-from docsplit_hf.models.small_bert import cached_small_bert_tokenizer
+from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
 from docsplit_hf.training.markdown import table
 
 ROOT = Path(__file__).parents[2]

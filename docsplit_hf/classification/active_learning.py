@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
-from .experts.fitted_experts import ready_experts, score_texts, vectors_of_examples
-from .store.row_table import rows_at, take_passages
+from ..datastore.row_table import rows_at, take_passages
+from .ensemble.fitted_experts import ready_experts, score_texts, vectors_of_examples
 from .texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..models.inference.text_embedder import TextEmbedder
-    from .experts.fitted_experts import ReadyExperts
-    from .store.snapshot import FittedState, Snapshot
-    from .store.store import Store
+    from ..datastore.snapshot import FittedState, Snapshot
+    from ..datastore.store import Store
+    from ..encoders.text_embedder import TextEmbedder
+    from .ensemble.fitted_experts import ReadyExperts
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import numpy as np
 from .rejection import NOVEL, check_error, check_lost, least_held_out
 
 if TYPE_CHECKING:
-    from .experts.fitted_experts import ReadyExperts
+    from .ensemble.fitted_experts import ReadyExperts
 
 logger = logging.getLogger(__name__)
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..models.inference.long_documents import Passages
-from ..models.portable.modeling_knn_classifier import MULTI_LABEL
+from ..datastore.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
+from ..datastore.knn_datastore import KNNDatastore
+from ..datastore.row_table import ids_among, is_multi_label, take_passages
+from ..encoders.chunking import Passages
+from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling
-from .experts.held_out_scores import LABEL_ID
-from .store.datastore import KNNDatastore
-from .store.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
-from .store.row_table import ids_among, is_multi_label, take_passages
+from .ensemble.held_out_scores import LABEL_ID
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..models.inference.text_embedder import TextEmbedder
-    from .store.snapshot import Snapshot
-    from .store.store import Store
+    from ..datastore.snapshot import Snapshot
+    from ..datastore.store import Store
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from transformers import pipeline
 
 from ..content_hash import short_digest
-from ..models.checkpoints.checkpoint import find_checkpoint
-from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.inference.long_documents import SINGLE_VECTOR, check_strategy
+from ..encoders.checkpoints.checkpoint import find_checkpoint
+from ..encoders.checkpoints.fingerprint import encoder_fingerprint
+from ..encoders.chunking import SINGLE_VECTOR, check_strategy
 from ..text.labels import label_name
 from .editing import new_datastore
-from .experts.experts import EXPERTS
-from .experts.fitted_experts import ready_experts, score_texts
+from .ensemble.fitted_experts import ready_experts, score_texts
+from .ensemble.registry import EXPERTS
 from .fit import fit
 from .texts_and_labels import joined_texts, texts_and_pairs
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sklearn.utils import Tags
 
-    from ..models.inference.text_embedder import TextEmbedder
+    from ..encoders.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
 # Labels may be numbers, which are no words.

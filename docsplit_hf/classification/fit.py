@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .experts.corpus import KeptCorpus, unit
-from .experts.fit_experts import fit_experts
-from .experts.fit_report import FitReport
-from .experts.held_out_scores import HeldOut
-from .experts.log_linear_pool import ClassProportions
-from .experts.vector_experts import EVIDENCE, readable_names
-from .store.duplicates import rows_of_texts
-from .store.row_table import encode_known_labels
-from .suggestions import FITTING, SUGGESTED, suggested_before
+from ..datastore.duplicates import rows_of_texts
+from ..datastore.row_table import encode_known_labels
+from .active_learning import FITTING, SUGGESTED, suggested_before
+from .ensemble.corpus import KeptCorpus, unit
+from .ensemble.fitting import fit_experts
+from .ensemble.held_out_scores import HeldOut
+from .ensemble.log_linear_pool import ClassProportions
+from .ensemble.report import FitReport
+from .ensemble.vector_experts import EVIDENCE, readable_names
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..models.inference.text_embedder import TextEmbedder
-    from .store.snapshot import Snapshot
-    from .store.store import Store
+    from ..datastore.snapshot import Snapshot
+    from ..datastore.store import Store
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

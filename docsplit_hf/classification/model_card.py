@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
-from .experts.fit_report import LARGEST_CLASS, WORD_COUNTS, FitReport
+from .ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
 
 if TYPE_CHECKING:
-    from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from .store.store import Store
+    from ..datastore.store import Store
+    from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 
 # Titles of the evaluated parts and of two baselines, on the card and on the screen.
 TITLES = {

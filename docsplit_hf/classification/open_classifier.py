@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
-from ..models.checkpoints.checkpoint import LoadedFrom
-from ..models.checkpoints.one_state import read_at_once
-from ..models.checkpoints.sentence_transformers_files import checkpoint_settings
-from ..models.inference.embedders import make_embedder
-from ..models.inference.endpoint import EndpointClassifier
-from ..models.inference.long_documents import SEVERAL_VECTORS, check_strategy
-from ..models.inference.text_embedder import TextEmbedder
-from ..models.inference.text_warnings import unlogged
-from ..models.portable.configuration_knn_classifier import KNNClassifierConfig
-from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
-from .store.changes import check_problem_type
-from .store.datastore import KNNDatastore
-from .store.files.classifier_folder import check_classifier
-from .store.milvus.connect import connect_datastore, is_remote
-from .store.probe import check_precision, check_probe
+from ..datastore.changes import check_problem_type
+from ..datastore.encoder_fingerprint import check_precision, check_probe
+from ..datastore.files.classifier_folder import check_classifier
+from ..datastore.knn_datastore import KNNDatastore
+from ..datastore.milvus.connect import connect_datastore, is_remote
+from ..encoders.backends.endpoint import EndpointClassifier
+from ..encoders.checkpoints.checkpoint import LoadedFrom
+from ..encoders.checkpoints.one_state import read_at_once
+from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings
+from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
+from ..encoders.embedders import make_embedder
+from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
+from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from ..encoders.text_embedder import TextEmbedder
+from ..encoders.text_warnings import unlogged
 
 if TYPE_CHECKING:
-    from .store.store import Store
+    from ..datastore.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -11,40 +11,40 @@ from typing import TYPE_CHECKING, Any
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..models.inference.backends import BackendOptions
-from ..models.inference.embedders import make_embedder
-from ..models.inference.long_documents import SEVERAL_VECTORS
-from ..models.inference.text_embedder import Predictions, TextEmbedder
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..datastore.duplicates import read_new
+from ..datastore.files.classifier_folder import CARD, saved_together, upload
+from ..encoders.backends.registry import BackendOptions
+from ..encoders.chunking import SEVERAL_VECTORS
+from ..encoders.embedders import make_embedder
+from ..encoders.text_embedder import Predictions, TextEmbedder
+from ..encoders.text_warnings import cut_texts_summed_up
+from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .call_options import EQUATION_3, READING, CallOptions, check_reading_options, check_rejection, checked_options
-from .card import save_classifier_card
+from .drift.measure import measure_drift
 from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
-from .experts.content import have_no_content, warn_of_no_content
-from .experts.corpus import KeptCorpus
-from .experts.fitted_experts import ReadyExperts, ready_experts
-from .experts.mixture_of_experts import predict_with_experts
+from .ensemble.content import have_no_content, warn_of_no_content
+from .ensemble.corpus import KeptCorpus
+from .ensemble.fitted_experts import ReadyExperts, ready_experts
+from .ensemble.predicting import predict_with_experts
 from .fit import fit
-from .mixing.calibration import recalibrate, recalibrate_if_grown
-from .mixing.mixture import predict_with_neighbors
+from .knn.calibration import recalibrate, recalibrate_if_grown
+from .knn.interpolation import predict_with_neighbors
+from .model_card import save_classifier_card
 from .open_classifier import open_or_create_datastore, open_parts, read_as, warn_of_another_reading
 from .prediction import Prediction, Shown, answer_of, text_inputs
-from .self_contained.save_code import CODE_PATTERNS, check_folder, save_code
-from .store.duplicates import read_new
-from .store.files.classifier_folder import CARD, saved_together, upload
-from .suggestions import suggest
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
-from .watching import measure_drift
 
 if TYPE_CHECKING:
+    from ..datastore.store import Store
+    from .active_learning import Suggestion
     from .audit.report import Audit, Labels
     from .call_options import ReadingOptions
-    from .experts.fit_report import FitReport
-    from .experts.log_linear_pool import ClassProportions
-    from .mixing.calibration import Calibration
-    from .store.store import Store
-    from .suggestions import Suggestion
-    from .watch_report import DriftReport
+    from .drift.report import DriftReport
+    from .ensemble.log_linear_pool import ClassProportions
+    from .ensemble.report import FitReport
+    from .knn.calibration import Calibration
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     Example:
 
         >>> from transformers import BertModel
-        >>> from docsplit_hf.models.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> from docsplit_hf.encoders.small_bert import small_bert_config, train_small_bert_tokenizer
         >>> tokenizer = train_small_bert_tokenizer(["apples and pears", "iron and stone"], vocab_size=60)
         >>> encoder = BertModel(small_bert_config(tokenizer))  # better: a pretrained one
         >>> pipe = KNNClassifierPipeline(model=encoder, tokenizer=tokenizer, device="cpu")

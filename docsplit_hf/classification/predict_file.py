@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..models.checkpoints.atomic_replacement import locked, open_or_make
-from ..models.checkpoints.fingerprint import encoder_fingerprint
-from ..models.inference.backends import precision_settings
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..encoders.backends.registry import precision_settings
+from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
+from ..encoders.checkpoints.fingerprint import encoder_fingerprint
+from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
+from .active_learning import SUGGESTED
+from .answer_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .call_options import checked_options
 from .prediction import NO_CONTENT
-from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .suggestions import SUGGESTED
 
 if TYPE_CHECKING:
     from .call_options import CallOptions

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 import numpy as np
 
 if TYPE_CHECKING:
-    from ..models.inference.long_documents import Passages
-    from ..models.inference.text_embedder import Predictions
-    from .store.snapshot import SearchResult
-    from .store.store import Store
+    from ..datastore.snapshot import SearchResult
+    from ..datastore.store import Store
+    from ..encoders.chunking import Passages
+    from ..encoders.text_embedder import Predictions
 
 NO_CONTENT = "no content"  # the reason of an answer without a label
 

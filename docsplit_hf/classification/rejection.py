@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betainc
 
-from .store.duplicates import EQUAL
-from .store.keys import exact_search
+from ..datastore.duplicates import EQUAL
+from ..datastore.keys import exact_search
 
 CERTAINTY = 0.9  # the fraction of draws of held-out texts for which a guarantee holds
 TESTS = 20

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..datastore.row_table import is_multi_label
 from ..text.labels import label_name
-from .store.row_table import is_multi_label
 
 logger = logging.getLogger(__name__)
 

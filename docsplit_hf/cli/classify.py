@@ -44,19 +44,19 @@ from datasets import Dataset, DatasetDict
 from transformers import HfArgumentParser, PreTrainedTokenizerBase, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
-from ..classification.evaluation import describe_parts, evaluate_parts
-from ..classification.knn_classifier_trainer import KNNClassifierTrainer, lora_around
-from ..models.checkpoints.checkpoint import load_tokenizer, open_checkpoint
-from ..models.checkpoints.inside_folder import write_file
-from ..models.inference.embedders import make_embedder
-from ..models.portable.modeling_knn_classifier import KNNClassifier
-from ..neighbors.audit.report import Audit
-from ..neighbors.card import save_classifier_card
-from ..neighbors.classify_file import PredictionFiles, check_files, classify_file
-from ..neighbors.experts.fit_report import FitReport
-from ..neighbors.pipeline import KNNClassifierPipeline
-from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.store import Store
+from ..classification.audit.report import Audit
+from ..classification.ensemble.report import FitReport
+from ..classification.model_card import save_classifier_card
+from ..classification.pipeline import KNNClassifierPipeline
+from ..classification.predict_file import PredictionFiles, check_files, classify_file
+from ..datastore.knn_datastore import KNNDatastore
+from ..datastore.store import Store
+from ..encoders.checkpoints.checkpoint import load_tokenizer, open_checkpoint
+from ..encoders.checkpoints.inside_folder import write_file
+from ..encoders.embedders import make_embedder
+from ..encoders.portable.modeling_knn_classifier import KNNClassifier
+from ..finetuning.evaluation import describe_parts, evaluate_parts
+from ..finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ..text.copies import without_copies
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, label_names_of, labels_by_name

@@ -7,11 +7,11 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from ..classification.arguments import KNNClassifierTrainingArguments
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
-from ..neighbors.store.milvus.connect import connect_datastore, is_remote, parse_address
-from ..neighbors.store.milvus.remote_datastore import RemoteDatastore
+from ..datastore.milvus.connect import connect_datastore, is_remote, parse_address
+from ..datastore.milvus.remote_datastore import RemoteDatastore
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
+from ..finetuning.arguments import KNNClassifierTrainingArguments
 from ..text.paper_tasks import TASKS
 
 TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")

@@ -9,8 +9,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from ..demo.sessions import Limits, SharedModel
+from ..encoders.checkpoints.checkpoint import DamagedCheckpointError
 from ..extras import check_extra
-from ..models.checkpoints.checkpoint import DamagedCheckpointError
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -18,10 +18,10 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ..content_hash import sha256_of_parts
-from ..models.checkpoints.inside_folder import refuse_links
-from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.long_documents import SINGLE_CHUNK
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..encoders.checkpoints.inside_folder import refuse_links
+from ..encoders.chunking import SINGLE_CHUNK
+from ..encoders.document_encoder import DocumentEncoder
+from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.load_documents import load_documents
 from ..text.segmentation.segment_documents import check_text_column
 from ..training.command_line import parse_arguments, run_script

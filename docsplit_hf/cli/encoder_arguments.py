@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..models.inference.backends import PRECISIONS
-from ..models.inference.long_documents import SINGLE_VECTOR
-from ..models.inference.openvino.export import CALIBRATED, MEASURED
+from ..encoders.backends.openvino.export import CALIBRATED, MEASURED
+from ..encoders.backends.registry import PRECISIONS
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoders.chunking import SINGLE_VECTOR
 
 INT8_TEXTS = CALIBRATED + MEASURED  # int8 is calibrated on the first ones, and measured on the others
 

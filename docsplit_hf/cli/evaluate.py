@@ -23,6 +23,7 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
+from ..encoders.checkpoints.inside_folder import write_file
 from ..evaluation.experiment import EvaluationSettings, check_protocols
 from ..evaluation.figures import FIGURES, Draw, save_figures
 from ..evaluation.markdown_report import main_table, results_markdown
@@ -31,7 +32,6 @@ from ..evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ..evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
 from ..evaluation.tasks import EvaluationTask, load_evaluation_task
 from ..extras import install_line, is_installed
-from ..models.checkpoints.inside_folder import write_file
 from ..training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoders.chunking import SINGLE_VECTOR
 from ..evaluation.runner import PROTOCOLS
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..models.inference.long_documents import SINGLE_VECTOR
 
 MAIN_OPTIONS = (
     "models", "tasks", "text_column", "label_column", "protocol", "max_length", "long_documents", "shots", "repeats",

@@ -20,8 +20,8 @@ from datasets import Dataset
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..neighbors.row_files import read_rows as read_texts
+from ..classification.answer_files import read_rows as read_texts
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, labels_by_name
 from ..text.load_documents import load_unlabeled_texts

@@ -32,11 +32,11 @@ from typing import Any
 from transformers import AutoTokenizer
 from transformers.trainer_utils import IntervalStrategy
 
+from ..encoders.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
+from ..encoders.portable.run_encoder import check_max_length
+from ..encoders.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
+from ..encoders.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from ..extras import check_extra
-from ..models.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
-from ..models.portable.run_encoder import check_max_length
-from ..models.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
-from ..models.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
 from ..pretraining.arguments import ContrastiveTrainingArguments
 from ..pretraining.collator import DataCollatorForDocSplit, default_max_length
 from ..pretraining.half_retrieval import describe_progress, evaluations_by_step

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from transformers import BertConfig, HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ..models.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
 from ..pretraining.arguments import OBJECTIVES, ContrastiveTrainingArguments
 from ..pretraining.trainers import get_arguments_class
 from ..pretraining.views import VIEWS, get_views

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...models.inference.long_documents import SEVERAL_VECTORS, Passages
-from ...models.portable.modeling_knn_classifier import MULTI_LABEL
-from ...text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..encoders.chunking import SEVERAL_VECTORS, Passages
+from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
+from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from .encoder_fingerprint import check_same_encoder
 from .index import EXACT, IndexOptions, fewest_rows
 from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
 from .mapped_keys import MappedKeys
-from .probe import check_same_encoder
 from .row_table import (
     append_rows,
     check_passages,
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from datasets import Dataset
 
-    from ...models.inference.text_embedder import TextEmbedder
-    from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
+    from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.inference.text_embedder import Predictions
-from ...text.characters import replace_lone_surrogates
-from ...text.copies import label_set
+from ..encoders.text_embedder import Predictions
+from ..text.characters import replace_lone_surrogates
+from ..text.copies import label_set
 from .keys import candidate_distances
 from .row_table import values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ...models.inference.text_embedder import TextEmbedder
+    from ..encoders.text_embedder import TextEmbedder
     from .snapshot import SearchResult, Snapshot
 
 # Of the squared norm. Embeddings of one text in two batches differ by about 1e-12 of it; those of texts that differ in

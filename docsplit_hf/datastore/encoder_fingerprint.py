@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...models.checkpoints.fingerprint import PROBE_TEXTS
-from ...models.inference.text_warnings import unlogged
+from ..encoders.checkpoints.fingerprint import PROBE_TEXTS
+from ..encoders.text_warnings import unlogged
 
 if TYPE_CHECKING:
-    from ...models.inference.text_embedder import TextEmbedder
+    from ..encoders.text_embedder import TextEmbedder
     from .store import Store
 
 logger = logging.getLogger(__name__)

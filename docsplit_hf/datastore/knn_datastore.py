@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...content_hash import sha256_of_parts
-from ...models.inference.backends import BackendOptions
-from ...models.inference.embedders import make_embedder
+from ..content_hash import sha256_of_parts
+from ..encoders.backends.registry import BackendOptions
+from ..encoders.embedders import make_embedder
 from .changes import (
     add_documents,
     add_rows,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ...models.inference.long_documents import Passages
-    from ...models.inference.torch_backend import BFloat16
-    from ...models.portable.modeling_knn_classifier import KNNClassifier
+    from ..encoders.backends.torch_backend import BFloat16
+    from ..encoders.chunking import Passages
+    from ..encoders.portable.modeling_knn_classifier import KNNClassifier
     from .snapshot import SearchResult
     from .store import Store
 

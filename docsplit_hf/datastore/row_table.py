@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...models.inference.long_documents import Passages
-from ...text.characters import replace_lone_surrogates
+from ..encoders.chunking import Passages
+from ..text.characters import replace_lone_surrogates
 from .keys import BLOCK_ROWS, as_matrix, check_finite
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from ...text.characters import replace_lone_surrogates
+from ..text.characters import replace_lone_surrogates
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
 from .keys import as_queries, exact_search, freeze, nearest_candidates
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
 
-    from ...models.inference.long_documents import Passages
+    from ..encoders.chunking import Passages
 
 DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
 PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...content_hash import sha256_of_file, sha256_of_parts
-from ...models.checkpoints.atomic_replacement import locked
-from ...models.checkpoints.inside_folder import temporary_file
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..encoders.checkpoints.atomic_replacement import locked
+from ..encoders.checkpoints.inside_folder import temporary_file
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 

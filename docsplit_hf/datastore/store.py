@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from ...models.inference.long_documents import Passages
+    from ..encoders.chunking import Passages
     from .snapshot import FittedState, SearchResult, Snapshot
 
 

@@ -13,8 +13,8 @@ from .sessions import Limits, Session, SharedModel, Suggestion, counted
 from .uploads import Texts
 
 if TYPE_CHECKING:
-    from ..neighbors.pipeline import KNNClassifierPipeline
-    from ..neighbors.store.datastore import KNNDatastore
+    from ..classification.pipeline import KNNClassifierPipeline
+    from ..datastore.knn_datastore import KNNDatastore
 
 SUGGESTIONS_PER_FIT = 10  # suggested together, so that they differ; the experts are refitted after them
 FIRST_CANDIDATES = 2_000  # texts from which the suggestions before any label are chosen
@@ -125,7 +125,7 @@ def _first_suggestions(store: KNNDatastore, count: int) -> list[Suggestion]:
     """Texts to label before anything is fitted, one of each large group of similar texts."""
     import numpy as np
 
-    from ..neighbors.suggestions import choose_documents
+    from ..classification.active_learning import choose_documents
 
     documents = store.documents
     texts = documents.texts
@@ -186,7 +186,7 @@ def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClass
 
 def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
     """Unpack the datastore alone, under file names of our own, and return how long texts are read."""
-    from ..models.portable.configuration_knn_classifier import LONG_DOCUMENTS
+    from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
     with zipfile.ZipFile(path) as archive:
         entries = [entry for entry in archive.infolist() if Path(entry.filename).parent.name == "datastore"]

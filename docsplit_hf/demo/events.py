@@ -21,7 +21,7 @@ from .kept_sessions import KeptSessions
 from .sessions import Limits, Session, SharedModel, counted
 
 if TYPE_CHECKING:
-    from ..neighbors.pipeline import KNNClassifierPipeline
+    from ..classification.pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..neighbors.experts.fitted_experts import FittedExperts, ReadyExperts
-    from ..neighbors.pipeline import KNNClassifierPipeline
-    from ..neighbors.store.datastore import KNNDatastore
+    from ..classification.ensemble.fitted_experts import FittedExperts, ReadyExperts
+    from ..classification.pipeline import KNNClassifierPipeline
+    from ..datastore.knn_datastore import KNNDatastore
 
 LABEL_CHARACTERS = 200
 PASSAGE_LENGTH = 128  # tokens; short, so that a passage points to the decisive place
@@ -101,7 +101,7 @@ class SharedModel:
         passage_length: int | None = None,
     ) -> KNNClassifierPipeline:
         """Make a pipeline with the shared weights and its own configuration, tokenizer and datastore."""
-        from ..neighbors.pipeline import KNNClassifierPipeline
+        from ..classification.pipeline import KNNClassifierPipeline
 
         first = self._first
         model = copy.copy(first.model)  # the weights are the same tensors
@@ -213,7 +213,7 @@ class Session:
     @property
     def fitted(self) -> FittedExperts | None:
         """The fitted experts, or None before a fit."""
-        from ..neighbors.experts.fitted_experts import ready_experts
+        from ..classification.ensemble.fitted_experts import ready_experts
 
         store = self.pipe.datastore
         self._ready = None if store is None else ready_experts(store.snapshot, self._ready)

@@ -14,7 +14,7 @@ from .sessions import Finding, MapLayout, Session, counted, percentage
 from .uploads import shortened
 
 if TYPE_CHECKING:
-    from ..neighbors.experts.fit_report import FitReport
+    from ..classification.ensemble.report import FitReport
 
 WORD = "word"
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -51,7 +51,7 @@ def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[s
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     """Pattern that matches the words: whole words, except in scripts without spaces."""
-    from ..neighbors.experts.words import words_of
+    from ..classification.ensemble.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
     with_spaces = [words_of(f"x{word}x") == [f"x{word}x"] for word in longest]

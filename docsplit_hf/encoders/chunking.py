@@ -14,9 +14,9 @@ import numpy as np
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
-from ...text.characters import replace_lone_surrogates
-from ...text.segmentation.sentences import split_lines_plain
-from ...text.tokenization import (
+from ..text.characters import replace_lone_surrogates
+from ..text.segmentation.sentences import split_lines_plain
+from ..text.tokenization import (
     PLAIN,
     WINDOW,
     beginning,

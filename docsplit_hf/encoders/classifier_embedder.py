@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ...text.tokenization import check_texts
-from ..checkpoints.fingerprint import PROBE_LENGTH, make_probe
-from ..portable.modeling_knn_classifier import KNNClassifier
-from ..portable.run_encoder import check_max_length, max_positions, use_packing
-from .backends import BackendOptions, use_backend
+from ..text.tokenization import check_texts
+from .backends.registry import BackendOptions, use_backend
+from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .chunking import SEVERAL_VECTORS, Chunk, ChunkSettings, read_chunks, read_pair_chunks
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
-from .long_documents import SEVERAL_VECTORS, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .portable.modeling_knn_classifier import KNNClassifier
+from .portable.run_encoder import check_max_length, max_positions, use_packing
 from .text_embedder import Predictions, TextEmbedder
 from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 

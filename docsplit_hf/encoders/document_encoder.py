@@ -11,16 +11,14 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ...text.tokenization import check_texts
-from ..checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
-from ..checkpoints.fingerprint import encoder_fingerprint
-from ..checkpoints.one_state import read_at_once
-from ..checkpoints.sentence_transformers_files import load_projection
-from ..portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
-from .backends import BackendName, BackendOptions, Precision, precision_settings, use_backend
-from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
-from .embedding_options import EmbeddingOptions
-from .long_documents import (
+from ..text.tokenization import check_texts
+from .backends.registry import BackendName, BackendOptions, Precision, precision_settings, use_backend
+from .backends.torch_backend import BFloat16
+from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
+from .checkpoints.fingerprint import encoder_fingerprint
+from .checkpoints.one_state import read_at_once
+from .checkpoints.sentence_transformers_files import load_projection
+from .chunking import (
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
     Chunk,
@@ -31,8 +29,10 @@ from .long_documents import (
     check_strategy,
     read_chunks,
 )
+from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embedding_options import EmbeddingOptions
+from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .text_warnings import warn_of_unfamiliar_texts
-from .torch_backend import BFloat16
 
 logger = logging.getLogger(__name__)
 

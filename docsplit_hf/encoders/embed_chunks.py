@@ -13,11 +13,11 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..portable.run_encoder import is_packed, run_encoder
+from .backends.torch_backend import inference_mode, is_in_bfloat16
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
 from .embedding_options import EmbeddingOptions
-from .long_documents import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
+from .portable.run_encoder import is_packed, run_encoder
 from .time_estimate import TimeEstimate
-from .torch_backend import inference_mode, is_in_bfloat16
 
 CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768

@@ -6,10 +6,10 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..checkpoints.checkpoint import load_tokenizer
+from .backends.endpoint import EndpointClassifier
+from .checkpoints.checkpoint import load_tokenizer
 from .classifier_embedder import ClassifierEmbedder
 from .embedding_options import EmbeddingOptions
-from .endpoint import EndpointClassifier
 from .endpoint_embedder import EndpointEmbedder
 from .text_embedder import TextEmbedder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .torch_backend import BFloat16
+from .backends.torch_backend import BFloat16
 
 
 @dataclass(frozen=True)

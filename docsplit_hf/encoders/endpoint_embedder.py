@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..checkpoints.fingerprint import PROBE_TEXTS
-from .backends import BackendOptions
+from .backends.endpoint import EndpointClassifier
+from .backends.registry import BackendOptions
+from .checkpoints.fingerprint import PROBE_TEXTS
 from .embedding_options import EmbeddingOptions
-from .endpoint import EndpointClassifier
 from .text_embedder import Predictions, TextEmbedder
 
 # Options and settings that an endpoint does not take.

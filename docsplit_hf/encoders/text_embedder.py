@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .backends import BackendOptions
+from .backends.registry import BackendOptions
+from .chunking import Passages
 from .embedding_options import EmbeddingOptions
-from .long_documents import Passages
 
 
 class Predictions(NamedTuple):

@@ -11,8 +11,8 @@ from contextvars import ContextVar
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from ...text.characters import replace_lone_surrogates
-from ...text.tokenization import token_ids
+from ..text.characters import replace_lone_surrogates
+from ..text.tokenization import token_ids
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .long_documents import Chunk
+    from .chunking import Chunk
 
 logger = logging.getLogger(__name__)
 

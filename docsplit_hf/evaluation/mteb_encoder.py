@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from ..encoders.backends.endpoint import split_name
+from ..encoders.chunking import SingleVector
 from ..extras import check_extra
-from ..models.inference.endpoint import split_name
-from ..models.inference.long_documents import SingleVector
 from .systems import TextEncoder, load_encoder
 
 if TYPE_CHECKING:

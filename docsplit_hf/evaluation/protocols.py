@@ -15,13 +15,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from ..classification.evaluation import prediction_metrics
+from ..classification.ensemble.fitted_experts import ReadyExperts, score_texts
+from ..classification.ensemble.fitting import fit_experts
+from ..classification.ensemble.report import LARGEST_CLASS
+from ..datastore.keys import as_matrix, check_finite
+from ..datastore.knn_datastore import KNNDatastore
+from ..finetuning.evaluation import prediction_metrics
 from ..metrics.registry import rank_metrics, ranks_of_right
-from ..neighbors.experts.fit_experts import fit_experts
-from ..neighbors.experts.fit_report import LARGEST_CLASS
-from ..neighbors.experts.fitted_experts import ReadyExperts, score_texts
-from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.keys import as_matrix, check_finite
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..text.holding_out import hold_out_of_each_class
 from .experiment import (

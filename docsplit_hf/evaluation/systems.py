@@ -15,11 +15,11 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_json, sha256_of_parts
-from ..models.checkpoints.inside_folder import write_file
-from ..models.inference.encoder import DocumentEncoder
-from ..models.inference.endpoint import convert_options, is_address, load_endpoint, split_name
-from ..models.inference.long_documents import Passages
-from ..models.inference.text_warnings import cut_texts_summed_up
+from ..encoders.backends.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..encoders.checkpoints.inside_folder import write_file
+from ..encoders.chunking import Passages
+from ..encoders.document_encoder import DocumentEncoder
+from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.tokenization import check_texts
 
 logger = logging.getLogger(__name__)

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
+from ..classification.ensemble.corpus import texts_in
+from ..classification.ensemble.fitted_experts import ready_experts
+from ..classification.ensemble.held_out_scores import one_hot
+from ..classification.ensemble.predicting import predict_with_experts
+from ..classification.ensemble.report import at_chance, largest_class
+from ..classification.ensemble.tfidf import fit_words
+from ..classification.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+from ..classification.knn.interpolation import interpolate_with_neighbors
+from ..classification.model_card import TITLES
+from ..classification.prediction import Shown, TextInputs
+from ..classification.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
-from ..neighbors.card import TITLES
-from ..neighbors.experts.corpus import texts_in
-from ..neighbors.experts.fit_report import at_chance, largest_class
-from ..neighbors.experts.fitted_experts import ready_experts
-from ..neighbors.experts.held_out_scores import one_hot
-from ..neighbors.experts.mixture_of_experts import predict_with_experts
-from ..neighbors.experts.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
-from ..neighbors.experts.words import fit_words
-from ..neighbors.mixing.mixture import interpolate_with_neighbors
-from ..neighbors.prediction import Shown, TextInputs
-from ..neighbors.texts_and_labels import joined_texts
 from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..models.inference.text_embedder import TextEmbedder
-    from ..neighbors.store.store import Store
+    from ..datastore.store import Store
+    from ..encoders.text_embedder import TextEmbedder
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:

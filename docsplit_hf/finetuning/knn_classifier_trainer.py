@@ -14,15 +14,9 @@ from huggingface_hub import HfApi
 from torch import nn
 from transformers import EvalPrediction
 
-from ..extras import check_extra
-from ..models.inference.embedders import make_embedder
-from ..models.inference.text_embedder import TextEmbedder
-from ..models.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
-from ..models.portable.run_encoder import use_packing
-from ..neighbors.card import save_classifier_card
-from ..neighbors.editing import add_documents
-from ..neighbors.fit import fit
-from ..neighbors.mixing.calibration import (
+from ..classification.editing import add_documents
+from ..classification.fit import fit
+from ..classification.knn.calibration import (
     HELD_OUT,
     Calibration,
     KnownExamplesError,
@@ -31,9 +25,15 @@ from ..neighbors.mixing.calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..neighbors.mixing.mixture import classifier_probabilities
-from ..neighbors.store.datastore import KNNDatastore
-from ..neighbors.store.files.classifier_folder import FOLDER, saved_together
+from ..classification.knn.interpolation import classifier_probabilities
+from ..classification.model_card import save_classifier_card
+from ..datastore.files.classifier_folder import FOLDER, saved_together
+from ..datastore.knn_datastore import KNNDatastore
+from ..encoders.embedders import make_embedder
+from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
+from ..encoders.portable.run_encoder import use_packing
+from ..encoders.text_embedder import TextEmbedder
+from ..extras import check_extra
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedTokenizerBase
 
-    from ..neighbors.experts.fit_report import FitReport
+    from ..classification.ensemble.report import FitReport
 
 logger = logging.getLogger(__name__)
 

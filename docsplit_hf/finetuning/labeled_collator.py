@@ -33,7 +33,7 @@ class DataCollatorForLabeledExamples:
 
     Example:
 
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
         >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
         >>> collator = DataCollatorForLabeledExamples(tokenizer, max_length=8)
         >>> batch = collator([{"text": "a small text", "label": 1}, {"text": "small", "label": 0}])

@@ -12,7 +12,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from ..content_hash import short_digest
-from ..models.portable.run_encoder import max_positions
+from ..encoders.portable.run_encoder import max_positions
 from ..text.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views

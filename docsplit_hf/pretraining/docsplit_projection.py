@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..models.checkpoints.atomic_replacement import model_files, replaced_at_once
-from ..models.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
-from ..models.inference.encoder import DocumentEncoder
+from ..encoders.checkpoints.atomic_replacement import model_files, replaced_at_once
+from ..encoders.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
+from ..encoders.document_encoder import DocumentEncoder
 from .half_retrieval import half_texts
 
 logger = logging.getLogger(__name__)

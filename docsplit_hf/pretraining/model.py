@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
-from ..models.checkpoints.checkpoint import (
+from ..encoders.checkpoints.checkpoint import (
     HUB_ARGUMENTS,
     find_checkpoint,
     leave_unsaved,
@@ -23,8 +23,8 @@ from ..models.checkpoints.checkpoint import (
     open_checkpoint,
     override_config,
 )
-from ..models.checkpoints.one_state import read_at_once
-from ..models.portable.run_encoder import check_pooling, pool, run_encoder
+from ..encoders.checkpoints.one_state import read_at_once
+from ..encoders.portable.run_encoder import check_pooling, pool, run_encoder
 from .collator import IGNORED_LABEL
 
 Batch = dict[str, torch.Tensor]  # of the collator: contracts in docs/architecture.md

@@ -14,9 +14,9 @@ REQUIREMENTS = "requirements.txt"
 ENTRY = "docsplit_knn_pipeline.py"
 HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 # neighbors/ and the rooms that it imports from
-ROOMS = ("text", "models", "metrics", "training", "neighbors")
+ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",

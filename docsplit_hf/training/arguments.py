@@ -11,7 +11,7 @@ from transformers import TrainingArguments
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy
 
-from ..models.portable.run_encoder import PACKINGS
+from ..encoders.portable.run_encoder import PACKINGS
 from .distributed import process_count, uses_fsdp
 
 if TYPE_CHECKING:

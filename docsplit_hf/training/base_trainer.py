@@ -21,9 +21,9 @@ from torch.utils.data import DataLoader
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
-from ..models.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
-from ..models.checkpoints.checkpoint import unsaved_weights
-from ..models.checkpoints.inside_folder import refuse_links, write_file
+from ..encoders.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
+from ..encoders.checkpoints.checkpoint import unsaved_weights
+from ..encoders.checkpoints.inside_folder import refuse_links, write_file
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,

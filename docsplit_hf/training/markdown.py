@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..models.checkpoints.inside_folder import write_file
+from ..encoders.checkpoints.inside_folder import write_file
 from .distributed import process_count
 
 if TYPE_CHECKING:

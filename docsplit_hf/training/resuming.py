@@ -18,7 +18,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
 from ..content_hash import sha256_of_json
-from ..models.checkpoints.inside_folder import refuse_links
+from ..encoders.checkpoints.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .markdown import public_name

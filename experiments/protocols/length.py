@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.classification.evaluation import prediction_metrics
+from docsplit_hf.encoders.chunking import read_chunks
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,
@@ -21,7 +21,7 @@ from docsplit_hf.evaluation.protocols import (
 )
 from docsplit_hf.evaluation.systems import EncoderSystem, System
 from docsplit_hf.evaluation.tasks import ClassificationTask, word_counts
-from docsplit_hf.models.inference.long_documents import read_chunks
+from docsplit_hf.finetuning.evaluation import prediction_metrics
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, document_encoder, encoding_options, rows_of_passages

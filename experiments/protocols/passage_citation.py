@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
+from docsplit_hf.encoders.chunking import Passages
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.systems import System, TfidfSystem
-from docsplit_hf.models.inference.long_documents import Passages
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, mean_of_passages, rows_of_passages

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
 from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
 from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
 from docsplit_hf.evaluation.results import setting, summarize_records
-from docsplit_hf.models.inference.long_documents import SEVERAL_VECTORS, SINGLE_VECTOR
 
 from ..papers_options import PaperSettings
 from ..protocols.length import BUCKETS

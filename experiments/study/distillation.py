@@ -24,11 +24,11 @@ import torch
 from transformers import AutoTokenizer, set_seed
 
 import docsplit_hf
+from docsplit_hf.encoders.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, sample_per_class
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.metrics.registry import ranks_of_right
-from docsplit_hf.models.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.pretraining.half_retrieval import half_texts
 from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training.markdown import table

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors import suggestions
-from docsplit_hf.neighbors.suggestions import choose_documents
+from docsplit_hf.classification import active_learning as suggestions
+from docsplit_hf.classification.active_learning import choose_documents
 
 
 def make_groups(sizes, seed=0):

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
-from docsplit_hf.models.inference.embedders import make_embedder
-from docsplit_hf.models.portable.run_encoder import is_packed
+from docsplit_hf.encoders.embedders import make_embedder
+from docsplit_hf.encoders.portable.run_encoder import is_packed
 
 from .conftest import labels_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 
 def names_of(texts):

@@ -8,9 +8,9 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import pipeline
 
 from docsplit_hf import EndpointClassifier, KNNDatastore
-from docsplit_hf.models.inference.endpoint import EndpointError
-from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
-from tests.models.inference.endpoints import embed, serve
+from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
+from docsplit_hf.encoders.backends.endpoint import EndpointError
+from tests.encoders.endpoints import embed, serve
 
 KEY = "sk-secret-of-the-test"
 TEXTS = ["a river" + " and" * n for n in range(20)]

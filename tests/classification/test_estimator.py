@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from transformers import pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.neighbors import estimator
-from docsplit_hf.neighbors.estimator import NAMELESS, embed_once, encoder_pipeline
+from docsplit_hf.classification import estimator
+from docsplit_hf.classification.estimator import NAMELESS, embed_once, encoder_pipeline
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 CLASSES = ["nature", "places", "works"]
 WORDS = ["river|garden|glacier|forest", "court|harbour|kitchen|library", "engine|orchestra|market|stadium"]

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.fit import fit
+from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.fit import fit
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 from .conftest import labels_of
-from .experts.stores import make_store, misleading_store, score
+from .ensemble.stores import make_store, misleading_store, score
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
@@ -240,7 +240,7 @@ def test_with_several_labels_answers_have_those_above_their_threshold(untrained,
 
 def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     """Documents of one label reduce the proportions of the others in every vote."""
-    monkeypatch.setattr("docsplit_hf.neighbors.fit.EVIDENCE", 1.0)
+    monkeypatch.setattr("docsplit_hf.classification.fit.EVIDENCE", 1.0)
     store = misleading_store(noise=1.0)
     report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)

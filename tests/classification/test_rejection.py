@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from scipy.stats import binom, binomtest
 
-from docsplit_hf.neighbors.classify_file import PredictionFiles, classify_file
-from docsplit_hf.neighbors.experts.corpus import unit
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.rejection import (
+from docsplit_hf.classification.ensemble.corpus import unit
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
+from docsplit_hf.classification.rejection import (
     BY_CHANCE,
     CERTAINTY,
     NEAREST,
@@ -367,9 +367,9 @@ def test_invalid_options_are_refused(case, fitted):
 
 
 def test_a_text_of_an_unknown_class_is_novel():
-    from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
+    from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
 
-    from .experts.stores import fitted_store, make_queries
+    from .ensemble.stores import fitted_store, make_queries
 
     ready = ready_experts(fitted_store(60).snapshot)
     _, keys, texts = make_queries(60)

@@ -6,9 +6,9 @@ import subprocess
 import pytest
 from transformers import pipeline
 
-from docsplit_hf.neighbors.self_contained.save_code import ROOT
+from docsplit_hf.self_contained.save_code import ROOT
+from tests.classification.conftest import labels_of
 from tests.environments import without_docsplit_hf
-from tests.neighbors.conftest import labels_of
 
 OPTIONS = {"head": {"return_neighbors": 3}, "encoder": {"return_neighbors": 3}, "fitted": {"explain": True}}
 

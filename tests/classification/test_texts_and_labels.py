@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from datasets import Dataset
 
-from docsplit_hf.neighbors.texts_and_labels import as_list, names_of_labels, texts_and_pairs
+from docsplit_hf.classification.texts_and_labels import as_list, names_of_labels, texts_and_pairs
 
 TABLES = {
     "an array": np.array,

@@ -1,8 +1,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.store.duplicates import first_of_equals, number_texts
-from docsplit_hf.neighbors.store.row_table import make_rows
+from docsplit_hf.datastore.duplicates import first_of_equals, number_texts
+from docsplit_hf.datastore.row_table import make_rows
 from docsplit_hf.text.characters import replace_lone_surrogates
 
 PAIRS = st.tuples(st.sampled_from(["", "a", "b", "a\ud800", "b\x00"]) | st.text(), st.sampled_from([None, "", "a"]))

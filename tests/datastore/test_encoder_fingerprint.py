@@ -5,9 +5,9 @@ import pytest
 from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.checkpoints.fingerprint import encoder_fingerprint
-from docsplit_hf.models.inference.embedders import make_embedder
-from docsplit_hf.neighbors.store import probe
+from docsplit_hf.datastore import encoder_fingerprint as probe
+from docsplit_hf.encoders.checkpoints.fingerprint import encoder_fingerprint
+from docsplit_hf.encoders.embedders import make_embedder
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(huggingface_hub.constants, "HF_HOME", str(exported / "home"))
         # The classifier's encoder is that of the exports, but for the pooler, which no embedding goes through.
-        patch.setattr("docsplit_hf.models.inference.openvino.engine.encoder_fingerprint", lambda *_: same)
+        patch.setattr("docsplit_hf.encoders.backends.openvino.engine.encoder_fingerprint", lambda *_: same)
         for precision in ("float32", "int8"):
             KNNDatastore.build(
                 model,

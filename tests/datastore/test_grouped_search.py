@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.store.grouped_search import grouped_among, grouped_search
+from docsplit_hf.datastore.grouped_search import grouped_among, grouped_search
 
 
 def matched(pairs):
@@ -45,7 +45,7 @@ def test_grouped_search_equals_its_definition(data):
     keys = keys.astype(data.draw(st.sampled_from(["float32", "float16"]), label="dtype"))
     k = data.draw(st.integers(1, documents), label="k")
     block = data.draw(st.sampled_from([1, 200, 2**26]), label="bytes of a block")
-    with patch("docsplit_hf.neighbors.store.grouped_search.BLOCK_BYTES", block):
+    with patch("docsplit_hf.datastore.grouped_search.BLOCK_BYTES", block):
         found = grouped_search(queries, query_counts, keys, counts, k)
     expected = by_definition(queries, query_counts, keys, counts)
     np.testing.assert_allclose(found.distances, np.sort(expected)[:, :k], rtol=1e-5, atol=1e-6)
@@ -132,7 +132,7 @@ def test_memory_is_bounded_by_blocks(asked):
     queries = rng.standard_normal((asked, 16)).astype(np.float32)
     keys = rng.standard_normal((7_000, 16)).astype(np.float16)
     counts = np.array([*[10] * 400, 1500, 1500])
-    with patch("docsplit_hf.neighbors.store.grouped_search.BLOCK_BYTES", 2**18):
+    with patch("docsplit_hf.datastore.grouped_search.BLOCK_BYTES", 2**18):
         tracemalloc.start()
         grouped_search(queries, np.array([asked]), keys, counts, 10)
         peak = tracemalloc.get_traced_memory()[1]

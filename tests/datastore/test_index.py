@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.index import IndexOptions, approximate_search, build_index, fewest_rows, set_nprobe
-from docsplit_hf.neighbors.store.keys import nearest_candidates
+from docsplit_hf.datastore.index import IndexOptions, approximate_search, build_index, fewest_rows, set_nprobe
+from docsplit_hf.datastore.keys import nearest_candidates
 
 FACTORIES = [
     "Flat", "IVF16,Flat", "IVF16,SQ8", "IVF16,PQ4x4", "IVF16_HNSW8,PQ4x4fs", "HNSW16", "HNSW16,SQ8", "SQ8", "SQ4",

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.keys import GrowingArrays, as_matrix, check_finite, exact_search, nearest_candidates
+from docsplit_hf.datastore.keys import GrowingArrays, as_matrix, check_finite, exact_search, nearest_candidates
 
 
 @pytest.mark.parametrize("given", [[], [1.0, 2.0], np.zeros((2, 0)), np.zeros((1, 2, 3)), [["a"]], [[True]], [[None]]])
@@ -50,7 +50,7 @@ def test_results_do_not_depend_on_blocks(dtype, monkeypatch):
     keys = rng.standard_normal((500, 8)).astype(dtype)
     queries = rng.standard_normal((30, 8), dtype=np.float32)
     distances, rows = exact_search(queries, keys, 50)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.keys.SEARCHED_BYTES", 4 * 8 * 33)  # 33 keys, fewer than k
+    monkeypatch.setattr("docsplit_hf.datastore.keys.SEARCHED_BYTES", 4 * 8 * 33)  # 33 keys, fewer than k
     again, rows_again = exact_search(queries, keys, 50)
     assert np.array_equal(rows, rows_again)
     assert np.array_equal(distances, again)

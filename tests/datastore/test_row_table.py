@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from docsplit_hf.neighbors.store.row_table import (
+from docsplit_hf.datastore.row_table import (
     MOST_CHUNKS,
     SMALL_CHUNK,
     append_rows,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.store.index import build_index
-from docsplit_hf.neighbors.store.snapshot_index import index_folder
+from docsplit_hf.datastore.index import build_index
+from docsplit_hf.datastore.snapshot_index import index_folder
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, with_passages
 
@@ -20,8 +20,8 @@ def home(tmp_path, monkeypatch):
 
 SCRIPT = """
 import json, sys
-from docsplit_hf.neighbors.store.datastore import KNNDatastore
-from tests.neighbors.store.datastores import answers, everything
+from docsplit_hf.datastore.knn_datastore import KNNDatastore
+from tests.datastore.datastores import answers, everything
 datastores = [KNNDatastore.from_pretrained(folder) for folder in sys.argv[1:]]
 print(json.dumps([[answers(datastore), everything(datastore)] for datastore in datastores]))
 """
@@ -73,7 +73,7 @@ def test_an_index_is_built_once_and_then_loaded_from_the_cache(tmp_path, monkeyp
         built.append(factory)
         return build_index(keys, factory)
 
-    monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot_index.build_index", build)
+    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.build_index", build)
     datastore = make_datastore(rows=1500, index="IVF16,PQ4x4", nprobe=3, rerank=2)
     datastore.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("datastore/*index*")) and len(list(index_folder().iterdir())) == 1

@@ -4,8 +4,8 @@ import faiss
 import numpy as np
 import pytest
 
-from docsplit_hf.neighbors.store.index import build_index
-from docsplit_hf.neighbors.store.snapshot_index import index_folder, load_index, store_index
+from docsplit_hf.datastore.index import build_index
+from docsplit_hf.datastore.snapshot_index import index_folder, load_index, store_index
 
 KEYS_SHA256 = "0" * 64
 FACTORY = "IVF16,Flat"

@@ -9,11 +9,11 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.store.changes import add_documents, add_rows, empty_snapshot
-from docsplit_hf.neighbors.store.milvus.remote_datastore import RemoteDatastore
-from docsplit_hf.neighbors.store.store import Store
+from docsplit_hf.datastore.changes import add_documents, add_rows, empty_snapshot
+from docsplit_hf.datastore.milvus.remote_datastore import RemoteDatastore
+from docsplit_hf.datastore.store import Store
 
-from ..conftest import labels_of
+from ..classification.conftest import labels_of
 
 
 class DictionaryStore:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from docsplit_hf.classification.answer_files import read_rows
 from docsplit_hf.demo.uploads import example_texts
-from docsplit_hf.neighbors.row_files import read_rows
 
 from .conftest import serving
 

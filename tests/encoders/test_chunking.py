@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import long_documents
-from docsplit_hf.models.inference.long_documents import (
+from docsplit_hf.encoders import chunking as long_documents
+from docsplit_hf.encoders.chunking import (
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
     ChunkSettings,

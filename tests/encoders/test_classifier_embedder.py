@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.inference.embedders import make_embedder
-from docsplit_hf.models.inference.text_warnings import unlogged
+from docsplit_hf.encoders.embedders import make_embedder
+from docsplit_hf.encoders.text_warnings import unlogged
 
 
 @pytest.fixture(scope="module")

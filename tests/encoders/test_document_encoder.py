@@ -9,10 +9,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5EncoderModel, T5ForConditionalGeneration
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
-from docsplit_hf.models.checkpoints.sentence_transformers_files import save_sentence_transformers_files
-from docsplit_hf.models.inference import long_documents
-from docsplit_hf.models.inference.embedders import make_embedder
-from docsplit_hf.models.portable.run_encoder import is_packed
+from docsplit_hf.encoders import chunking as long_documents
+from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoders.embedders import make_embedder
+from docsplit_hf.encoders.portable.run_encoder import is_packed
 from docsplit_hf.text.tokenization import token_ids
 
 INSTRUCTION = "The river feeds: "

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.models.inference.embed_chunks import inference_batches, refuse_broken, token_budget_batches
+from docsplit_hf.encoders.embed_chunks import inference_batches, refuse_broken, token_budget_batches
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())

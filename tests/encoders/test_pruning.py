@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, default_checkpoint
-from docsplit_hf.models.pruning import SMOOTHING, keep_frequent_tokens, keep_layers, keep_tokens_alone
+from docsplit_hf.encoders.pruning import SMOOTHING, keep_frequent_tokens, keep_layers, keep_tokens_alone
 
 TEXTS = ["The minister told the parliament that taxes will rise.", "Wir haben 3 naive caf\u00e9s!"]
 

@@ -1,13 +1,13 @@
 import json
 
-from docsplit_hf.models import small_bert
-from docsplit_hf.models.small_bert import cached_small_bert_tokenizer, small_bert_config
+from docsplit_hf.encoders import small_bert
+from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer, small_bert_config
 
 from ..end_to_end.forked import finish_script, start_script
 
 SCRIPT = """
 import json, sys
-from docsplit_hf.models import small_bert
+from docsplit_hf.encoders import small_bert
 small_bert.HF_HOME = sys.argv[1]
 print(json.dumps(small_bert.cached_small_bert_tokenizer(json.loads(sys.argv[2]), vocab_size=200).get_vocab()))
 """

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
-from docsplit_hf.models.inference.text_warnings import (
+from docsplit_hf.encoders.text_warnings import (
     cut_texts_summed_up,
     read_fractions,
     warn_of_cut_texts,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import time_estimate as time_estimate_module
-from docsplit_hf.models.inference.long_documents import Chunk
-from docsplit_hf.models.inference.time_estimate import TimeEstimate
+from docsplit_hf.encoders import time_estimate as time_estimate_module
+from docsplit_hf.encoders.chunking import Chunk
+from docsplit_hf.encoders.time_estimate import TimeEstimate
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 from transformers.modeling_outputs import BaseModelOutput
 
-from docsplit_hf.models.inference.backend import Backend
+from docsplit_hf.encoders.backends.backend import Backend
 
 
 class NegatingEngine:

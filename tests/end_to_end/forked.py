@@ -21,7 +21,7 @@ PRELOADED = [
     "docsplit_hf.training.command_line",
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
-    "docsplit_hf.neighbors.experts.fit_experts",
+    "docsplit_hf.classification.ensemble.fitting",
     "faiss",
     "peft",
     "prompt_toolkit",

@@ -16,7 +16,7 @@ from docsplit_hf.cli.label import Labeling, LabelingArguments, label
 from docsplit_hf.cli.labeling.files import LABELS, labeling_folder
 from docsplit_hf.cli.labeling.screen import screen_lines
 from docsplit_hf.cli.labeling.state import COMMANDS, LABEL_KEYS, Action, Document, State, press, put_back
-from docsplit_hf.models.checkpoints.atomic_replacement import STAGING
+from docsplit_hf.encoders.checkpoints.atomic_replacement import STAGING
 
 from ..conftest import make_text
 from .conftest import ROOT
@@ -24,8 +24,8 @@ from .terminal import STOPPED, Terminal
 
 SCRIPT = ROOT / "examples" / "label_by_hand.py"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J [red]The river[/red] feeds the valley.\u202e\x9b31m\r"
-FITTING = "docsplit_hf.neighbors.experts.fit_experts:fit_all"
-SAVING = "docsplit_hf.neighbors.store.datastore:KNNDatastore.save_pretrained"
+FITTING = "docsplit_hf.classification.ensemble.fitting:fit_all"
+SAVING = "docsplit_hf.datastore.knn_datastore:KNNDatastore.save_pretrained"
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import torch
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.classification.answer_files import read_rows
 from docsplit_hf.cli.classify_arguments import (
     AuditArguments,
     DataArguments,
@@ -16,8 +17,7 @@ from docsplit_hf.cli.classify_arguments import (
     RunArguments,
     check_options,
 )
-from docsplit_hf.models.inference.embedders import make_embedder
-from docsplit_hf.neighbors.row_files import read_rows
+from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
 from docsplit_hf.evaluation.markdown_report import main_table
 from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
@@ -11,8 +13,6 @@ from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
 
 
 @pytest.mark.parametrize(

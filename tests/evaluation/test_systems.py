@@ -8,6 +8,7 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
+from docsplit_hf.encoders.backends.endpoint import EndpointEncoder
 from docsplit_hf.evaluation import systems
 from docsplit_hf.evaluation.systems import (
     EncoderSystem,
@@ -17,7 +18,6 @@ from docsplit_hf.evaluation.systems import (
     load_encoder,
     load_system,
 )
-from docsplit_hf.models.inference.endpoint import EndpointEncoder
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.evaluation import classification_metrics, describe_parts, prediction_metrics
+from docsplit_hf.finetuning.evaluation import classification_metrics, describe_parts, prediction_metrics
 
 NAMES = ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
 

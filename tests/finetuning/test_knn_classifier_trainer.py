@@ -17,9 +17,9 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.classification.knn_classifier_trainer import lora_around
-from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances
-from docsplit_hf.models.portable.run_encoder import is_packed
+from docsplit_hf.encoders.portable.run_encoder import is_packed
+from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances
 
 NAMES = ["river", "engine", "other"]
 

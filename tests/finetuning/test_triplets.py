@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.classification.triplets import choose_triplets, same_labels, squared_distances, triplet_loss
+from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances, triplet_loss
 
 
 def generator(seed=0):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.classification.conftest import labels_of
+from tests.classification.test_save_code import nearly
 from tests.environments import without_docsplit_hf
-from tests.neighbors.conftest import labels_of
-from tests.neighbors.test_save_code import nearly
 
 from .server import serve
 

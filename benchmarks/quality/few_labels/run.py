@@ -28,7 +28,7 @@ from benchmarks.quality.few_labels.protocol import FEWEST_DOCUMENTS, FewLabels, 
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.rivals import RIVALS, run_rival
 from benchmarks.quality.few_labels.systems import SYSTEMS, WITHOUT_LABELS
-from docsplit_hf.models.inference.endpoint import split_name
+from docsplit_hf.encoders.backends.endpoint import split_name
 
 
 def main() -> None:
@@ -102,7 +102,7 @@ def constants(given: dict[str, str]) -> Iterator[None]:
     with ExitStack() as stack:
         for where, value in given.items():
             file, name = where.split(".")
-            module = import_module(f"docsplit_hf.neighbors.experts.{file}")
+            module = import_module(f"docsplit_hf.classification.ensemble.{file}")
             stack.enter_context(mock.patch.object(module, name, json.loads(value)))
         yield
 

@@ -18,8 +18,8 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from benchmarks.quality.few_labels.embedder import SAMPLE, Embedder
 from benchmarks.quality.few_labels.protocol import Answer, FewLabels, Text, as_one_text, rest
+from docsplit_hf.classification.estimator import NAMELESS
 from docsplit_hf.evaluation.systems import WORDS
-from docsplit_hf.neighbors.estimator import NAMELESS
 
 DEFAULT_C = 10.0
 C_GRID = [1.0, 10.0, 100.0, 1000.0, 10_000.0]

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from ...datastore.row_table import rows_at
 from ...text.characters import on_one_line
-from ..experts.corpus import id_numbers, texts_in, unit
-from ..experts.fitted_experts import ready_experts
-from ..experts.held_out_scores import LABEL_ID
-from ..store.row_table import rows_at
+from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.fitted_experts import ready_experts
+from ..ensemble.held_out_scores import LABEL_ID
 from .findings import confused_labels, duplicate_groups, nearest_examples, outliers, suspect_labels
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

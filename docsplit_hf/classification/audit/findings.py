@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
-from ..experts.corpus import nearest_rows
-from ..experts.words import words_of
-from ..store.duplicates import EQUAL_DISTANCE, number_texts
+from ...datastore.duplicates import EQUAL_DISTANCE, number_texts
+from ..ensemble.corpus import nearest_rows
+from ..ensemble.tfidf import words_of
 from ..texts_and_labels import joined_texts
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ...models.checkpoints.inside_folder import write_file
+from ...encoders.checkpoints.inside_folder import write_file
 from ...text.characters import on_one_line
 
 Labels = str | list[str]

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from .experts.content import have_no_content
-from .experts.corpus import id_numbers, texts_in, unit
-from .experts.fitted_experts import score_texts
-from .experts.words import words_of
-from .rejection import check_error, closeness, familiarity
-from .store.row_table import rows_at
-from .texts_and_labels import as_list, joined_texts, texts_and_pairs
-from .watch_report import MEASURES, Change, DriftReport, NovelEntry, mean_change
+from ...datastore.row_table import rows_at
+from ..ensemble.content import have_no_content
+from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.fitted_experts import score_texts
+from ..ensemble.tfidf import words_of
+from ..rejection import check_error, closeness, familiarity
+from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
+from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 
 if TYPE_CHECKING:
-    from ..models.inference.text_embedder import TextEmbedder
-    from .experts.fitted_experts import ReadyExperts
-    from .store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
+    from ...encoders.text_embedder import TextEmbedder
+    from ..ensemble.fitted_experts import ReadyExperts
 
 WINDOW = 1024  # texts read at a time, to bound memory
 MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval

@@ -11,8 +11,8 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from ..models.checkpoints.inside_folder import write_file
-from ..text.characters import on_one_line
+from ...encoders.checkpoints.inside_folder import write_file
+from ...text.characters import on_one_line
 
 CERTAINTY = 1 - 0.05 / 3  # of each of three intervals: by chance, at most 5 % of reports have one that excludes 0
 WIDTH = 100  # characters of a printed line

@@ -9,15 +9,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...models.inference.text_warnings import log_at_end
-from ..store.row_table import rows_at
+from ...datastore.row_table import rows_at
+from ...encoders.text_warnings import log_at_end
 from .corpus import texts_in
-from .words import words_of
+from .tfidf import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

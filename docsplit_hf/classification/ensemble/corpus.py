@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...content_hash import short_digest
+from ...datastore.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
+from ...datastore.keys import exact_search
+from ...datastore.row_table import rows_at
 from ...text.characters import replace_lone_surrogates
-from ..store.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
-from ..store.keys import exact_search
-from ..store.row_table import rows_at
 from ..texts_and_labels import joined_texts
-from .words import FEW_TEXTS, fit_words
+from .tfidf import FEW_TEXTS, fit_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
 
 WORD_DIMENSIONS = 256
 TEXTS_PER_DIMENSION = 3  # at least: with fewer, the words of one text form a dimension, which leaks labels to folds

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..prediction import Explanation, WordWeight
-from .experts import EXPERTS
+from .registry import EXPERTS
 
 if TYPE_CHECKING:
     from .fitted_experts import FittedExperts, ScoredTexts

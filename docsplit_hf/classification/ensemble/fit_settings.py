@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .fit_report import FitReport
+from .report import FitReport
 
 # Names in saved folders where they differ from those of the fields.
 SAVED_MULTI_LABEL = "several"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...datastore.snapshot import FittedState
 from ..rejection import familiarity
-from ..store.snapshot import FittedState
 from .corpus import DocumentVectors, texts_in
-from .experts import EXPERTS, Learned
 from .fit_settings import FitSettings
 from .guarantees import Guarantees, HeldOutAnswers
+from .registry import EXPERTS, Learned
 from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
 from .scoring import (
     Ensemble,
@@ -21,14 +21,14 @@ from .scoring import (
     places_of_documents,
     score_by_expert,
 )
-from .words import saved_words
+from .tfidf import saved_words
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from ...models.inference.long_documents import Passages
-    from ..store.snapshot import Snapshot
-    from .votes import NearestTexts
+    from ...datastore.snapshot import Snapshot
+    from ...encoders.chunking import Passages
+    from .neighbor_expert import NearestTexts
 
 
 class FittedExperts(NamedTuple):

@@ -8,8 +8,6 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .corpus import Corpus, make_corpus
-from .experts import EXPERTS, fit_all, training_data
-from .fit_report import HELD_OUT
 from .held_out_scores import (
     HeldOut,
     are_texts,
@@ -21,6 +19,8 @@ from .held_out_scores import (
 )
 from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
+from .registry import EXPERTS, fit_all, training_data
+from .report import HELD_OUT
 from .scoring import Ensemble
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
 from .weighing import weigh
@@ -28,7 +28,7 @@ from .weighing import weigh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .expert import TrainingData
     from .fitted_experts import FittedExperts
     from .held_out_scores import Voters

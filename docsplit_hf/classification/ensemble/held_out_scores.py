@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...datastore.duplicates import number_texts
+from ...datastore.row_table import take_passages
 from ..rejection import closeness
-from ..store.duplicates import number_texts
-from ..store.row_table import take_passages
 from .corpus import texts_in
 from .expert import Features, TrainingData
-from .experts import EXPERTS, fit_all, score_all, training_data
+from .neighbor_expert import nearest_texts, vote
+from .registry import EXPERTS, fit_all, score_all, training_data
 from .scoring import (
     Ensemble,
     closeness_to_documents,
@@ -19,7 +20,6 @@ from .scoring import (
     places_of_documents,
     score_by_expert,
 )
-from .votes import nearest_texts, vote
 from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from tqdm import tqdm
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .corpus import Corpus
 
 

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..rejection import LOST, NOVEL, accuracy_interval, text_counts
-from .fit_report import (
+from .fit_settings import FitSettings
+from .fitted_experts import FittedExperts
+from .guarantees import Guarantees
+from .log_linear_pool import fit_weights, is_drawn_by_label, pool, spread_of_scores
+from .report import (
     ENSEMBLE,
     LARGEST_CLASS,
     OF_SAMPLE,
@@ -17,15 +21,11 @@ from .fit_report import (
     Measurement,
     largest_class,
 )
-from .fit_settings import FitSettings
-from .fitted_experts import FittedExperts
-from .guarantees import Guarantees
-from .log_linear_pool import fit_weights, is_drawn_by_label, pool, spread_of_scores
 from .surest_error import surest_error
 from .weighing import held_out_answers, held_out_probabilities
 
 if TYPE_CHECKING:
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .expert import TrainingData
     from .held_out_scores import HeldOutScores
     from .weighing import Weighing

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..mixing.mixture import neighbor_weights
-from ..store.duplicates import EQUAL_DISTANCE
-from ..store.keys import as_float32
+from ...datastore.duplicates import EQUAL_DISTANCE
+from ...datastore.keys import as_float32
+from ..knn.interpolation import neighbor_weights
 from .expert import Expert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...models.inference.long_documents import Passages
-    from ..store.snapshot import SearchResult, Snapshot
+    from ...datastore.snapshot import SearchResult, Snapshot
+    from ...encoders.chunking import Passages
     from .expert import Features, TrainingData
 
 VOTERS = 30

@@ -13,8 +13,8 @@ from .explaining import explain
 from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
+    from ...datastore.snapshot import Neighbors as SearchResult
     from ..prediction import Explanation, Shown, TextInputs
-    from ..store.snapshot import Neighbors as SearchResult
     from .fitted_experts import ReadyExperts, ScoredTexts
 
 PROBABILITY_TOLERANCE = 1e-6  # copies of a passage differ by rounding

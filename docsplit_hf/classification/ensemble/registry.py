@@ -10,8 +10,8 @@ import numpy as np
 from .corpus import propagate_labels
 from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
+from .neighbor_expert import Neighbors
 from .vector_experts import Classifier, Names, Topics, centers_of, fit_topics, label_name_reliability
-from .votes import Neighbors
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:

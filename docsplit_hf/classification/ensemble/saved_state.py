@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .expert import ArraySpec, Sizes
-from .experts import EXPERTS
-from .fit_report import FitReport
 from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL
+from .registry import EXPERTS
+from .report import FitReport
 from .state_values import SHARED_RANGES, UNLIMITED, fault_of_distributions, is_possible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..store.snapshot import FittedState, Snapshot
+    from ...datastore.snapshot import FittedState, Snapshot
 
 # Names of arrays in saved folders.
 SOFT_LABELS = "soft"

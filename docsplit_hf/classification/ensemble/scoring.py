@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...datastore.keys import as_float32
 from ..rejection import NEAREST, NEAREST_DOCUMENTS
-from ..store.keys import as_float32
 from .corpus import DocumentVectors, id_numbers, unit
 from .expert import Features
-from .experts import Learned, score_all
 from .log_linear_pool import pool
-from .votes import NearestTexts, nearest_texts, vote
+from .neighbor_expert import NearestTexts, nearest_texts, vote
+from .registry import Learned, score_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    from ...models.inference.long_documents import Passages
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
+    from ...encoders.chunking import Passages
 
 
 class Ensemble(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..store.keys import LARGEST_VALUE
+from ...datastore.keys import LARGEST_VALUE
 
 ROUNDING = 1e-3  # of sums and norms in float32
 # The whitening divides by the root of 3e-12 at least; words and logits are far from the others.

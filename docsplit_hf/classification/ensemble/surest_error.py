@@ -11,7 +11,7 @@ from .corpus import id_numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .guarantees import Guarantees
 
 LEAST_GAIN = 0.1  # in the fraction of answered texts, so that the error is reported

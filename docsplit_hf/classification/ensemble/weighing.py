@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...datastore.row_table import rows_at, take_passages
 from ..rejection import familiarity, foreign_share, text_counts
-from ..store.row_table import rows_at, take_passages
 from .corpus import texts_in
-from .experts import EXPERTS, INDEPENDENT_PAIRS, RELIABLE, features_of_corpus, prior_weights, score_all
 from .guarantees import HeldOutAnswers
 from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
@@ -22,10 +21,11 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
+from .registry import EXPERTS, INDEPENDENT_PAIRS, RELIABLE, features_of_corpus, prior_weights, score_all
 from .scoring import closeness_to_examples, ensemble_probabilities, places_of_documents, score_by_expert
 
 if TYPE_CHECKING:
-    from ..store.snapshot import Snapshot
+    from ...datastore.snapshot import Snapshot
     from .corpus import Corpus
     from .expert import TrainingData
     from .held_out_scores import HeldOutScores

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..store.duplicates import equal_neighbors
-from ..store.row_table import encode_known_labels
+from ...datastore.duplicates import equal_neighbors
+from ...datastore.row_table import encode_known_labels
 from ..texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
-from .mixture import (
+from .interpolation import (
     check_labels,
     classifier_probabilities,
     effective_neighbors,
@@ -23,10 +23,10 @@ from .mixture import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...models.inference.text_embedder import Predictions, TextEmbedder
-    from ...models.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..store.snapshot import SearchResult, Snapshot
-    from ..store.store import Store
+    from ...datastore.snapshot import SearchResult, Snapshot
+    from ...datastore.store import Store
+    from ...encoders.portable.configuration_knn_classifier import KNNClassifierConfig
+    from ...encoders.text_embedder import Predictions, TextEmbedder
 
 UNIFORM_FRACTION = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
 PAPER_TEMPERATURE = 10.0

@@ -10,10 +10,10 @@ from scipy.special import expit, softmax
 from ..prediction import Prediction
 
 if TYPE_CHECKING:
-    from ...models.inference.text_embedder import Predictions
+    from ...datastore.snapshot import SearchResult
+    from ...datastore.store import Store
+    from ...encoders.text_embedder import Predictions
     from ..prediction import Shown, TextInputs
-    from ..store.snapshot import SearchResult
-    from ..store.store import Store
 
 
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:

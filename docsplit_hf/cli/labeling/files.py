@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
-from ...models.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
-from ...models.checkpoints.inside_folder import open_plain
-from ...neighbors.store.files.classifier_folder import FOLDER
+from ...datastore.files.classifier_folder import FOLDER
+from ...encoders.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
+from ...encoders.checkpoints.inside_folder import open_plain
 
 LABELS = "labels.jsonl"
 PROGRESS = "progress.jsonl"

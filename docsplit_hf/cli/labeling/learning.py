@@ -8,11 +8,11 @@ from datasets import Dataset
 from scipy.stats import binomtest
 from transformers import pipeline
 
+from ...classification.ensemble.report import FitReport
+from ...classification.pipeline import KNNClassifierPipeline
 from ...content_hash import sha256_of_json
-from ...models.checkpoints.checkpoint import open_checkpoint
-from ...neighbors.experts.fit_report import FitReport
-from ...neighbors.pipeline import KNNClassifierPipeline
-from ...neighbors.store.store import Store
+from ...datastore.store import Store
+from ...encoders.checkpoints.checkpoint import open_checkpoint
 from ...text.labels import labels_by_name
 from .files import LabelRow, ProgressRow, has_classifier
 from .state import Document

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ....content_hash import sha256_of_file
-from ....models.checkpoints.atomic_replacement import (
+from ...content_hash import sha256_of_file
+from ...encoders.checkpoints.atomic_replacement import (
     MODEL_FILES,
     finish_replacement,
     model_files,
     replaced_at_once,
 )
-from ....text.sources import refuse_mistyped_path
 from ...self_contained.save_code import code_files
+from ...text.sources import refuse_mistyped_path
 from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
 FOLDER = "datastore"  # in the folder or repository of a model

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....content_hash import sha256_of_file, sha256_of_parts
-from ....models.checkpoints.atomic_replacement import held_still, replaced_at_once
-from ....models.checkpoints.one_state import read_at_once
-from ....models.inference.long_documents import Passages
+from ...content_hash import sha256_of_file, sha256_of_parts
+from ...encoders.checkpoints.atomic_replacement import held_still, replaced_at_once
+from ...encoders.checkpoints.one_state import read_at_once
+from ...encoders.chunking import Passages
 from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....content_hash import sha256_of_file
-from ....shards import Shard, Shards, ShardsError, read_shards
+from ...content_hash import sha256_of_file
+from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys

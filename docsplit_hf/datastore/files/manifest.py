@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ....content_hash import sha256_of_parts
-from ....models.checkpoints.inside_folder import is_plain
+from ...content_hash import sha256_of_parts
+from ...encoders.checkpoints.inside_folder import is_plain
 from ..index import IndexOptions
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....models.checkpoints.atomic_replacement import locked
-from ....models.checkpoints.inside_folder import temporary_file
+from ...encoders.checkpoints.atomic_replacement import locked
+from ...encoders.checkpoints.inside_folder import temporary_file
 from .manifest import MANIFEST, REMEDY, DatastoreError
 
 if TYPE_CHECKING:

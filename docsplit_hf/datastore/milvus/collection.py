@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ....extras import check_extra
+from ...extras import check_extra
 
 logger = logging.getLogger(__name__)
 

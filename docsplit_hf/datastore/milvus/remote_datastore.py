@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....content_hash import sha256_of_json
+from ...content_hash import sha256_of_json
 from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
-from ..datastore import KNNDatastore
+from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
-from ..probe import check_same_encoder
+from ..knn_datastore import KNNDatastore
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .rows import (
@@ -42,7 +42,7 @@ from .rows import (
 )
 
 if TYPE_CHECKING:
-    from ....models.inference.long_documents import Passages
+    from ...encoders.chunking import Passages
     from ..snapshot import FittedState, SearchResult, Snapshot
     from ..store import Store
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ....content_hash import short_digest
-from ....models.inference.long_documents import Passages
+from ...content_hash import short_digest
+from ...encoders.chunking import Passages
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages

@@ -22,7 +22,7 @@ from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
-from .text_warnings import read_fractions, warn_of_cut_texts
+from ..text_warnings import read_fractions, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request

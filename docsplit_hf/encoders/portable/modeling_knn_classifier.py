@@ -132,7 +132,7 @@ class KNNClassifier(PreTrainedModel):
             OSError: If the encoder does not exist.
         """
         try:
-            from docsplit_hf.models.inference.encoder import DocumentEncoder
+            from docsplit_hf.encoders.document_encoder import DocumentEncoder
         except ImportError as error:
             raise ImportError(
                 "from_encoder needs docsplit_hf, which is not installed: in a clone of it, pip install -e ."

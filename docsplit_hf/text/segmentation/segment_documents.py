@@ -88,7 +88,7 @@ def segment_documents(
     Example:
 
         >>> from datasets import Dataset
-        >>> from docsplit_hf.models.small_bert import train_small_bert_tokenizer
+        >>> from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
         >>> texts = ["One sentence. And another one.", "Only one sentence."]
         >>> tokenizer = train_small_bert_tokenizer(texts, vocab_size=60)
         >>> documents = segment_documents(Dataset.from_dict({"text": texts, "label": [0, 1]}), tokenizer)

@@ -12,14 +12,14 @@ import pytest
 from cleanlab import Datalab
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.audit.examine import audit_snapshot, corrections, datalab_inputs, out_of_fold
-from docsplit_hf.neighbors.audit.report import Audit, Duplicates, LabelIssue, Outlier
-from docsplit_hf.neighbors.experts.corpus import id_numbers
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts
-from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
+from docsplit_hf.classification.audit.examine import audit_snapshot, corrections, datalab_inputs, out_of_fold
+from docsplit_hf.classification.audit.report import Audit, Duplicates, LabelIssue, Outlier
+from docsplit_hf.classification.ensemble.corpus import id_numbers
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
 
-from ..experts.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
+from ..ensemble.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
 
 WRONG = {"4": "predator", "20": "fruit", "35": "fruit"}  # 4 is a mineral, 20 and 35 are predators
 

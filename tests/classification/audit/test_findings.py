@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.audit.findings import (
+from docsplit_hf.classification.audit.findings import (
     LENGTH,
     MOST_SHINGLES,
     MOST_TEXTS,
@@ -28,9 +28,9 @@ from docsplit_hf.neighbors.audit.findings import (
     suspect_labels,
     wrong_and_right,
 )
-from docsplit_hf.neighbors.experts.corpus import unit
-from docsplit_hf.neighbors.experts.words import words_of
-from docsplit_hf.neighbors.store.row_table import make_rows
+from docsplit_hf.classification.ensemble.corpus import unit
+from docsplit_hf.classification.ensemble.tfidf import words_of
+from docsplit_hf.datastore.row_table import make_rows
 
 
 def make_vectors(count, copies=0, seed=0):
@@ -51,7 +51,7 @@ def test_neighbors_have_the_largest_cosines_and_leave_out_the_example_itself(cop
 
 def test_neighbors_missed_by_an_index_are_not_counted(monkeypatch):
     rows = np.array([[1, -1, -1], [0, 2, 1], [2, 1, -1]])  # the index missed the first example itself
-    monkeypatch.setattr("docsplit_hf.neighbors.audit.findings.nearest_rows", lambda vectors, k: rows.copy())
+    monkeypatch.setattr("docsplit_hf.classification.audit.findings.nearest_rows", lambda vectors, k: rows.copy())
     vectors = make_vectors(3)
     found = nearest_examples(vectors, 2)
     assert found.rows.tolist() == [[1, -1], [0, 2], [1, -1]]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.audit.report import Audit, ConfusedLabels, Duplicates, LabelIssue, Outlier
+from docsplit_hf.classification.audit.report import Audit, ConfusedLabels, Duplicates, LabelIssue, Outlier
 
 AUDIT = Audit(
     examples=1_234,

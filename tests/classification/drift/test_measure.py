@@ -10,21 +10,21 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.neighbors import watching
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.guarantees import Guarantees
-from docsplit_hf.neighbors.watch_report import CERTAINTY, Change, mean_change
-from docsplit_hf.neighbors.watching import (
+from docsplit_hf.classification.drift import measure as watching
+from docsplit_hf.classification.drift.measure import (
     DriftPeriod,
     closeness_to_others,
     known_words,
     measure_examples,
     measure_period,
 )
+from docsplit_hf.classification.drift.report import CERTAINTY, Change, mean_change
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.guarantees import Guarantees
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
-from .conftest import labels_of
-from .experts.stores import fitted_store
+from ..conftest import labels_of
+from ..ensemble.stores import fitted_store
 
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.expert import Features
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.expert import Features
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 
 NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.content import have_no_content, known_content, warn_of_no_content
+from docsplit_hf.classification.ensemble.content import have_no_content, known_content, warn_of_no_content
 
 TEXTS = ["the apple of the tree", "the pear", "the iron of the mine", "the stone", "yes", "👍", "苹果的树", "铁的矿"]
 LABELS = ["fruit", "fruit", "mineral", "mineral", "yes", "yes", "fruit", "mineral"]

@@ -3,9 +3,9 @@ import pytest
 import scipy.sparse as sp
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import corpus
-from docsplit_hf.neighbors.experts import corpus as corpus_module
-from docsplit_hf.neighbors.experts.corpus import (
+from docsplit_hf.classification.ensemble import corpus
+from docsplit_hf.classification.ensemble import corpus as corpus_module
+from docsplit_hf.classification.ensemble.corpus import (
     PROPAGATION_ALPHA,
     SHRINKAGE,
     fit_document_vectors,
@@ -14,10 +14,10 @@ from docsplit_hf.neighbors.experts.corpus import (
     propagate_labels,
     unit,
 )
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.words import fit_words
-from docsplit_hf.neighbors.texts_and_labels import joined_texts
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.tfidf import fit_words
+from docsplit_hf.classification.texts_and_labels import joined_texts
 
 from .stores import fitted_store, make_keys, make_store, make_texts, score
 

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts
-from docsplit_hf.neighbors.experts.log_linear_pool import pool
-from docsplit_hf.neighbors.experts.scoring import logits_of
-from docsplit_hf.neighbors.experts.votes import Neighbors
-from docsplit_hf.neighbors.store.snapshot import FittedState
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.log_linear_pool import pool
+from docsplit_hf.classification.ensemble.neighbor_expert import Neighbors
+from docsplit_hf.classification.ensemble.scoring import logits_of
+from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
 

@@ -4,12 +4,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import weighing
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fit_report import LARGEST_CLASS, WORD_COUNTS
-from docsplit_hf.neighbors.experts.held_out_scores import LABEL_ID, HeldOut
-from docsplit_hf.neighbors.experts.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
+from docsplit_hf.classification.ensemble import weighing
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
+from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 
 from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
 

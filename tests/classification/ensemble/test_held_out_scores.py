@@ -2,7 +2,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.neighbors.experts.held_out_scores import FOLDS, FOLDS_OF_MANY_EXAMPLES, MANY_EXAMPLES, assign_folds
+from docsplit_hf.classification.ensemble.held_out_scores import (
+    FOLDS,
+    FOLDS_OF_MANY_EXAMPLES,
+    MANY_EXAMPLES,
+    assign_folds,
+)
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 

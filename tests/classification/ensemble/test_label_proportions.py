@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
-from docsplit_hf.neighbors.experts.label_proportions import (
+from docsplit_hf.classification.ensemble.label_proportions import (
     PSEUDO_COUNT,
     calibration,
     estimate_proportions,

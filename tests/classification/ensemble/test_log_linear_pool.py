@@ -4,11 +4,11 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import expit, log_softmax, softmax
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts import log_linear_pool
-from docsplit_hf.neighbors.experts.explaining import explain
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.experts.log_linear_pool import (
+from docsplit_hf.classification.ensemble import log_linear_pool
+from docsplit_hf.classification.ensemble.explaining import explain
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.log_linear_pool import (
     DEFAULT_SHARPNESS,
     fit_weights,
     given_proportions,

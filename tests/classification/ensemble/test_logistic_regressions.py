@@ -3,8 +3,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from docsplit_hf.neighbors.experts import logistic_regressions
-from docsplit_hf.neighbors.experts.logistic_regressions import fit_regressions
+from docsplit_hf.classification.ensemble import logistic_regressions
+from docsplit_hf.classification.ensemble.logistic_regressions import fit_regressions
 
 
 def make_problem(texts, terms, labels, seed=0):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.models.inference.text_embedder import Predictions
-from docsplit_hf.neighbors.experts.explaining import MAX_WORDS, explain
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts, score_texts
-from docsplit_hf.neighbors.experts.mixture_of_experts import predict_with_experts
-from docsplit_hf.neighbors.experts.votes import VOTERS
-from docsplit_hf.neighbors.prediction import Shown, TextInputs, answer_of
+from docsplit_hf.classification.ensemble.explaining import MAX_WORDS, explain
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts, score_texts
+from docsplit_hf.classification.ensemble.neighbor_expert import VOTERS
+from docsplit_hf.classification.ensemble.predicting import predict_with_experts
+from docsplit_hf.classification.prediction import Shown, TextInputs, answer_of
+from docsplit_hf.encoders.text_embedder import Predictions
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
 
@@ -82,7 +82,7 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
 
 
 def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.experts.explaining.MAX_WORDS", 100)
+    monkeypatch.setattr("docsplit_hf.classification.ensemble.explaining.MAX_WORDS", 100)
     store = fitted_store()
     answers = score(store)
     fitted = FittedExperts.from_state(store.fitted)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.experts.fitted_experts import FittedExperts, ready_experts, score_texts
-from docsplit_hf.neighbors.experts.guarantees import Guarantees, HeldOutAnswers
-from docsplit_hf.neighbors.experts.saved_state import PROPORTION_DRAWS
-from docsplit_hf.neighbors.store.snapshot import FittedState
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.guarantees import Guarantees, HeldOutAnswers
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.classification.ensemble.saved_state import PROPORTION_DRAWS
+from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
 

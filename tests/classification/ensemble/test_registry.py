@@ -3,10 +3,10 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.expert import ArraySpec, Expert
-from docsplit_hf.neighbors.experts.experts import EXPERTS
-from docsplit_hf.neighbors.experts.explaining import explain
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.expert import ArraySpec, Expert
+from docsplit_hf.classification.ensemble.explaining import explain
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.registry import EXPERTS
 
 from .stores import fitted_store, make_queries, score
 

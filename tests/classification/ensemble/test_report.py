@@ -5,9 +5,9 @@ import pytest
 from sklearn.metrics import f1_score, log_loss
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.fit_report import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
-from docsplit_hf.neighbors.experts.held_out_scores import HeldOut
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts
 

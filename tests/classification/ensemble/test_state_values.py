@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.experts.fit_report import FitReport
-from docsplit_hf.neighbors.experts.fitted_experts import ready_experts
-from docsplit_hf.neighbors.store.files.manifest import file_name, render_manifest
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.report import FitReport
+from docsplit_hf.datastore.files.manifest import file_name, render_manifest
 
 from .stores import fitted_store, score
 

@@ -1,7 +1,7 @@
 from transformers import pipeline
 
 from docsplit_hf import load_example_texts
-from docsplit_hf.neighbors.experts.surest_error import LEAST_GAIN, describe_surest_error
+from docsplit_hf.classification.ensemble.surest_error import LEAST_GAIN, describe_surest_error
 
 # Beginnings of wrongly labeled example texts, with the right labels.
 WRONG = {

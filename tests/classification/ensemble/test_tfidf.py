@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.neighbors.experts.words import MAX_CHARACTERS, fit_words, saved_words, words_of
+from docsplit_hf.classification.ensemble.tfidf import MAX_CHARACTERS, fit_words, saved_words, words_of
 
 from .stores import make_texts
 

@@ -3,11 +3,11 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from docsplit_hf.neighbors.experts.corpus import make_corpus, unit
-from docsplit_hf.neighbors.experts.experts import EXPERTS, refine_labels, training_data
-from docsplit_hf.neighbors.experts.fit_experts import fit_experts
-from docsplit_hf.neighbors.experts.held_out_scores import folds_of, one_hot
-from docsplit_hf.neighbors.experts.vector_experts import (
+from docsplit_hf.classification.ensemble.corpus import make_corpus, unit
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.held_out_scores import folds_of, one_hot
+from docsplit_hf.classification.ensemble.registry import EXPERTS, refine_labels, training_data
+from docsplit_hf.classification.ensemble.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     INVERSE_REGULARIZATION,
     LARGE_EXAMPLE_WEIGHT,

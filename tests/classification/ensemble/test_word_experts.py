@@ -7,7 +7,7 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from docsplit_hf.neighbors.experts.word_experts import (
+from docsplit_hf.classification.ensemble.word_experts import (
     INVERSE_REGULARIZATION,
     SMOOTHING,
     WORD_SHARPNESS,

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.inference.text_embedder import Predictions
-from docsplit_hf.neighbors.mixing.calibration import (
+from docsplit_hf.classification.knn.calibration import (
     UNIFORM_FRACTION,
     Calibration,
     KnownExamplesError,
@@ -24,7 +23,13 @@ from docsplit_hf.neighbors.mixing.calibration import (
     temperature_grid,
     without_self,
 )
-from docsplit_hf.neighbors.mixing.mixture import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
+from docsplit_hf.classification.knn.interpolation import (
+    effective_neighbors,
+    interpolate,
+    knn_probabilities,
+    neighbor_weights,
+)
+from docsplit_hf.encoders.text_embedder import Predictions
 
 KS = (1, 2, 4, 8)
 WEIGHTS = np.arange(21) / 20

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.text_embedder import Predictions
-from docsplit_hf.neighbors.mixing.mixture import (
+from docsplit_hf.classification.knn.interpolation import (
     add_one_smoothing,
     effective_neighbors,
     interpolate,
@@ -17,6 +16,7 @@ from docsplit_hf.neighbors.mixing.mixture import (
     knn_probabilities,
     neighbor_weights,
 )
+from docsplit_hf.encoders.text_embedder import Predictions
 
 LABELS = 5
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 9))

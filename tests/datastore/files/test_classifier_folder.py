@@ -12,7 +12,7 @@ import torch
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.neighbors.store.files.manifest import DatastoreError
+from docsplit_hf.datastore.files.manifest import DatastoreError
 
 from ..datastores import everything, fill
 

@@ -14,18 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from docsplit_hf.neighbors.store.changes import add_documents, no_documents
-from docsplit_hf.neighbors.store.files.datastore_files import read_datastore, write_datastore
-from docsplit_hf.neighbors.store.files.manifest import (
+from docsplit_hf.datastore.changes import add_documents, no_documents
+from docsplit_hf.datastore.files.datastore_files import read_datastore, write_datastore
+from docsplit_hf.datastore.files.manifest import (
     FILE_NAMES,
     DatastoreError,
     file_name,
     read_manifest,
     render_manifest,
 )
-from docsplit_hf.neighbors.store.index import IndexOptions
-from docsplit_hf.neighbors.store.row_table import check_passages, make_rows
-from docsplit_hf.neighbors.store.snapshot import FittedState, Snapshot
+from docsplit_hf.datastore.index import IndexOptions
+from docsplit_hf.datastore.row_table import check_passages, make_rows
+from docsplit_hf.datastore.snapshot import FittedState, Snapshot
 
 from ..datastores import contents_of, make_fitted, make_passages
 

@@ -14,9 +14,9 @@ import pytest
 from safetensors.numpy import save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.neighbors.store import snapshot_index
-from docsplit_hf.neighbors.store.files.manifest import DatastoreError
-from docsplit_hf.neighbors.store.files.tables import row_folder
+from docsplit_hf.datastore import snapshot_index
+from docsplit_hf.datastore.files.manifest import DatastoreError
+from docsplit_hf.datastore.files.tables import row_folder
 from docsplit_hf.shards import ShardsError
 
 from ..datastores import NAMES, answers, everything, make_queries
@@ -56,8 +56,8 @@ def contents(datastore):
 @pytest.mark.parametrize("options", [{}, IVF])
 def test_mapped_shards_answer_exactly_as_rows_in_memory(tmp_path, keys, labels, options, dtype, monkeypatch):
     for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
-        monkeypatch.setattr(f"docsplit_hf.neighbors.store.mapped_keys.{name}", size)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.mapped_keys.TAKEN_ROWS", 7)
+        monkeypatch.setattr(f"docsplit_hf.datastore.mapped_keys.{name}", size)
+    monkeypatch.setattr("docsplit_hf.datastore.mapped_keys.TAKEN_ROWS", 7)
     keys = keys.astype(dtype)
     expected = in_memory(keys, labels, **options)
     found = KNNDatastore.from_shards(write_shards(tmp_path, keys, (1, 0, 3, 2), labels), **options)
@@ -101,7 +101,7 @@ def test_shards_without_labels(tmp_path, keys):
 
 
 def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, labels, caplog, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.neighbors.store.snapshot_index.MOST_CHANGES", 100)
+    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MOST_CHANGES", 100)
     datastore = KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=labels), **IVF)
     first = datastore.snapshot.index
     more = make_queries(datastore, 400)
@@ -124,8 +124,8 @@ def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, lab
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_build_continues_to_the_same_index(tmp_path, keys, labels, monkeypatch):
     folder = write_shards(tmp_path / "shards", keys, labels=labels)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.index.BLOCK_BYTES", 4 * 8 * 100)
-    monkeypatch.setattr("docsplit_hf.neighbors.store.index.KEPT_ROWS", 500)
+    monkeypatch.setattr("docsplit_hf.datastore.index.BLOCK_BYTES", 4 * 8 * 100)
+    monkeypatch.setattr("docsplit_hf.datastore.index.KEPT_ROWS", 500)
     store = snapshot_index._store
     kept = []
 

@@ -11,7 +11,7 @@ import pytest
 from milvus_lite.server_manager import server_manager_instance
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.neighbors.store.milvus.collection import Collection
+from docsplit_hf.datastore.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
 MOST = 16  # collections that the tests use of a server, or nearly

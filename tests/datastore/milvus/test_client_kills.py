@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.neighbors.store.milvus import collection as collection_module
-from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
+from docsplit_hf.datastore.milvus import collection as collection_module
+from docsplit_hf.datastore.milvus.collection import RemoteDatastoreError
 
 from ..datastores import make_passages
 from .conftest import NAMES

@@ -4,7 +4,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import connect_datastore
-from docsplit_hf.neighbors.store.milvus.connect import find_token, parse_address
+from docsplit_hf.datastore.milvus.connect import find_token, parse_address
 
 
 def test_without_the_extra_the_error_names_its_installation(monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.models.inference.long_documents import Passages
-from docsplit_hf.neighbors.store.row_table import ids_among
+from docsplit_hf.datastore.row_table import ids_among
+from docsplit_hf.encoders.chunking import Passages
 
-from ...conftest import labels_of
+from ...classification.conftest import labels_of
 from ..datastores import make_passages
 from ..test_store import compare, journey
 from .conftest import NAMES

@@ -15,9 +15,9 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.neighbors.store.milvus import collection as collection_module
-from docsplit_hf.neighbors.store.milvus import remote_datastore as remote_datastore_module
-from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
+from docsplit_hf.datastore.milvus import collection as collection_module
+from docsplit_hf.datastore.milvus import remote_datastore as remote_datastore_module
+from docsplit_hf.datastore.milvus.collection import RemoteDatastoreError
 
 from ..datastores import fill, make_datastore, make_passages, with_passages
 from ..shards import write_shards

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from docsplit_hf.neighbors.store.milvus.collection import RemoteDatastoreError
+from docsplit_hf.datastore.milvus.collection import RemoteDatastoreError
 
 from .test_client_kills import add, check, make_reference, strike
 

@@ -7,9 +7,9 @@ import traceback
 import numpy as np
 import pytest
 
-from docsplit_hf.models.inference.endpoint import EndpointEncoder, EndpointError
+from docsplit_hf.encoders.backends.endpoint import EndpointEncoder, EndpointError
 
-from .endpoints import answer, embed, serve
+from ..endpoints import answer, embed, serve
 
 KEY = "sk-secret-of-the-test"
 

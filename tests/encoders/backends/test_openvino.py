@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.models.inference.backends import BackendOptions, use_backend
-from docsplit_hf.models.inference.openvino import export as openvino_export
-from docsplit_hf.models.inference.openvino.quantize_int8 import openvino_core
-from docsplit_hf.models.portable.run_encoder import engine_of
+from docsplit_hf.encoders.backends.openvino import export as openvino_export
+from docsplit_hf.encoders.backends.openvino.quantize_int8 import openvino_core
+from docsplit_hf.encoders.backends.registry import BackendOptions, use_backend
+from docsplit_hf.encoders.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
 
@@ -33,7 +33,7 @@ def convert_at_once(cache, load, tmp_path, monkeypatch):
     """Converting, which takes a second, gives what was converted before."""
     (export,) = cache.glob(f"{engine_of(load().model).key}-*")
     model = openvino_core().read_model(shutil.copytree(export, tmp_path / "converted") / "model.xml")
-    monkeypatch.setattr("docsplit_hf.models.inference.openvino.engine.convert", lambda encoder: model)
+    monkeypatch.setattr("docsplit_hf.encoders.backends.openvino.engine.convert", lambda encoder: model)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_an_export_is_cached_and_a_damaged_one_is_made_again(convert_at_once, lo
     before = sorted(path.name for path in cache.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(openvino_export, "convert", None)
-        patch.setattr("docsplit_hf.models.inference.openvino.engine.convert", None)  # it cannot be exported now
+        patch.setattr("docsplit_hf.encoders.backends.openvino.engine.convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()
         use_backend(kept.model.train(), kept.tokenizer, "mean", BackendOptions("openvino"))

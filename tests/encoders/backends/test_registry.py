@@ -2,9 +2,9 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference.backends import BACKENDS, BackendOptions
+from docsplit_hf.encoders.backends.registry import BACKENDS, BackendOptions
 
-from .toy_backend import ToyBackend
+from ..toy_backend import ToyBackend
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.models.inference import torch_backend
-from docsplit_hf.models.inference.torch_backend import (
+from docsplit_hf.encoders.backends import torch_backend
+from docsplit_hf.encoders.backends.torch_backend import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
@@ -112,7 +112,7 @@ def test_other_dtypes_are_left_to_torch():
 def test_inference_uses_onednn(monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(
-        "docsplit_hf.models.inference.torch_backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+        "docsplit_hf.encoders.backends.torch_backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
     )
     with inference_mode(CPU):
         nn.Linear(8, 3)(torch.randn(2, 8))

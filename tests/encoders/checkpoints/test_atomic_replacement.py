@@ -7,14 +7,14 @@ import pytest
 from huggingface_hub import constants
 
 from docsplit_hf import KNNDatastore, finish_save
-from docsplit_hf.models.checkpoints.atomic_replacement import (
+from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
     finish_replacement,
     locked,
     replaced_at_once,
 )
-from docsplit_hf.models.checkpoints.checkpoint import find_checkpoint
+from docsplit_hf.encoders.checkpoints.checkpoint import find_checkpoint
 
 from ...end_to_end.forked import finish_script, start_script
 
@@ -43,7 +43,7 @@ DIES = """
 import os, sys
 from pathlib import Path
 os.fsync = lambda descriptor: None  # it is the process that dies, and not the machine
-from tests.models.checkpoints.test_atomic_replacement import replace
+from tests.encoders.checkpoints.test_atomic_replacement import replace
 for number, folder in enumerate(sys.argv[1:], start=1):
     child = os.fork()
     if not child:

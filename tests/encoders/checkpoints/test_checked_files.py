@@ -8,8 +8,8 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import DocumentEncoder, KNNClassifierPipeline
-from docsplit_hf.models.checkpoints.checked_files import MOST_LAYERS, check_folder, check_sizes
-from docsplit_hf.models.checkpoints.checkpoint import (
+from docsplit_hf.encoders.checkpoints.checked_files import MOST_LAYERS, check_folder, check_sizes
+from docsplit_hf.encoders.checkpoints.checkpoint import (
     DEFAULT_FOLDER,
     DamagedCheckpointError,
     load_tokenizer,

@@ -23,7 +23,7 @@ from docsplit_hf import (
     load_system,
     segment_documents,
 )
-from docsplit_hf.models.checkpoints.checkpoint import (
+from docsplit_hf.encoders.checkpoints.checkpoint import (
     DEFAULT_CHECKPOINT,
     DEFAULT_FOLDER,
     AutoModelWithoutHead,
@@ -72,7 +72,7 @@ def test_a_name_without_a_checkpoint(load, name, error, message, tmp_path, monke
 
 def test_all_files_are_requested_from_the_hub_with_the_same_arguments(monkeypatch, tiny_config):
     asked = {}
-    package = "docsplit_hf.models.checkpoints"
+    package = "docsplit_hf.encoders.checkpoints"
 
     def download(_, file, **arguments):
         asked[file] = arguments
@@ -113,7 +113,7 @@ def test_none_and_the_default_name_load_the_same_checkpoint(texts):
 
 
 def test_an_installation_without_the_checkpoint_raises(tmp_path, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.models.checkpoints.checkpoint.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
+    monkeypatch.setattr("docsplit_hf.encoders.checkpoints.checkpoint.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
     with pytest.raises(FileNotFoundError, match="install docsplit_hf again"):
         DocumentEncoder.from_pretrained()
 

@@ -8,8 +8,8 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.models.checkpoints import atomic_replacement, checkpoint
-from docsplit_hf.models.checkpoints.atomic_replacement import (
+from docsplit_hf.encoders.checkpoints import atomic_replacement, checkpoint
+from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
     finish_replacement,
@@ -17,7 +17,7 @@ from docsplit_hf.models.checkpoints.atomic_replacement import (
     locked,
     replaced_at_once,
 )
-from docsplit_hf.models.checkpoints.one_state import read_at_once
+from docsplit_hf.encoders.checkpoints.one_state import read_at_once
 
 from .test_atomic_replacement import killed
 from .test_atomic_replacement import write as write_files

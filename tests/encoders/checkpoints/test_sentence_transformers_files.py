@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
-from docsplit_hf.models.checkpoints.sentence_transformers_files import (
+from docsplit_hf.encoders.checkpoints.sentence_transformers_files import (
     _released_pooling,
     checkpoint_settings,
     load_projection,

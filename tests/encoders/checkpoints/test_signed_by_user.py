@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.models.checkpoints.signed_by_user import is_signed, secret_file, sign
+from docsplit_hf.encoders.checkpoints.signed_by_user import is_signed, secret_file, sign
 
 
 @pytest.fixture(autouse=True)

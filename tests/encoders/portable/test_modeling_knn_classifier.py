@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.portable.modeling_knn_classifier import MULTI_LABEL, classification_loss
+from docsplit_hf.encoders.portable.modeling_knn_classifier import MULTI_LABEL, classification_loss
 
 NAMES = {0: "river", 1: "engine", 2: "garden"}
 

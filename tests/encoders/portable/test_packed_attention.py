@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from docsplit_hf.models.portable.packed_attention import SHORT, attention_by_sequence
+from docsplit_hf.encoders.portable.packed_attention import SHORT, attention_by_sequence
 
 LENGTHS = [30, 30, 1, 7, 50, 1]
 

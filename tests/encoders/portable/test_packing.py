@@ -16,7 +16,7 @@ from transformers import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig
-from docsplit_hf.models.portable.run_encoder import (
+from docsplit_hf.encoders.portable.run_encoder import (
     PACKED,
     attention_implementation,
     is_packed,

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from docsplit_hf.models.portable.run_encoder import POOLINGS, pool
+from docsplit_hf.encoders.portable.run_encoder import POOLINGS, pool
 
 HIDDEN = torch.tensor([[[1.0, -9.0], [4.0, -1.0], [100.0, 100.0]], [[2.0, 0.0], [3.0, 5.0], [7.0, 1.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])

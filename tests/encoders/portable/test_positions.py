@@ -1,7 +1,7 @@
 import pytest
 from transformers import AutoConfig, AutoModel
 
-from docsplit_hf.models.portable.run_encoder import check_max_length, max_positions
+from docsplit_hf.encoders.portable.run_encoder import check_max_length, max_positions
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,10 @@ import dataclasses
 import numpy as np
 import pytest
 
+from docsplit_hf.classification.knn.calibration import Calibration
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask
-from docsplit_hf.neighbors.mixing.calibration import Calibration
 from experiments.papers_options import PaperSettings
 from experiments.protocols import fine_tuned
 from experiments.protocols.decoupled import (

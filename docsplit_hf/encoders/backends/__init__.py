@@ -1,0 +1,1 @@
+"""Backends that compute an encoder: torch, OpenVINO, or a server."""

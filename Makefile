@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test test-readme test-engines test-lowest quality style docs notebooks wheel clean
+.PHONY: help pretrain classify evaluate test test-readme test-engines test-lowest quality style docs figures notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ style: .venv/installed ## Mend style
 
 docs: .venv/installed ## Build the documentation into site/ (open site/index.html); a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+figures: .venv/installed ## Write the figures of README.md and docs/ anew from their records
+	$(BIN)/python -m docs.figures
 
 notebooks: .venv/installed ## Execute the notebooks of the examples anew
 	$(BIN)/python examples/notebooks/execute.py examples/notebooks/*.ipynb

@@ -1,49 +1,46 @@
-"""The help of each command, as ``docsplit`` shows it and the documentation has it: examples/command_line.md.
+"""Write the help of each command, shown by ``docsplit`` and in the documentation, to docsplit_hf/cli/command_line/md.
 
     python docs/command_line.py
 
-It is written anew after an option has changed; a test says when.
+Run it after an option has changed; a test compares the page with the parsers.
 """
 
 import contextlib
 import importlib
 import io
 import os
-import sys
+from unittest import mock
 
-from docsplit_hf.__main__ import PAGE, SCRIPTS, scripts_folder
+from docsplit_hf.cli.commands import COMMANDS, HELP_PAGE
 
 BEGIN = """# Command line
 
-What `--help` of each command prints. `--help_all` of `pretrain`, `classify` and `evaluate` adds all other options, \
-those of transformers' `TrainingArguments` too. `eval "$(docsplit --completion)"` makes bash and zsh complete them.
+The output of `--help` for each command. `--help_all` of `pretrain`, `classify` and `evaluate` adds all other options, \
+including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash and zsh complete \
+them.
 
-Commands are scripts: `docsplit classify` runs `examples/run_classification.py`, to read, copy and change. \
+The commands are the modules of `docsplit_hf/cli/`: `docsplit classify` runs `docsplit_hf/cli/classify.py`. \
 `python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`.
 """
 
 
 def make_page() -> str:
-    """The page, for a terminal of 80 columns."""
-    commands = (*SCRIPTS, "demo")
-    return BEGIN + "".join(f"\n## docsplit {name}\n\n```text\n{printed(name, '--help')}```\n" for name in commands)
+    """Return the page, for a terminal of 80 columns."""
+    return BEGIN + "".join(f"\n## docsplit {name}\n\n```text\n{printed_help(name)}```\n" for name in COMMANDS)
 
 
-def printed(command: str, *options: str) -> str:
-    """What a command prints, run in this process, whose parsers need the imports that ``docsplit`` saves."""
-    before, columns = sys.argv, os.environ.get("COLUMNS")
-    sys.argv, os.environ["COLUMNS"] = [f"docsplit {command}", *options], "80"
-    name = "docsplit_hf.demo.__main__" if command == "demo" else SCRIPTS[command][0].removesuffix(".py")
-    try:
-        with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.suppress(SystemExit):
-            importlib.import_module(name).main()
-    finally:
-        sys.argv = before
-        del os.environ["COLUMNS"]
-        os.environ |= {} if columns is None else {"COLUMNS": columns}
+def printed_help(command: str) -> str:
+    """Return the help that a command's parser prints, run in this process."""
+    module = importlib.import_module(f"docsplit_hf.{COMMANDS[command].module}")
+    with (
+        mock.patch("sys.argv", [f"docsplit {command}", "--help"]),
+        mock.patch.dict(os.environ, {"COLUMNS": "80"}),
+        contextlib.redirect_stdout(io.StringIO()) as output,
+        contextlib.suppress(SystemExit),
+    ):
+        module.main()
     return output.getvalue()
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(scripts_folder()))
-    (scripts_folder() / PAGE).write_text(make_page(), encoding="utf-8")
+    HELP_PAGE.write_text(make_page(), encoding="utf-8")

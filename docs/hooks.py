@@ -8,6 +8,7 @@ from pathlib import Path
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 
+FIGURE = re.compile(r"<!--=[^<>]+-->|<!-- (?:table|text): [^<>]+ -->\n?|\n?<!-- end -->")  # marks of docs/figures
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)(#[^)\s]*)?\)")
 NOTEBOOKS = Path("examples/notebooks")
 # Pages from outside docs/, by where they stand on the site.
@@ -15,7 +16,7 @@ PAGES = {
     "index.md": Path("README.md"),
     "contributing.md": Path("CONTRIBUTING.md"),
     "docsplit_small_en.md": Path("model_cards/docsplit-small-en/README.md"),
-    "reference/command_line.md": Path("examples/command_line.md"),
+    "reference/command_line.md": Path("docsplit_hf/cli/command_line.md"),
 }
 
 
@@ -36,7 +37,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Have links lead to where pages from outside docs/ stand, and leave out those to other files outside."""
+    """Point links to the places of pages on the site; remove links to other files outside, and the marks of figures."""
     here = page.file.src_uri
     source = PAGES.get(here, Path("docs", here))
     places = {path: place for place, path in PAGES.items()}
@@ -54,7 +55,7 @@ def on_page_markdown(markdown, page, config, files):
             return text
         return f"{mark}[{text}]({os.path.relpath(place, Path(here).parent)}{anchor})"
 
-    return LINK.sub(follow, markdown)
+    return LINK.sub(follow, FIGURE.sub("", markdown))
 
 
 def on_nav(nav, config, files):

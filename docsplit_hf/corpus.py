@@ -1,4 +1,4 @@
-"""Blocks of datatrove: one .jsonl file for many tasks; a corpus of any size into sentences, or into embeddings."""
+"""Blocks of datatrove that split one .jsonl file over tasks, and segment or embed a corpus of any size."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .encoders.backends.registry import BackendOptions
 from .encoders.checkpoints.checkpoint import find_checkpoint, load_tokenizer
 from .encoders.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .encoders.chunking import SINGLE_VECTOR, check_strategy
@@ -35,7 +36,8 @@ from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-SEGMENTED_TOGETHER, EMBEDDED_TOGETHER = 100, 1_000  # documents
+SEGMENTED_TOGETHER = 100  # documents
+EMBEDDED_TOGETHER = 1_000  # documents
 DTYPES = ("float16", "float32")
 
 
@@ -48,7 +50,7 @@ class JsonlRangeReader(BaseReader):
             row without an id gets one of its task and its line.
 
     Raises:
-        ValueError: If ``limit`` or ``skip`` is given: a task knows its bytes, not the number of their lines.
+        ValueError: If ``limit`` or ``skip`` is given: a task has a range of bytes, and the lines are not numbered.
     """
 
     name = "Ranges of a .jsonl file"
@@ -63,7 +65,9 @@ class JsonlRangeReader(BaseReader):
         """The documents of a task, after those of the steps before."""
         yield from data or ()
         path = Path(self.path)
-        start, end = (path.stat().st_size * part // world_size for part in (rank, rank + 1))
+        size = path.stat().st_size
+        start = size * rank // world_size
+        end = size * (rank + 1) // world_size
         for number, line in enumerate(lines_between(path, start, end)):
             text = line.decode("utf-8-sig").strip()
             if not text:
@@ -106,24 +110,29 @@ class SegmentDocuments(PipelineStep):
         self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
     ) -> None:
         super().__init__()
-        get_segmenter(segmenter, language)  # which refuses what it does not know, before any task is started
+        get_segmenter(segmenter, language)  # refuses unknown names before any task is started
         check_single_sentence(single_sentence)
-        self.model, self.segmenter, self.language = model, segmenter, language
+        self.model = model
+        self.segmenter = segmenter
+        self.language = language
         self.single_sentence = single_sentence
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """The documents of a task that can be trained on, segmented."""
         tokenizer = load_tokenizer(find_checkpoint(self.model))
-        segmenter = get_segmenter(self.segmenter, self.language)
-        options = {"segmenter": segmenter, "single_sentence": self.single_sentence}
-        segment = SegmentAndDrop(tokenizer=tokenizer, text_column="text", **options)
+        segment = SegmentAndDrop(
+            tokenizer=tokenizer,
+            text_column="text",
+            segmenter=get_segmenter(self.segmenter, self.language),
+            single_sentence=self.single_sentence,
+        )
         for documents in iter(lambda: list(islice(data, SEGMENTED_TOGETHER)), []):
             with self.track_time("batch"):
                 rows = segment({"text": [document.text for document in documents], "document": documents})
             self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
-            columns = (rows["document"], rows["input_ids"], rows["sentence_lengths"])
-            for document, input_ids, sentence_lengths in zip(*columns, strict=True):
-                document.metadata |= {"input_ids": input_ids, "sentence_lengths": sentence_lengths}
+            for number, document in enumerate(rows["document"]):
+                document.metadata["input_ids"] = rows["input_ids"][number]
+                document.metadata["sentence_lengths"] = rows["sentence_lengths"][number]
                 yield document
 
 
@@ -169,24 +178,33 @@ class EmbedDocuments(PipelineStep):
         super().__init__()
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
-        texts = None if calibration_texts is None else tuple(calibration_texts)
-        self.encoder = model, max_length, precision, texts
-        self.folder, self.long_documents = str(folder), check_strategy(long_documents, SINGLE_VECTOR)
-        self.dtype, self.keep_texts, self.label_key, self.source = dtype, keep_texts, label_key, source
+        self.model = model
+        self.max_length = max_length
+        self.backend_options = BackendOptions(
+            backend="openvino" if precision == "int8" else "torch",
+            precision=precision,
+            calibration_texts=None if calibration_texts is None else tuple(calibration_texts),
+        )
+        self.folder = str(folder)
+        self.long_documents = check_strategy(long_documents, SINGLE_VECTOR)
+        self.dtype = dtype
+        self.keep_texts = keep_texts
+        self.label_key = label_key
+        self.source = source
 
     def begin(self, tasks: int) -> DocumentEncoder:
-        """Write what all shards have in common, or check it, and give the encoder."""
-        encoder, fingerprint = _load(*self.encoder)
+        """Write what all shards have in common, or check it, and return the encoder."""
+        encoder, fingerprint = _load(self.model, self.max_length, self.backend_options)
         described = {
             "name": public_name(encoder.model.config.name_or_path),
             "fingerprint": fingerprint,
             "pooling": encoder.pooling,
             "max_length": encoder.max_length,
-            "precision": self.encoder[2],
+            "precision": self.backend_options.precision,
             "long_documents": self.long_documents,
         }
         with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
-            # As Reader.probe gives it of a classifier around this encoder.
+            # As TextEmbedder.probe gives it of a classifier around this encoder.
             probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
         shared = {
             "tasks": tasks,
@@ -203,10 +221,11 @@ class EmbedDocuments(PipelineStep):
         return encoder
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """Embed the documents of a task, and give them on."""
-        folder, threads = Path(self.folder), torch.get_num_threads()
+        """Embed the documents of a task, and pass them on."""
+        folder = Path(self.folder)
+        threads = torch.get_num_threads()
         with contextlib.ExitStack() as stack:
-            # On one thread, as with others the last bits of an embedding may be others.
+            # On one thread: another number of threads may change the last bits of an embedding.
             torch.set_num_threads(1)
             stack.callback(torch.set_num_threads, threads)
             encoder = self.begin(world_size)
@@ -240,10 +259,13 @@ class EmbedDocuments(PipelineStep):
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
-def _load(
-    model: str | None, max_length: int | None, precision: str, texts: tuple[str, ...] | None
-) -> tuple[DocumentEncoder, str]:
-    """An encoder, and its fingerprint."""
-    options = {"backend": "openvino", "calibration_texts": texts} if precision == "int8" else {}
-    encoder = DocumentEncoder.from_pretrained(model, max_length=max_length, precision=precision, **options)
+def _load(model: str | None, max_length: int | None, options: BackendOptions) -> tuple[DocumentEncoder, str]:
+    """Load an encoder, and compute its fingerprint."""
+    encoder = DocumentEncoder.from_pretrained(
+        model,
+        max_length=max_length,
+        backend=options.backend,
+        precision=options.precision,
+        calibration_texts=options.calibration_texts,
+    )
     return encoder, encoder.fingerprint

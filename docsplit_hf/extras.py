@@ -1,11 +1,11 @@
-"""The libraries that only some commands need: checked before any work, and the line that installs them."""
+"""Libraries of the extras in setup.cfg: which command needs which, checked before any work."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
 
-# What is imported of each extra of setup.cfg.
+# The modules that each extra installs, by their import names.
 LIBRARIES = {
     "datatrove": ("datatrove",),
     "demo": ("gradio",),
@@ -20,9 +20,9 @@ LIBRARIES = {
     "peft": ("peft",),
     "tensorboard": ("tensorboard",),
 }
-OF_COMMANDS = {"demo": "demo", "embed-corpus": "datatrove", "label": "label"}
-# By an option and one of its values; None: any value, or none.
-OF_OPTIONS = {
+EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label"}
+# By an option and its value; None stands for any value, or none.
+EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",
     ("--precision", "int8"): "openvino",
     ("--teacher_precision", "int8"): "openvino",
@@ -34,17 +34,17 @@ OFF = ("False", "false", "no", "0")
 
 
 def is_installed(extra: str) -> bool:
-    """Whether all libraries of an extra are there."""
+    """Return whether all libraries of an extra are installed."""
     return not _missing(extra)
 
 
 def install_line(extra: str) -> str:
-    """How to install an extra: docsplit_hf is on no package index, so it is installed from a clone."""
+    """Return the command that installs an extra, from a clone: docsplit_hf is not on a package index."""
     return f"""pip install -e ".[{extra}]" (in the clone of docsplit_hf)"""
 
 
 def check_extra(extra: str, what: str) -> None:
-    """Raise if a library of an extra is missing; ``what`` needs it."""
+    """Raise ``ModuleNotFoundError`` if a library of an extra is missing; ``what`` names the feature that needs it."""
     if missing := _missing(extra):
         verb = "is" if len(missing) == 1 else "are"
         raise ModuleNotFoundError(
@@ -53,18 +53,18 @@ def check_extra(extra: str, what: str) -> None:
 
 
 def check_command(command: str, words: Sequence[str]) -> None:
-    """Raise if a command line needs a library that is missing, before anything is imported or computed."""
+    """Raise ``ModuleNotFoundError`` if a command line needs a missing library, before the command is imported."""
     for option, values in _options(words):
         for value in (None, *values):
-            if (option, value) in OF_OPTIONS and not (values and values[0] in OFF):
+            if (option, value) in EXTRA_OF_OPTION and not (values and values[0] in OFF):
                 shown = option if value is None else f"{option} {value}"
-                check_extra(OF_OPTIONS[option, value], f"docsplit {command} {shown}")
-    if command in OF_COMMANDS:
-        check_extra(OF_COMMANDS[command], f"docsplit {command}")
+                check_extra(EXTRA_OF_OPTION[option, value], f"docsplit {command} {shown}")
+    if command in EXTRA_OF_COMMAND:
+        check_extra(EXTRA_OF_COMMAND[command], f"docsplit {command}")
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """The options of a command line, each with its values."""
+    """Yield the options of a command line, each with its values."""
     option: str | None = None
     values: list[str] = []
     for word in words:

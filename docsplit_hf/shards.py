@@ -1,4 +1,4 @@
-"""A folder of shards: the keys, ids, texts and labels of a corpus, written by many tasks, each whole or not at all.
+"""Shards: a corpus's keys, ids, texts and labels in a folder, written by many tasks, each shard whole or not at all.
 
 A folder holds::
 
@@ -11,7 +11,6 @@ A folder holds::
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import os
@@ -24,9 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from .encoders.checkpoints.atomic_replacement import flush, open_to_readers, sha256_of
+from .content_hash import sha256_of_file, sha256_of_parts
+from .encoders.checkpoints.atomic_replacement import flush, open_to_readers
 
-CORPUS, FORMAT, VERSION = "corpus.json", "docsplit_hf shards", 1
+CORPUS = "corpus.json"
+FORMAT = "docsplit_hf shards"
+VERSION = 1
 PROGRESS = "rows"  # in the folder of a shard that is being written: how many documents it has so far
 _FIELDS = {"format": str, "version": int, "tasks": int, "dimension": int, "dtype": str, "encoder": dict}
 _SHARD_FIELDS = {"rows": int, "passages": int, "sha256": dict}
@@ -49,7 +51,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Shards:
-    """A folder of shards. ``sha256`` is of all that it says, the checksums of the files among it."""
+    """A folder of shards. ``sha256`` covers its JSON files, and so the checksums of the others."""
 
     shards: tuple[Shard, ...]
     dimension: int
@@ -61,7 +63,7 @@ class Shards:
 
 
 def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
-    """Write ``corpus.json``, or check that the one that is there says the same; a probe may differ in its last bits."""
+    """Write ``corpus.json``, or check that the existing one is the same, but for the last bits of the probe."""
     folder.mkdir(parents=True, exist_ok=True)
     new = {"format": FORMAT, "version": VERSION, **shared}
     if not (folder / CORPUS).exists():
@@ -74,17 +76,19 @@ def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
     there = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
     for name in sorted((new.keys() | there.keys()) - {"probe"}):
         if there.get(name) != new.get(name):
-            what = _difference(name, there.get(name), new.get(name))
-            raise ValueError(f"{folder} was begun otherwise: {what}. Go on as it was begun, or take a new folder.")
+            difference = _difference(name, there.get(name), new.get(name))
+            raise ValueError(
+                f"{folder} was begun otherwise: {difference}. Go on as it was begun, or take a new folder."
+            )
 
 
 def is_finished(folder: Path, task: int) -> bool:
-    """Whether the shard of a task is there."""
+    """Whether the shard of a task is complete."""
     return (folder / f"{task:05d}.json").is_file()
 
 
 def count_documents(folder: Path, tasks: int, since: float = math.inf) -> tuple[int, int]:
-    """How many documents are in finished shards and in those that grew ``since`` then; how many are finished."""
+    """Count the documents in finished shards and in those that grew ``since`` a time; and the finished shards."""
     finished = [folder / f"{task:05d}.json" for task in range(tasks) if is_finished(folder, task)]
     rows = sum(json.loads(file.read_text())["rows"] for file in finished)
     for file in folder.glob(f".*-*/{PROGRESS}"):
@@ -94,21 +98,23 @@ def count_documents(folder: Path, tasks: int, since: float = math.inf) -> tuple[
 
 
 class ShardWriter:
-    """Writes the shard of a task, as a context: at its end the shard is there, and after an error nothing is.
+    """Context that writes the shard of a task: at its end the shard is there, and after an error nothing is.
 
-    The keys are held in memory until then. What a killed process left of the same shard is deleted.
+    The keys are held in memory until then. Files that a killed process left of the same shard are deleted.
     """
 
     def __init__(self, folder: Path, task: int, dimension: int, dtype: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._folder, self._name = folder, f"{task:05d}"
+        self._folder = folder
+        self._name = f"{task:05d}"
         for left in folder.glob(f".{self._name}-*"):
             shutil.rmtree(left, ignore_errors=True)
         self._place = Path(tempfile.mkdtemp(prefix=f".{self._name}-", dir=folder))
         columns = {"id": pa.string(), "text": pa.string(), "label": pa.string(), "passages": pa.int32()}
-        self._schema, self._table_file = pa.schema(columns), self._place / f"{self._name}.parquet"
+        self._schema = pa.schema(columns)
+        self._table_file = self._place / f"{self._name}.parquet"
         self._table = pq.ParquetWriter(self._table_file, self._schema, compression="zstd", store_schema=False)
         self._keys = [np.empty((0, dimension), dtype)]
         self._rows = 0
@@ -138,10 +144,11 @@ class ShardWriter:
     def _finish(self) -> None:
         from safetensors.numpy import save_file
 
-        keys_file, manifest_file = (self._place / f"{self._name}.{ending}" for ending in ("safetensors", "json"))
+        keys_file = self._place / f"{self._name}.safetensors"
+        manifest_file = self._place / f"{self._name}.json"
         save_file({"keys": np.concatenate(self._keys)}, keys_file)
         open_to_readers(self._place)
-        files = {file.name: sha256_of(file) for file in (self._table_file, keys_file)}
+        files = {file.name: sha256_of_file(file) for file in (self._table_file, keys_file)}
         manifest_file.write_text(json.dumps({"rows": self._rows, "passages": self._rows, "sha256": files}, indent=2))
         for file in (self._table_file, keys_file, manifest_file):
             flush(file)
@@ -149,13 +156,13 @@ class ShardWriter:
 
 
 def read_shards(folder: str | Path) -> Shards:
-    """The shards of a folder, all of them finished, in their order. Of the data only the sizes are looked at."""
+    """Read the manifests of a folder's finished shards, in order; of the other files only the sizes are checked."""
     folder = Path(folder)
     path = folder / CORPUS
     if not path.is_file():
         raise FileNotFoundError(f"There is no {CORPUS} in {folder}: name a folder that EmbedDocuments has written.")
-    digest = hashlib.sha256()
-    corpus = _read(path, _FIELDS, digest)
+    manifests: list[bytes] = []
+    corpus = _read(path, _FIELDS, manifests)
     _require(corpus["format"] == FORMAT, path, f"the format is {corpus['format']!r}, not {FORMAT!r}")
     if corpus["version"] > VERSION:
         raise ShardsError(f"{path} says version {corpus['version']}: upgrade docsplit_hf, which reads up to {VERSION}.")
@@ -166,12 +173,18 @@ def read_shards(folder: str | Path) -> Shards:
     are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
     _require(names is None or (are_names and len(set(names)) == len(names)), path, f"label_names is {names!r}")
     if missing := [task for task in range(corpus["tasks"]) if not is_finished(folder, task)]:
-        what = f"{len(missing)} of {corpus['tasks']} shards are not finished, the first is {missing[0]:05d}"
-        raise ShardsError(f"{folder}: {what}: run the tasks again, finished ones are skipped.")
-    shards = tuple(_read_shard(folder, f"{task:05d}", digest) for task in range(corpus["tasks"]))
-    probe = _read_probe(path, corpus)
-    names = None if names is None else tuple(names)
-    return Shards(shards, corpus["dimension"], corpus["dtype"], corpus["encoder"], probe, names, digest.hexdigest())
+        unfinished = f"{len(missing)} of {corpus['tasks']} shards are not finished, the first is {missing[0]:05d}"
+        raise ShardsError(f"{folder}: {unfinished}: run the tasks again, finished ones are skipped.")
+    shards = tuple(_read_shard(folder, f"{task:05d}", manifests) for task in range(corpus["tasks"]))
+    return Shards(
+        shards=shards,
+        dimension=corpus["dimension"],
+        dtype=corpus["dtype"],
+        encoder=corpus["encoder"],
+        probe=_read_probe(path, corpus),
+        label_names=None if names is None else tuple(names),
+        sha256=sha256_of_parts(bytes.fromhex(sha256_of_parts([manifest])) for manifest in manifests),
+    )
 
 
 def _difference(name: str, there: Any, new: Any) -> str:
@@ -181,18 +194,27 @@ def _difference(name: str, there: Any, new: Any) -> str:
     return f"{name} is {there!r} there and {new!r} now"
 
 
-def _read_shard(folder: Path, name: str, digest: Any) -> Shard:
+def _read_shard(folder: Path, name: str, manifests: list[bytes]) -> Shard:
     path = folder / f"{name}.json"
-    manifest = _read(path, _SHARD_FIELDS, digest)
-    rows, passages, sha256 = manifest["rows"], manifest["passages"], manifest["sha256"]
+    manifest = _read(path, _SHARD_FIELDS, manifests)
+    rows = manifest["rows"]
+    passages = manifest["passages"]
+    sha256 = manifest["sha256"]
     _require(0 <= rows <= passages, path, f"there are {passages} passages of {rows} rows")
-    table, keys = f"{name}.parquet", f"{name}.safetensors"
+    table = f"{name}.parquet"
+    keys = f"{name}.safetensors"
     _require(set(sha256) == {table, keys}, path, f"files are {sorted(sha256)}, not {[table, keys]}")
     _require(all(isinstance(value, str) for value in sha256.values()), path, "a checksum is not a string")
     for file in (table, keys):
         if not (folder / file).is_file():
             raise ShardsError(f"{folder / file} is missing: delete {path}, and run the task again.")
-    return Shard(folder / table, folder / keys, {folder / f: value for f, value in sha256.items()}, rows, passages)
+    return Shard(
+        table=folder / table,
+        keys=folder / keys,
+        sha256={folder / file: value for file, value in sha256.items()},
+        rows=rows,
+        passages=passages,
+    )
 
 
 def _read_probe(path: Path, corpus: dict[str, Any]) -> np.ndarray | None:
@@ -207,9 +229,9 @@ def _read_probe(path: Path, corpus: dict[str, Any]) -> np.ndarray | None:
     return probe
 
 
-def _read(path: Path, fields: dict[str, type], digest: Any) -> dict[str, Any]:
+def _read(path: Path, fields: dict[str, type], manifests: list[bytes]) -> dict[str, Any]:
     content = path.read_bytes()
-    digest.update(hashlib.sha256(content).digest())
+    manifests.append(content)
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:

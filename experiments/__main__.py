@@ -14,17 +14,13 @@ Measurements that are in results.json are not repeated: run the same command aga
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from transformers import HfArgumentParser
 
+from docsplit_hf.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
-
-sys.path.append(str(Path(__file__).parents[1] / "examples"))  # scripts import the modules beside them
-
-from run_evaluation import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
 
 from .papers import PROTOCOLS, run_papers
 from .papers_arguments import MAIN_OPTIONS, PaperArguments

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation_arguments import EvaluationArguments
 from transformers.hf_argparser import HfArg
 
+from docsplit_hf.cli.evaluate_arguments import EvaluationArguments
 from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
 
 from .papers import PROTOCOLS

@@ -27,7 +27,7 @@ LESS = {
 }
 # int8 is quantized and tried on fewer texts, which no page shows.
 FEWER_TEXTS = {"CALIBRATED": 8, "MEASURED": 2}
-EMBEDDED = {}  # by all that it depends on: the embedding of a piece of a text, of whichever page
+EMBEDDED = {}  # by all that it depends on: the embedding of a chunk of a text, of whichever page
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 
 
@@ -77,30 +77,32 @@ def embed_once(patch):
     """Have pipelines embed a text once in this process: many pages read the same documentation of packages."""
     import torch
 
-    from docsplit_hf.encoders import reader
+    from docsplit_hf.encoders import classifier_embedder
     from docsplit_hf.encoders.checkpoints.fingerprint import encoder_fingerprint
     from docsplit_hf.encoders.portable.run_encoder import engine_of
 
-    embed_pieces, names = reader.embed_pieces, ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
+    embed_chunks = classifier_embedder.embed_chunks
+    names = ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
 
-    def embed(model, name, frame, texts, pieces, run, sizes, pool_states):
-        encoder, pieces = model.base_model, list(pieces)
-        given = texts, pieces, run, sizes, pool_states
-        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and run.bf16 is None
-        if not is_plain or any(piece.token_type_ids is not None or piece.parts is not None for piece in pieces):
-            yield from embed_pieces(model, name, frame, *given)
+    def embed(model, settings, chunks, options, sizes, **rest):
+        encoder = model.base_model
+        chunks = list(chunks)
+        given = {"model": model, "settings": settings, "options": options, "sizes": sizes, **rest}
+        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and options.bf16 is None
+        if not is_plain or any(chunk.token_type_ids is not None or chunk.parts is not None for chunk in chunks):
+            yield from embed_chunks(chunks=chunks, **given)
             return
-        how = encoder_fingerprint(encoder, frame.tokenizer, of={name: getattr(model.config, name) for name in names})
-        keys = [(how, piece.input_ids.tobytes()) for piece in pieces]
-        new = [piece for key, piece in zip(keys, pieces, strict=True) if key not in EMBEDDED]
-        for group, (found, _) in embed_pieces(model, name, frame, texts, new, *given[2:]):
-            for piece, row in zip(group, found, strict=True):
-                EMBEDDED[how, piece.input_ids.tobytes()] = row
-        if pieces:
+        how = encoder_fingerprint(encoder, settings.tokenizer, of={name: getattr(model.config, name) for name in names})
+        keys = [(how, chunk.input_ids.tobytes()) for chunk in chunks]
+        new = [chunk for key, chunk in zip(keys, chunks, strict=True) if key not in EMBEDDED]
+        for group, (found, _) in embed_chunks(chunks=new, **given):
+            for chunk, row in zip(group, found, strict=True):
+                EMBEDDED[how, chunk.input_ids.tobytes()] = row
+        if chunks:
             rows = torch.stack([EMBEDDED[key] for key in keys])
-            yield pieces, [rows, rows.new_empty(len(rows), 0)]
+            yield chunks, [rows, rows.new_empty(len(rows), 0)]
 
-    patch.setattr(reader, "embed_pieces", embed)
+    patch.setattr(classifier_embedder, "embed_chunks", embed)
 
 
 def run_python(example):
@@ -152,9 +154,9 @@ def datasets_cache():
 
 def run(command, *arguments):
     """Run a command in the folder of the page."""
-    from docsplit_hf.__main__ import SCRIPTS, scripts_folder
-
     start_server(Path(datasets_cache().name))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        finish_script(start_script(scripts_folder() / SCRIPTS[command][0], *arguments, log=log), log)
+        script = Path(folder, "docsplit")
+        script.write_text("from docsplit_hf.__main__ import main\n\nmain()\n")  # as an installation has it
+        finish_script(start_script(script, command, *arguments, log=log), log)

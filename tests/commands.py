@@ -4,16 +4,13 @@ import re
 import shlex
 from pathlib import Path
 
-import classification_arguments as classification
-import evaluation_arguments as evaluation
-import pretrain_arguments as pretrain
-from embed_corpus import CorpusArguments
-from encoder_arguments import EncoderArguments
-from label_by_hand import LabelingArguments
-from run_embedding import EmbeddingArguments
 from transformers import HfArgumentParser
 
-from docsplit_hf.demo import __main__ as demo
+from docsplit_hf.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments
+from docsplit_hf.cli.embed import EmbeddingArguments
+from docsplit_hf.cli.embed_corpus import CorpusArguments
+from docsplit_hf.cli.encoder_arguments import EncoderArguments
+from docsplit_hf.cli.label import LabelingArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers
@@ -53,8 +50,8 @@ def parse(command):
         parsed = HfArgumentParser((PaperArguments, PaperSettings)).parse_args_into_dataclasses(command[3:])
         check_protocols(parsed[0].protocol, papers.PROTOCOLS)
         return parsed
-    if command[1].startswith("benchmarks/"):
-        text = (ROOT / command[1]).read_text(encoding="utf-8")
+    if command[:2] == ["python", "-m"] and command[2].startswith("benchmarks."):
+        text = ROOT.joinpath(*command[2].split(".")).with_suffix(".py").read_text(encoding="utf-8")
         assert all(f'"{word}"' in text for word in command if word.startswith("--")), command
         return []
     if command[0] == "accelerate":
@@ -66,17 +63,23 @@ def parse(command):
     if name in OTHERS:
         return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
     if name == "evaluate":
-        parser = HfArgumentParser((evaluation.EvaluationArguments, EvaluationSettings))
+        parser = HfArgumentParser((evaluate_arguments.EvaluationArguments, EvaluationSettings))
         parsed = parser.parse_args_into_dataclasses(arguments)
         check_protocols(parsed[0].protocol, PROTOCOLS)
         assert parsed[0].tasks, command
         return parsed
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
-        return pretrain.parse_command_line("", arguments)[1]
+        return pretrain_arguments.parse_command_line("", arguments)[1]
     assert name == "classify", command
-    classes = (classification.ModelArguments, classification.DataArguments, classification.DatastoreArguments)
-    classes += (classification.PredictionArguments, classification.AuditArguments, classification.RunArguments)
+    classes = (
+        classify_arguments.ModelArguments,
+        classify_arguments.DataArguments,
+        classify_arguments.DatastoreArguments,
+        classify_arguments.PredictionArguments,
+        classify_arguments.AuditArguments,
+        classify_arguments.RunArguments,
+    )
     model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
     assert data.dataset_name or data.task_name or prediction.predict or audit.is_alone(model, data), command
     return parsed

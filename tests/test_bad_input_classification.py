@@ -15,7 +15,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.embedders import make_embedder
 
 NAMES = ["river", "engine"]
 
@@ -100,7 +100,7 @@ ERRORS = {
     ),
     "a datastore of other labels": (
         lambda c: c.pipe(
-            KNNDatastore(c.store().keys, ["x"] * 48, ["x"], probe=Reader(c.model, c.tokenizer).probe())
+            KNNDatastore(c.store().keys, ["x"] * 48, ["x"], probe=make_embedder(c.model, c.tokenizer).probe())
         ),
         ValueError, "classifier's labels are .*begin with",
     ),
@@ -109,7 +109,7 @@ ERRORS = {
     ),
     "a datastore of several labels for a classifier of one": (
         lambda c: c.pipe(
-            KNNDatastore(c.store().keys, [["river"]] * 48, NAMES, probe=Reader(c.model, c.tokenizer).probe())
+            KNNDatastore(c.store().keys, [["river"]] * 48, NAMES, probe=make_embedder(c.model, c.tokenizer).probe())
         ),
         ValueError, "several labels each",
     ),

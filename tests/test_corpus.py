@@ -17,7 +17,7 @@ datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not 
 from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader, SegmentDocuments  # noqa: E402
-from docsplit_hf.encoders.reader import Reader  # noqa: E402
+from docsplit_hf.encoders.embedders import make_embedder  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
@@ -45,7 +45,7 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     assert shared["encoder"]["name"] == "docsplit-small-en"
     model = KNNClassifier.from_encoder(default_checkpoint(), num_labels=0, decouple=False, normalize=True)
     tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
-    np.testing.assert_allclose(shared["probe"], Reader(model, tokenizer).probe(), atol=1e-6)
+    np.testing.assert_allclose(shared["probe"], make_embedder(model, tokenizer).probe(), atol=1e-6)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     assert list(embed.run(iter(documents), 0, 2)) == []  # the shard is there: nothing is read
     others = [EmbedDocuments(tmp_path, dtype="float32", **other) for other in ({"max_length": 32}, {"max_length": 64})]
@@ -93,7 +93,7 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         list(JsonlRangeReader(file).run())
 
 
-def test_without_datatrove_an_error_says_how_to_install_it(monkeypatch):
+def test_without_datatrove_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datatrove", None)
     monkeypatch.delitem(sys.modules, "docsplit_hf.corpus")
     with pytest.raises(

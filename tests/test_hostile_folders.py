@@ -12,7 +12,6 @@ import matplotlib.figure
 import numpy as np
 import pytest
 import torch
-from label_by_hand import append_line, labeling_folder
 from transformers import BertModel, TrainerCallback, pipeline
 
 from docsplit_hf import (
@@ -25,6 +24,7 @@ from docsplit_hf import (
     finish_save,
 )
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
+from docsplit_hf.cli.labeling.files import append_line, labeling_folder
 from docsplit_hf.datastore.files.manifest import render_manifest
 from docsplit_hf.demo.sessions import SharedModel
 from docsplit_hf.encoders.checkpoints import inside_folder

@@ -4,8 +4,6 @@ import dataclasses
 import inspect
 
 import pytest
-from classification_arguments import RunArguments as ClassificationArguments
-from pretrain_arguments import RUN_ARGUMENTS, DataArguments
 
 from docsplit_hf import (
     ContrastiveTrainingArguments,
@@ -13,6 +11,8 @@ from docsplit_hf import (
     DocumentEncoder,
     KNNClassifierTrainingArguments,
 )
+from docsplit_hf.cli.classify_arguments import RunArguments as ClassificationArguments
+from docsplit_hf.cli.pretrain_arguments import RUN_ARGUMENTS, DataArguments
 from docsplit_hf.encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings
 from experiments.protocols import perceptron

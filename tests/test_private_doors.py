@@ -19,6 +19,7 @@ from transformers import PretrainedConfig, PreTrainedModel, TextClassificationPi
 ROOT = Path(__file__).parents[1]
 TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
+TORCH_BACKEND = "encoders/backends/torch_backend.py"
 CLASSIFIER, PACKING = "encoders/portable/modeling_knn_classifier.py", "encoders/portable/run_encoder.py"
 FLASH, SOFTMAX = "encoders/portable/packed_attention.py", "encoders/portable/packed_attention.py"
 CHECKPOINTS, RESUMING = "checkpoints are not saved as ours", "a run does not resume"
@@ -57,7 +58,12 @@ DOORS = [
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_auto_class", PretrainedConfig, "encoders/backends/endpoint.py", "a folder gets a file of no use"),
-    ("_linear_pointwise", torch.ops.mkldnn, "encoders/backends/backend.py", "embedding is slower on a CPU of AMD"),
+    (
+        "_linear_pointwise",
+        torch.ops.mkldnn,
+        "encoders/backends/torch_backend.py",
+        "embedding is slower on a CPU of AMD",
+    ),
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),

@@ -24,7 +24,7 @@ def write(folder, task=1):
         shard.add(["c"], ["Drei, 三."], ["y"], KEYS[2:])
 
 
-def test_a_shard_has_what_its_manifest_says_and_the_same_bytes_each_time(tmp_path):
+def test_a_shard_matches_its_manifest_and_is_reproducible(tmp_path):
     for name in ("one", "two"):
         begin_corpus(tmp_path / name, SHARED)
         left = tmp_path / name / ".00001-left"
@@ -49,7 +49,7 @@ def test_a_shard_has_what_its_manifest_says_and_the_same_bytes_each_time(tmp_pat
     assert keys.dtype == np.float16 and np.array_equal(keys, KEYS.astype(np.float16))
 
 
-def test_an_error_leaves_nothing_and_an_empty_task_an_empty_shard(tmp_path):
+def test_an_error_leaves_no_shard_and_an_empty_task_an_empty_one(tmp_path):
     with pytest.raises(ZeroDivisionError), ShardWriter(tmp_path, 0, 2, "float32") as shard:
         shard.add(["a"], ["Eins."], [None], KEYS[:1])
         _ = 1 / 0
@@ -64,7 +64,7 @@ def test_an_error_leaves_nothing_and_an_empty_task_an_empty_shard(tmp_path):
     ({"tasks": 4}, "tasks is 3 there and 4 now"),
     ({"source": {"files": 2}}, "source is None there"),
 ])  # fmt: skip
-def test_a_folder_goes_on_as_it_was_begun(tmp_path, change, message):
+def test_a_folder_with_other_settings_is_refused(tmp_path, change, message):
     begin_corpus(tmp_path, SHARED)
     begin_corpus(tmp_path, SHARED | {"probe": [[0.1, 0.2000001]]})
     with pytest.raises(ValueError, match=f"was begun otherwise: {message}.*take a new folder"):

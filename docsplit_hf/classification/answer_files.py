@@ -1,4 +1,4 @@
-"""The rows of a file to classify, and of the file with the answers: read and written as streams."""
+"""Read rows of a file to classify, and write rows of answers, as streams."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..encoders.checkpoints.inside_folder import open_plain
+from ..encoders.checkpoints.inside_folder import temporary_file
 from ..text.characters import replace_lone_surrogates
 from ..text.file_formats import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
 from ..text.sources import refuse_missing_file
@@ -19,16 +19,16 @@ from ..text.spreadsheet_cells import MARKER, harmless_cell
 
 Row = dict[str, Any]
 
-BLOCK = 256  # rows that are read, classified and written together: a killed run does no more of them again
+BLOCK = 256  # rows that are read, classified and written together: a killed run loses at most these
 
 
 def read_rows(
     source: Path, text_column: str = "text", csv_separator: str | None = None, encoding: str | None = None
 ) -> Iterator[Row]:
-    """Read a file, or a folder of ``.txt`` files, row by row, with all its columns. Nothing is dropped.
+    """Read a file, or a folder of ``.txt`` files, row by row, with all its columns.
 
-    Fields of a ``.csv`` file stay strings: ``007`` is no number, and ``NA`` is a word. Lone surrogates, which no output
-    file can hold, are replaced. ``text_column`` names the texts of ``.txt`` files.
+    Fields of a ``.csv`` file stay strings, also ``007`` and ``NA``. Lone surrogates, which no output file can hold, are
+    replaced. ``text_column`` names the texts of ``.txt`` files.
     """
     if source.is_dir():
         rows = _folder_rows(source, text_column, encoding)
@@ -42,7 +42,7 @@ def read_rows(
 
 
 def _writable(value: Any) -> Any:
-    """The same without lone surrogates, however deep."""
+    """Replace lone surrogates in a value, at any depth."""
     if isinstance(value, str):
         return replace_lone_surrogates(value)
     if isinstance(value, list):
@@ -69,12 +69,12 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
         if kind == "json":
             yield from read_json_rows(source, encoding)
         elif kind == "csv":
-            import pandas as pd  # here, as pyarrow below: importing docsplit_hf loads neither
+            import pandas as pd  # here, as pyarrow below, so that importing docsplit_hf loads neither
 
             # Not the csv module, which refuses long fields.
             with pd.read_csv(source, chunksize=BLOCK, **options) as frames:
                 for frame in frames:
-                    if not isinstance(frame.index, pd.RangeIndex):  # the first field taken for the row's name
+                    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for the row's name
                         raise ValueError(MORE_FIELDS)
                     yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
         elif kind == "parquet":
@@ -89,14 +89,14 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
 
 
 def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Rows in lists of 256; the last may be shorter."""
+    """Split rows into lists of 256; the last may be shorter."""
     stream = iter(rows)
     while block := list(itertools.islice(stream, BLOCK)):
         yield block
 
 
 def check_output(target: Path, safe_csv: bool = False) -> None:
-    """Refuse an ending that cannot be written."""
+    """Refuse a file with an ending that cannot be written."""
     ending = target.suffix.lower()
     if ending not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
@@ -107,7 +107,7 @@ def check_output(target: Path, safe_csv: bool = False) -> None:
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Refuse rows that cannot be written, such as mixed types in a column of Parquet, without writing a file."""
+    """Refuse rows that cannot be written, such as mixed types in a column of Parquet; no file is written."""
     ending = target.suffix.lower()
     if ending == ".csv" and MARKER in columns:
         raise ValueError(f"The column {MARKER!r} would mark the answers as a file made by safe_csv: rename it.")
@@ -117,17 +117,20 @@ def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str], safe_csv: bool = False) -> None:
-    """Write rows at once, in place of a file that is there; ``rows`` is called for each pass. Lists are JSON in CSV.
+    """Write rows to a file, completely or not at all; an existing file is replaced. Lists are JSON in CSV.
 
-    ``safe_csv`` quotes the texts of a ``.csv`` file, and puts an apostrophe before what a spreadsheet would run as a
-    formula. If there is such a text, a last column marks the file, and ``read_rows`` gives the texts as they were.
+    Args:
+        target: The file, ``.csv``, ``.jsonl`` or ``.parquet``.
+        rows: Called for each pass over the rows.
+        columns: The names of the columns.
+        safe_csv: Whether to quote the texts of a ``.csv`` file, and put an apostrophe before texts that a spreadsheet
+            would run as formulas. If there are any, a last column marks the file, and ``read_rows`` removes the
+            apostrophes.
     """
     write = _write_safe_csv if safe_csv else _WRITERS[target.suffix.lower()]
-    temporary = target.with_name(f"{target.name}.tmp")
-    temporary.unlink(missing_ok=True)  # of a run that was killed, or a link that somebody put there
-    os.close(open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-    write(temporary, rows, columns)
-    os.replace(temporary, target)
+    with temporary_file(target.with_name(f"{target.name}.tmp")) as temporary:
+        write(temporary, rows, columns)
+        os.replace(temporary, target)
 
 
 def _write_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
@@ -184,5 +187,5 @@ _WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parqu
 
 
 def to_json(value: Any) -> str:
-    """JSON in one line. What JSON does not know, such as dates, becomes a string."""
+    """JSON in one line; values of other types, such as dates, become strings."""
     return json.dumps(value, ensure_ascii=False, default=str)

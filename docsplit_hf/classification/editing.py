@@ -1,21 +1,21 @@
-"""Changing the examples and documents of a classifier's datastore, which may not be there yet."""
+"""Add and relabel examples and documents of a datastore, and create it if necessary."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from numbers import Number
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..datastore.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..datastore.knn_datastore import KNNDatastore
-from ..datastore.row_table import is_multi_label, take_passages
+from ..datastore.row_table import ids_among, is_multi_label, take_passages
 from ..encoders.chunking import Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
@@ -24,79 +24,102 @@ from .ensemble.held_out_scores import LABEL_ID
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
+    from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
-    from ..encoders.reader import Reader
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 
 
-def datastore_to_grow(reader: Reader, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
-    """The datastore, or a new one; the first ``labels`` say whether a text may have several, if no classifier does."""
-    config = reader.model.config
-    several = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
-    return new_datastore(reader, config.label_names, several) if datastore is None else datastore.for_labels(several)
+def datastore_to_grow(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+    """The datastore, or a new one. Without a head, the ``labels`` determine whether a text may have several."""
+    config = embedder.model.config
+    multi_label = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    if datastore is None:
+        return new_datastore(embedder, config.label_names, multi_label)
+    return datastore.for_labels(multi_label)
 
 
-def new_datastore(reader: Reader, label_names: Sequence[str], several: bool) -> KNNDatastore:
-    """An empty datastore for the embeddings of a reader."""
-    probe = reader.probe()
-    return KNNDatastore.empty(probe.shape[1], label_names, multi_label=several, probe=probe)
+def new_datastore(embedder: TextEmbedder, label_names: Sequence[str], multi_label: bool) -> KNNDatastore:
+    """An empty datastore for the embeddings of an embedder."""
+    probe = embedder.probe()
+    return KNNDatastore.empty(probe.shape[1], label_names, multi_label=multi_label, probe=probe)
 
 
 def add_examples(
-    reader: Reader,
+    embedder: TextEmbedder,
     datastore: Store,
     texts: Any,
     labels: Sequence[Any],
     ids: Sequence[str] | None = None,
     allow_new_labels: bool = False,
     allow_duplicates: bool = False,
-    replacing: Collection[str] = (),
+    replace_ids: bool = False,
 ) -> list[str]:
-    """Add examples as ``KNNClassifierPipeline.add_examples`` says, in place of those ``replacing``; gives the ids."""
-    (texts, pairs), labels = texts_and_pairs(texts), names_of_labels(labels)
+    """Add examples as ``KNNClassifierPipeline.add_examples`` describes, and return their ids.
+
+    With ``replace_ids``, they replace existing examples with these ids.
+    """
+    texts, pairs = texts_and_pairs(texts)
+    labels = names_of_labels(labels)
     ids = None if ids is None else list(ids)
     for i, text in enumerate(texts):
         if not text.strip():
             raise ValueError(f"Text {i} is empty: Leave it out.")
     check_lengths(texts, labels, ids)
-    if reader.model.config.num_labels and not allow_new_labels:
-        for name in (name for given in labels for name in ([given] if isinstance(given, str) else given)):
-            _refuse_new_label(
-                name,
-                datastore.label_names,
-                f"The label {name!r}",
-                "This classifier was trained without it: allow_new_labels=True adds it, and only the neighbors will "
-                "know it.",
-            )
-    there = datastore.find(texts, pairs)
+    if embedder.model.config.num_labels and not allow_new_labels:
+        _refuse_labels_new_to_head(labels, datastore.label_names)
+    replaced_ids = ids if replace_ids and ids is not None else []
+    found = datastore.find(texts, pairs, replaced_ids)
     new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
-    warn_of_contradictions([*examples_of_texts(there, texts, pairs), *new_examples])
+    warn_of_contradictions([*examples_of_texts(found, texts, pairs), *new_examples])
     _warn_of_alike(labels, datastore.label_names)
     known: list[Any] = [None] * len(texts)
     first: Sequence[int] = range(len(texts))
     if not allow_duplicates:
-        known = ids_of_examples(there, texts, pairs, labels)
+        known = ids_of_examples(found, texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
     rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
     if len(rows) < len(texts):
         logger.warning(
             "%d of %d examples are there already with the same label, and are not added again%s: "
             "allow_duplicates=True adds them.",
-            *(len(texts) - len(rows), len(texts), "" if ids is None else ", nor are their ids"),
+            len(texts) - len(rows),
+            len(texts),
+            "" if ids is None else ", nor are their ids",
         )
     if rows:
-        new, new_pairs, new_labels = ([given[i] for i in rows] for given in (texts, pairs, labels))
-        keys, passages, documents = _embed_examples(reader, datastore, new, new_pairs)
-        new_ids, replaced = None if ids is None else [ids[i] for i in rows], [*replacing, *documents]
-        added = datastore.add(keys, new_labels, new, new_pairs, new_ids, replacing=replaced, passages=passages)
+        new_texts = [texts[i] for i in rows]
+        new_pairs = [pairs[i] for i in rows]
+        embedded = _embed_examples(embedder, found.documents, new_texts, new_pairs)
+        added = datastore.add(
+            embedded.keys,
+            [labels[i] for i in rows],
+            new_texts,
+            new_pairs,
+            None if ids is None else [ids[i] for i in rows],
+            replacing=[*ids_among(replaced_ids, found.rows), *embedded.documents],
+            passages=embedded.passages,
+        )
         for i, added_id in zip(rows, added, strict=True):
             known[i] = added_id
     return [known[i] for i in first]
 
 
+def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
+    for given in labels:
+        for name in [given] if isinstance(given, str) else given:
+            _refuse_new_label(
+                name,
+                known,
+                f"The label {name!r}",
+                "This classifier was trained without it: allow_new_labels=True adds it, and only neighbors can predict "
+                "it.",
+            )
+
+
 def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
-    """Warn of new labels that differ from others in their spelling alone."""
+    """Warn of new labels that differ from others only in their spelling."""
     given = Counter(chain.from_iterable([label] if isinstance(label, str) else label for label in labels))
     new = {plain_spelling(name) for name in given.keys() - set(known)}
     counts = {name: given[name] for name in (*known, *given) if plain_spelling(name) in new}
@@ -105,51 +128,81 @@ def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> N
         logger.warning(remark)
 
 
+class _Embedded(NamedTuple):
+    """Embeddings of N texts."""
+
+    keys: np.ndarray  # float32 (N, D)
+    passages: Passages | None  # if any text has several
+    documents: list[str]  # ids of the documents among the texts, which become examples
+
+
 def _embed_examples(
-    reader: Reader, datastore: Store, texts: list[str], pairs: list[str | None]
-) -> tuple[np.ndarray, Passages | None, list[str]]:
-    """Embeddings and passages of texts, and the ids of the documents among them, which keep their embeddings."""
-    documents = datastore.find(texts, pairs).documents
+    embedder: TextEmbedder, documents: Snapshot | None, texts: list[str], pairs: list[str | None]
+) -> _Embedded:
+    """Embed texts; those among the ``documents`` keep their embeddings."""
     if documents is None or not len(documents.keys):
-        return *_read_in_own_order(reader, texts, pairs), []
+        keys, passages = _read_in_own_order(embedder, texts, pairs)
+        return _Embedded(keys=keys, passages=passages, documents=[])
     place = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[place].astype(np.float32)
-    new, known = np.flatnonzero(place < 0), np.flatnonzero(place >= 0)
+    new = np.flatnonzero(place < 0)
+    known = np.flatnonzero(place >= 0)
     passages = _by_text(known, take_passages(documents.passages, place[known]))
     if len(new):
-        keys[new], new_passages = _read_in_own_order(reader, [texts[i] for i in new], [pairs[i] for i in new])
+        keys[new], new_passages = _read_in_own_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
         passages |= _by_text(new, new_passages)
-    whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
-    joined = Passages.joined([(passages | whole)[i] for i in range(len(texts))]) if passages else None
-    return keys, joined, documents.rows["id"].take(np.unique(place[known])).to_pylist()
+    joined = None
+    if passages:
+        whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
+        by_text = passages | whole
+        joined = Passages.joined([by_text[i] for i in range(len(texts))])
+    ids = documents.rows["id"].take(np.unique(place[known])).to_pylist()
+    return _Embedded(keys=keys, passages=joined, documents=ids)
 
 
-def _read_in_own_order(reader: Reader, texts: list[str], pairs: list[str | None]) -> tuple[np.ndarray, Passages | None]:
-    """Embeddings and passages of texts, the same in whatever order these come: batches decide how sums are rounded."""
+def _read_in_own_order(
+    embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
+) -> tuple[np.ndarray, Passages | None]:
+    """Embed texts in an order of their own, since batches change rounding: results do not depend on the given order."""
     order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
-    predictions = reader.read([texts[i] for i in order], [pairs[i] for i in order])
+    predictions = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
     back = np.argsort(order)
     return predictions.retrieval_embeddings[back], take_passages(predictions.passages, back)
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    return {} if passages is None else {number: passages.of(i) for i, number in enumerate(numbers.tolist())}
+    """The passages of texts, by the ``numbers`` of the texts."""
+    return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
 
 
-def described_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str], list[str]]:
-    """The texts, labels and ids of the examples that stand for descriptions of labels."""
+class DescribedLabels(NamedTuple):
+    """Examples made from descriptions of labels."""
+
+    texts: list[str]
+    labels: list[str]
+    ids: list[str]
+
+
+def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
+    """Make examples from descriptions of labels."""
     if not isinstance(descriptions, Mapping):
-        raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: say in a few words what each is.")
+        raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: describe each in a few words.")
     for name, description in descriptions.items():
         if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
             raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
     if not descriptions:
         raise ValueError("There are no labels: give {label: description, ...}.")
-    return list(descriptions.values()), list(descriptions), [f"{LABEL_ID}{name}" for name in descriptions]
+    return DescribedLabels(
+        texts=list(descriptions.values()),
+        labels=list(descriptions),
+        ids=[f"{LABEL_ID}{name}" for name in descriptions],
+    )
 
 
-def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[str] | None = None) -> list[str | None]:
-    """Add documents as ``KNNClassifierPipeline.add_documents`` says."""
+def add_documents(
+    embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
+) -> list[str | None]:
+    """Add documents as ``KNNClassifierPipeline.add_documents`` describes."""
     if isinstance(texts, (str, Path)):
         read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
         raise TypeError(f"Expected texts, got {str(texts)!r}. To read a file or a folder: {read}; one text: [text].")
@@ -162,27 +215,34 @@ def add_documents(reader: Reader, datastore: Store, texts: Any, ids: Sequence[st
         empty = sum(not text.strip() for text in texts)
         logger.warning(
             "%d of %d documents are not added: %d empty, %d there already or given twice.",
-            *(len(texts) - len(new), len(texts), empty, len(texts) - len(new) - empty),
+            len(texts) - len(new),
+            len(texts),
+            empty,
+            len(texts) - len(new) - empty,
         )
     added: list[str | None] = [None] * len(texts)
     if new:
-        new_texts, new_pairs = ([given[i] for i in new] for given in (texts, pairs))
-        keys, passages = _read_in_own_order(reader, new_texts, new_pairs)
+        new_texts = [texts[i] for i in new]
+        new_pairs = [pairs[i] for i in new]
         new_ids = None if ids is None else [ids[i] for i in new]
-        embedded = keys, new_texts, new_pairs, new_ids, passages
-        for i, document_id in zip(new, datastore.add_documents(*embedded), strict=True):
+        keys, passages = _read_in_own_order(embedder, new_texts, new_pairs)
+        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages)
+        for i, document_id in zip(new, added_ids, strict=True):
             added[i] = document_id
     return added
 
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
-    """Where the texts are that are neither empty, nor among examples and documents, nor given before."""
-    snapshot, known = datastore.find(texts, pairs), set()
+    """The places of the texts that are neither empty, stored, nor repeated."""
+    snapshot = datastore.find(texts, pairs)
+    known = set()
     for state in (snapshot, snapshot.documents):
         if state is not None:
-            known |= set(number_texts(state.rows, texts, pairs)[0].tolist())
+            in_store, _ = number_texts(state.rows, texts, pairs)
+            known |= set(in_store.tolist())
     new = []
-    for i, number in enumerate(number_texts(snapshot.rows, texts, pairs)[1].tolist()):
+    _, numbers = number_texts(snapshot.rows, texts, pairs)
+    for i, number in enumerate(numbers.tolist()):
         if texts[i].strip() and number not in known:
             known.add(number)
             new.append(i)
@@ -190,33 +250,36 @@ def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> l
 
 
 def _has_numbers(given: Any) -> bool:
-    """Whether a label, or one of several, is a number or a truth value; NaN is none."""
+    """Whether a label, or one of several, is a number or a bool other than NaN."""
     labels = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
     return any(isinstance(label, Number | np.bool_) and label == label for label in labels)
 
 
 def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
-    """Relabel as ``KNNClassifierPipeline.relabel`` says."""
+    """Relabel as ``KNNClassifierPipeline.relabel`` describes."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
-    several, known = datastore.multi_label, datastore.label_names
+    multi_label = datastore.multi_label
     numbers = {row_id: given for row_id, given in labels.items() if _has_numbers(given)}
     labels = {**labels, **dict(zip(numbers, names_of_labels(list(numbers.values())), strict=True))}
     for row_id, given in labels.items():
         if not isinstance(row_id, str):
-            raise TypeError(f"The id {row_id!r} is no string: ids are as add_examples gave them.")
-        if isinstance(given, str) == several or not isinstance(given, (str, list, tuple, set, frozenset)):
-            expected = "a list of names, as a text may have several labels here" if several else "the name of a label"
+            raise TypeError(f"The id {row_id!r} is not a string: give ids that add_examples returned.")
+        if isinstance(given, str) == multi_label or not isinstance(given, (str, list, tuple, set, frozenset)):
+            expected = "the name of a label"
+            if multi_label:
+                expected = "a list of names, as a text may have several labels here"
             raise TypeError(f"The label of {row_id!r} is {given!r}: give {expected}.")
-        for label in given if several else [given]:
+        for label in given if multi_label else [given]:
             which = f"The label {label!r} of {row_id!r}"
-            _refuse_new_label(label, known, which, "A new one comes with add_examples.")
+            _refuse_new_label(label, datastore.label_names, which, "A new one comes with add_examples.")
     datastore.relabel(labels)
     if labels and datastore.fitted is not None:
-        logger.info("The neighbors know the new labels from now on; the other experts learn of them by fit().")
+        logger.info("The neighbors use the new labels from now on; call fit() for the other experts.")
 
 
 def _refuse_new_label(label: Any, known: Sequence[str], which: str, next_step: str) -> None:
+    """Refuse an unknown label; ``which`` names it in the message."""
     if label not in known:
         near = get_close_matches(str(label), known, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""

@@ -1,9 +1,8 @@
-"""DocSplitClassifier: the experts of ``pipeline("docsplit-knn")`` as an estimator of scikit-learn."""
+"""DocSplitClassifier: the fitted ``pipeline("docsplit-knn")`` as a scikit-learn estimator."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import threading
 from collections.abc import Sequence
@@ -19,13 +18,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 from transformers import pipeline
 
+from ..content_hash import short_digest
 from ..encoders.checkpoints.checkpoint import find_checkpoint
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.chunking import SINGLE_VECTOR, check_strategy
 from ..text.labels import label_name
 from .editing import new_datastore
+from .ensemble.fitted_experts import ready_experts, score_texts
 from .ensemble.registry import EXPERTS
-from .ensemble.scoring import ask_experts, ready_experts
 from .fit import fit
 from .texts_and_labels import joined_texts, texts_and_pairs
 
@@ -34,37 +34,38 @@ if TYPE_CHECKING:
 
     from sklearn.utils import Tags
 
-    from ..encoders.reader import Reader
+    from ..encoders.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
-NAMELESS = tuple(name for name in EXPERTS if name != "names")  # labels may be numbers, which are no words
-MOST_TEXTS = 100_000  # whose embeddings are kept: 150 MB of 384 dimensions
+# Labels may be numbers, which are no words.
+NAMELESS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
+MOST_TEXTS = 100_000  # with cached embeddings: 150 MB of 384 dimensions
 
-_kept: dict[bytes, np.ndarray] = {}  # the oldest first
+_kept: dict[bytes, np.ndarray] = {}  # oldest first
 _changing = threading.Lock()
 
 
 class DocSplitClassifier(ClassifierMixin, BaseEstimator):
-    """Classifies texts by a few labeled ones and many without labels, as an estimator of scikit-learn.
+    """Classify texts from a few labeled texts and many unlabeled ones, as a scikit-learn estimator.
 
     It is ``pipeline("docsplit-knn")`` with ``add_documents``, ``add_examples`` and ``fit``. The encoder is not trained:
     a process loads it once, and embeds each text once for all folds and candidates of a cross-validation.
 
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
-        unlabeled: Texts without labels, in any form that ``fit`` takes: they say which words and topics go together.
-        experts: The names of those to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
+        unlabeled: Texts without labels, in any form that ``fit`` takes, for the experts to learn from.
+        experts: The names of the experts to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
             labels may be numbers.
         max_length: The longest input in tokens. None: as many as the encoder reads.
-        long_documents: What is read of texts longer than that: one of the strategies for one vector of a text, as
-            ``DocumentEncoder.encode`` has them.
+        long_documents: The part to read of longer texts: a strategy with one vector per text, as for
+            ``DocumentEncoder.encode``.
 
     Attributes:
         classes_: The labels, sorted; with several labels per text the numbers of the columns.
-        pipeline_: The fitted ``KNNClassifierPipeline``, which explains, shows neighbors and saves
-            (``pipeline_.save_pretrained``). Its names of labels are the text of the classes: 1, 1.0 and
-            True are ``"1"``, ``"1"`` and ``"true"``.
-        report_: What each expert counts, and how good it is on folds of the examples.
+        pipeline_: The fitted ``KNNClassifierPipeline``, for explanations, neighbors and saving
+            (``pipeline_.save_pretrained``). Its label names are the classes as text: 1, 1.0 and True are ``"1"``,
+            ``"1"`` and ``"true"``.
+        report_: The weights of the experts, and their accuracy on folds of the examples.
 
     Example:
 
@@ -89,13 +90,13 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         self.long_documents = long_documents
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Learn from labeled texts.
+        """Fit the classifier.
 
         Args:
-            X: Texts, or pairs of texts: a list, an array (of shape ``(n, 1)`` too, or ``(n, 2)`` for pairs), a Series,
-                or a DataFrame with the column ``text`` and maybe ``text_pair``.
-            y: Their labels, of any type that scikit-learn takes; or, where a text may have several, a matrix of 0 and
-                1, dense or sparse.
+            X: Texts, or pairs of texts: a list, an array (also of shape ``(n, 1)``, or ``(n, 2)`` for pairs), a Series,
+                or a DataFrame with the column ``text`` and optionally ``text_pair``.
+            y: Their labels, of any type that scikit-learn takes; or, if a text may have several, a matrix of 0 and 1,
+                dense or sparse.
 
         Returns:
             The estimator.
@@ -114,65 +115,79 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         pipe, fingerprint = encoder_pipeline(self.encoder)
         pipe.model.config.long_documents = self.long_documents
         pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
-        pipe.datastore = new_datastore(pipe.reader, targets.names, targets.several)
-        has_documents = self.unlabeled is not None and len(self.unlabeled)
-        documents = zip(*_texts_of(self.unlabeled), strict=True) if has_documents else ()
-        # All texts are documents first, embedded together; add_examples makes examples of those with labels.
-        all_texts = dict.fromkeys(text for text in [*documents, *zip(texts, pairs, strict=True)] if text[0].strip())
-        if columns := list(zip(*all_texts, strict=True)):
-            pipe.datastore.add_documents(embed_once(pipe.reader, fingerprint, *columns), *columns)
+        pipe.datastore = new_datastore(pipe.embedder, targets.names, targets.multi_label)
+        given = list(zip(texts, pairs, strict=True))
+        if self.unlabeled is not None and len(self.unlabeled):
+            unlabeled, unlabeled_pairs = _texts_of(self.unlabeled)
+            given = [*zip(unlabeled, unlabeled_pairs, strict=True), *given]
+        # All texts are documents first, embedded together; add_examples turns the labeled ones into examples.
+        different = list(dict.fromkeys((text, pair) for text, pair in given if text.strip()))
+        if different:
+            all_texts = [text for text, _ in different]
+            all_pairs = [pair for _, pair in different]
+            embeddings = embed_once(pipe.embedder, fingerprint, all_texts, all_pairs)
+            pipe.datastore.add_documents(embeddings, all_texts, all_pairs)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
-        self.report_ = fit(pipe.reader, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
-        self.classes_, self.pipeline_, self._fingerprint = targets.classes, pipe, fingerprint
+        self.report_ = fit(pipe.embedder, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
+        self.classes_ = targets.classes
+        self.pipeline_ = pipe
+        self._fingerprint = fingerprint
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The probability of each class, or of each label.
+        """Predict the probability of each class, or of each label.
 
         Args:
             X: As for ``fit``.
 
         Returns:
-            ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several labels.
+            Probabilities, ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several
+            labels.
         """
         check_is_fitted(self)
-        (texts, pairs), pipe = _texts_of(X), self.pipeline_
-        embeddings = embed_once(pipe.reader, self._fingerprint, texts, pairs)
+        texts, pairs = _texts_of(X)
+        pipe = self.pipeline_
+        embeddings = embed_once(pipe.embedder, self._fingerprint, texts, pairs)
         ready = ready_experts(pipe.datastore.view())
-        return ask_experts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
+        return score_texts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The most probable class; or the labels whose probability reaches the threshold that ``fit`` found for each.
+        """Predict the most probable class; or the labels with a probability above the threshold that ``fit`` chose.
 
         Args:
             X: As for ``fit``.
 
         Returns:
-            Classes ``(n,)``, or 0 and 1 ``(n, C)``.
+            Classes, ``(n,)``; or 0 and 1, ``(n, C)``.
         """
-        probabilities, datastore = self.predict_proba(X), self.pipeline_.datastore
-        thresholds = ready_experts(datastore.view()).fitted.thresholds(datastore.label_names)
+        probabilities = self.predict_proba(X)
+        datastore = self.pipeline_.datastore
+        thresholds = ready_experts(datastore.view()).fitted.settings.label_thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
         return (probabilities >= thresholds).astype(int)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.input_tags.one_d_array = True
         tags.input_tags.two_d_array = False
         tags.classifier_tags.multi_label = True
         return tags
 
 
 class _Targets(NamedTuple):
+    """Classes, and labels of texts."""
+
     classes: np.ndarray  # (C,)
     names: list[str]  # of the classes, in the pipeline
-    labels: list[Any]  # of each text its name, or a list of names
-    several: bool
+    labels: list[str] | list[list[str]]  # of the texts
+    multi_label: bool
 
 
 def _targets_of(y: Any) -> _Targets:
+    """Check labels, and name them."""
     if y is None:
         raise ValueError("DocSplitClassifier requires y to be passed, but the target y is None.")
     y = y.toarray() if issparse(y) else y
@@ -185,7 +200,7 @@ def _targets_of(y: Any) -> _Targets:
         has_label = np.asarray(y) > 0
         names = [str(column) for column in range(has_label.shape[1])]
         labels = [[names[column] for column in np.flatnonzero(row)] for row in has_label]
-        return _Targets(np.arange(len(names)), names, labels, several=True)
+        return _Targets(classes=np.arange(len(names)), names=names, labels=labels, multi_label=True)
     if kind == "multiclass-multioutput":
         raise ValueError("y has several columns of classes: fit one classifier for each, or pass a matrix of 0 and 1.")
     classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
@@ -194,11 +209,13 @@ def _targets_of(y: Any) -> _Targets:
     names = [label_name(label) for label in classes]
     if None in names:
         blank = classes[names.index(None)]
-        raise ValueError(f"y has the label {blank!r}, which is no name: leave out its texts, or name it.")
-    return _Targets(classes, names, [names[number] for number in numbers], several=False)
+        raise ValueError(f"y has the label {blank!r}, which is not a name: leave out its texts, or name it.")
+    labels = [names[number] for number in numbers]
+    return _Targets(classes=classes, names=names, labels=labels, multi_label=False)
 
 
 def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
+    """The texts, and the second text of each or None."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] in (1, 2):
         X = pd.DataFrame(X, columns=["text", "text_pair"][: X.shape[1]])  # noqa: N806
     texts, pairs = texts_and_pairs(X)
@@ -208,7 +225,7 @@ def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
 
 
 def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, str]:
-    """A new pipeline on an encoder, the last one of which is kept until its files change, and its fingerprint."""
+    """A new pipeline of an encoder, and the encoder's fingerprint; the last one is cached until its files change."""
     path = find_checkpoint(name)
     path = str(Path(path).resolve()) if Path(path).exists() else path
     states = ((str(file), file.stat()) for file in sorted(Path(path).rglob("*")))
@@ -224,18 +241,23 @@ def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassi
     return pipe, encoder_fingerprint(pipe.model.encoder, pipe.tokenizer, pooling=pipe.model.config.pooling)
 
 
-def embed_once(reader: Reader, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]) -> np.ndarray:
-    """The retrieval embeddings ``(N, R)`` of texts; those that this encoder embedded before are kept in memory."""
-    config = reader.model.config
-    setting = f"{fingerprint} {reader.length} {(config.long_documents, config.passage_length)}"
+def embed_once(
+    embedder: TextEmbedder, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]
+) -> np.ndarray:
+    """Retrieval embeddings ``(N, R)`` of texts; each encoder embeds a text once, and results are cached in memory."""
+    config = embedder.model.config
+    setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
-    names = [hashlib.blake2b(json.dumps([setting, *pair]).encode(), digest_size=16).digest() for pair in given]
+    names = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
     with _changing:
         found = {name: _kept[name] for name in names if name in _kept}
-    if new := {name: pair for name, pair in zip(names, given, strict=True) if name not in found}:
-        new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # see editing.py
-        embeddings = reader.read(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
-        computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep them all
+    new = {name: pair for name, pair in zip(names, given, strict=True) if name not in found}
+    if new:
+        new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # as in editing.py
+        new_texts = [text for text, _ in new.values()]
+        new_pairs = [pair for _, pair in new.values()]
+        embeddings = embedder.embed(new_texts, new_pairs).retrieval_embeddings
+        computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep all rows
         found |= computed
         with _changing:
             _kept.update(computed)

@@ -1,4 +1,4 @@
-"""Fitting the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
+"""Fit of the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
 from .active_learning import FITTING, SUGGESTED, suggested_before
 from .ensemble.corpus import KeptCorpus, unit
-from .ensemble.fitting import PROMISES, fit_experts
+from .ensemble.fitting import fit_experts
 from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
-from .ensemble.surest_error import surest_error
 from .ensemble.vector_experts import EVIDENCE, readable_names
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
     from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
-    from ..encoders.reader import Reader
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 
-ALL_ALIKE = 0.9999  # a cosine: raw BERT has 0.9 between any two texts, and still tells them apart
-MOST_COMPARED = 200  # texts of each kind
+COLLAPSED_COSINE = 0.9999  # raw BERT has 0.9 between any two texts, and still tells them apart
+MAX_COMPARED = 200  # texts of each kind
 
 
 def fit(
-    reader: Reader,
+    embedder: TextEmbedder,
     datastore: Store,
     texts: Any = None,
     labels: Sequence[Any] | None = None,
@@ -43,65 +42,78 @@ def fit(
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
 ) -> FitReport:
-    """Fit as ``KNNClassifierPipeline.fit`` says, and keep what was fitted in the datastore."""
-    has_head = reader.model.config.num_labels > 0
+    """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
+    has_head = embedder.model.config.num_labels > 0
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
-        raise ValueError("A trained classifier knows its examples: pass held-out texts and their labels, not folds.")
-    held_out = None if texts is None else _held_out(reader, datastore, texts, labels)
+        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels, not folds.")
+    held_out = None if texts is None else _held_out(embedder, datastore, texts, labels)
     snapshot = datastore.view().all()
-    _warn_of_one_vector(reader, snapshot)
+    _warn_of_one_vector(embedder, snapshot)
 
-    @cache  # they are read once, however often is fitted
+    @cache  # both fits need the same embeddings
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
-        return reader.read(readable_names(names)).retrieval_embeddings
+        return embedder.embed(readable_names(names)).retrieval_embeddings
 
-    given = {"embed_names": embed_names, "class_proportions": class_proportions}
-    make = (corpus or KeptCorpus()).make
-    fitted = fit_experts(snapshot, experts, held_out, has_head, show_progress, make, **given)
-    documents = fitted.settings["documents"]
-    if held_out is None and documents > fitted.settings["examples"]:  # fewer can hardly mislead
-        alone = fit_experts(replace(snapshot, documents=None), experts, show_progress=False, **given)
-        if alone.settings["log_likelihood"] > fitted.settings["log_likelihood"] + EVIDENCE:
-            fitted = alone
-            fitted.settings["left_out"] = documents
-    fitted.settings["surest_error"] = surest_error(fitted, snapshot, PROMISES)
+    fitted = fit_experts(
+        snapshot,
+        experts,
+        held_out,
+        has_head,
+        show_progress,
+        make=(corpus or KeptCorpus()).make,
+        embed_names=embed_names,
+        class_proportions=class_proportions,
+    )
+    documents = fitted.settings.report.documents
+    if held_out is None and documents > fitted.settings.report.examples:  # fewer can hardly mislead
+        examples_only = fit_experts(
+            replace(snapshot, documents=None),
+            experts,
+            show_progress=False,
+            embed_names=embed_names,
+            class_proportions=class_proportions,
+            left_out=documents,
+        )
+        if examples_only.settings.log_likelihood > fitted.settings.log_likelihood + EVIDENCE:
+            fitted = examples_only
     state = fitted.to_state()
     with FITTING:
         datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
-    report = FitReport.of(fitted.settings)
+    report = fitted.settings.report
     if report.foreign:
         logger.info(report.foreign_documents())
     return report
 
 
-def _warn_of_one_vector(reader: Reader, snapshot: Snapshot) -> None:
-    """Warn where texts have nearly the same embedding, whatever they say."""
+def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
+    """Warn if different texts have nearly the same embedding."""
     cosine = least_cosine(snapshot)
-    if cosine is not None and cosine > ALL_ALIKE:
+    if cosine is not None and cosine > COLLAPSED_COSINE:
         logger.warning(
-            "The encoder %s gives nearly one vector for all texts: of some that were compared the least cosine is "
-            "%.6f. Vectors tell nothing here, and words alone decide. Is the encoder untrained or damaged, or made for "
-            "another pooling? Try the one that ships: pipeline('docsplit-knn').",
-            *(reader.model.config.name_or_path or type(reader.model).__name__, cosine),
+            "The encoder %s gives nearly one vector for all texts: the least cosine of a sample is %.6f. Answers "
+            "depend on words alone. Is the encoder untrained or damaged, or made for another pooling? Try the one "
+            "that ships: pipeline('docsplit-knn').",
+            embedder.model.config.name_or_path or type(embedder.model).__name__,
+            cosine,
         )
 
 
 def least_cosine(snapshot: Snapshot) -> float | None:
-    """Of different texts of a datastore, at most 200 examples and 200 documents; None if there are fewer than two."""
+    """Least cosine of two of at most 200 examples and 200 documents with different texts; None if there are no two."""
     vectors = []
     for rows in (snapshot, snapshot.documents):
         if rows is None:
             continue
-        texts = rows.rows["text"].slice(0, MOST_COMPARED).to_pylist()
+        texts = rows.rows["text"].slice(0, MAX_COMPARED).to_pylist()
         places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
         vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
     joined = unit(np.concatenate(vectors))
     return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
-def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
+def _held_out(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
@@ -110,6 +122,12 @@ def _held_out(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     if known := len(texts) - len(kept):
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
-    texts, pairs = [texts[i] for i in kept], [pairs[i] for i in kept]
-    predictions = reader.read(texts, pairs)
-    return HeldOut(predictions.retrieval_embeddings, joined_texts(texts, pairs), numbers[kept], predictions.logits)
+    texts = [texts[i] for i in kept]
+    pairs = [pairs[i] for i in kept]
+    predictions = embedder.embed(texts, pairs)
+    return HeldOut(
+        embeddings=predictions.retrieval_embeddings,
+        texts=joined_texts(texts, pairs),
+        labels=numbers[kept],
+        logits=predictions.logits,
+    )

@@ -1,27 +1,34 @@
-"""The model card of a KNNClassifier with its datastore, made from the run and from nothing else."""
+"""Model card of a KNNClassifier with its datastore."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
-from .ensemble.report import FitReport
+from .ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
 
 if TYPE_CHECKING:
     from ..datastore.store import Store
     from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 
-PARTS = {"classifier": "classifier alone", "knn": "neighbors alone", "mixture": "mixed", "experts": "experts"}
-PARTS |= {"word_counts": "word counts", "largest_class": "largest class"}
+# Titles of the evaluated parts and of two baselines, on the card and on the screen.
+TITLES = {
+    "classifier": "classifier",
+    "knn": "neighbors only",
+    "mixture": "mixture",
+    "experts": "experts",
+    "word_counts": WORD_COUNTS,
+    "largest_class": LARGEST_CLASS,
+}
 METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
 MOST_LABELS_SHOWN = 20
-NOT_TRAINED = "None in this run: an encoder as it is, with labeled examples."
+NOT_TRAINED = "None in this run: a pretrained encoder, with labeled examples."
 
 
 def save_classifier_card(
@@ -30,10 +37,20 @@ def save_classifier_card(
     config: KNNClassifierConfig,
     datastore: Store | None,
     training: dict[str, str] | None = None,
-    log_history: Sequence[dict[str, Any]] = (),
+    log_history: Sequence[Mapping[str, float]] = (),
     self_contained: bool = False,
 ) -> None:
-    """Write ``README.md``. ``location``: the name on the Hub, or the folder. ``training``: rows of a table, if any."""
+    """Write ``README.md``.
+
+    Args:
+        folder: The folder to write to.
+        location: The name on the Hub, or the folder, in the examples of use.
+        config: The configuration of the classifier.
+        datastore: The datastore, if any.
+        training: Rows of a table about the training, if any.
+        log_history: The logs of a Trainer.
+        self_contained: Whether the classifier comes with the code of docsplit_hf.
+    """
     fitted = _fitted(datastore)
     base = getattr(config.encoder_config, "name_or_path", "")
     metadata = {
@@ -45,26 +62,37 @@ def save_classifier_card(
     heads = "no classification head"
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
-    if endpoint := getattr(config, "endpoint", None):
+    endpoint = getattr(config, "endpoint", None)
+    if endpoint:
         heads += f", behind {endpoint}: texts are sent there"
     mixing = "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
     if fitted is not None:
         documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
         mixing = f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
-    texts = {
-        "usage": _usage(location, config, fitted is not None, self_contained),
-        "labels": _labels(config, datastore) + ("" if fitted is None else f"\n\n{_experts(fitted)}"),
-        "evaluation": _evaluation(log_history),
-        "training": table(("", "this run"), training.items()) if training else NOT_TRAINED,
-    }
-    save_model_card(folder, __package__, location, metadata, "faiss-cpu", heads=heads, mixing=mixing, **texts)
+    labels = _labels(config, datastore)
+    if fitted is not None:
+        labels += f"\n\n{_experts(fitted)}"
+    save_model_card(
+        folder,
+        __package__,
+        location,
+        metadata,
+        "faiss-cpu",
+        heads=heads,
+        mixing=mixing,
+        usage=_usage(location, config, fitted is not None, self_contained),
+        labels=labels,
+        evaluation=_evaluation(log_history),
+        training=table(("", "this run"), training.items()) if training else NOT_TRAINED,
+    )
 
 
 def _fitted(datastore: Store | None) -> FitReport | None:
+    """The report of the fitted experts, if any."""
     fitted = None if datastore is None else datastore.fitted
     if fitted is None:
         return None
-    # A datastore keeps whatever was fitted on it. Fields with a default came later than the first version.
+    # A datastore keeps any fitted state. Fields with a default were added after the first version.
     needed = {
         field.name for field in fields(FitReport) if field.default is MISSING and field.default_factory is MISSING
     }
@@ -73,6 +101,7 @@ def _fitted(datastore: Store | None) -> FitReport | None:
 
 
 def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool, self_contained: bool) -> str:
+    """Examples of use."""
     code = f"""import docsplit_hf
 from transformers import pipeline
 
@@ -80,7 +109,7 @@ pipe = pipeline("docsplit-knn", model="{location}")
 print(pipe("A text to classify.", return_neighbors=3))"""
     if is_fitted:
         code += """
-print(pipe("A text to classify.", explain=True))  # what each expert adds, and the words that speak most"""
+print(pipe("A text to classify.", explain=True))  # contributions of experts and words"""
     usage = code_block(code)
     if self_contained:
         there = f"""from transformers import pipeline
@@ -96,17 +125,18 @@ model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_r
 
 
 def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
+    """The labels, the examples and the calibration."""
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
     if not datastore.is_saved_with_classifier:
         return (
             f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
-            "which is no part of this folder: give it to the pipeline as `datastore`."
+            "outside this folder: give it to the pipeline as `datastore`."
         )
     snapshot = datastore.view().all()
-    labels, has_texts = snapshot.labels, snapshot.rows["text"].null_count < len(snapshot.rows)
-    counts = labels.sum(0) if datastore.multi_label else np.bincount(labels, minlength=len(names))
+    has_texts = snapshot.rows["text"].null_count < len(snapshot.rows)
+    counts = snapshot.labels.sum(0) if datastore.multi_label else np.bincount(snapshot.labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
     calibration = config.knn_calibration
@@ -121,31 +151,34 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
 
 
 def _experts(fitted: FitReport) -> str:
-    """What each expert counts and, where some texts were kept from it, how good it is alone."""
+    """The weight of each expert and, if some texts were held out, its accuracy alone."""
     weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
-    measured = {record["expert"]: _scores(record) for record in fitted.measured}
+    measured = {record["expert"]: _formatted(record[name] for name in METRICS) for record in fitted.measured}
     rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
-    remark = " The figures are of the same texts: those of the mixture are a little too good." if measured else ""
+    remark = ""
+    if measured:
+        remark = " The figures are of the same texts, so those of the mixture are slightly too good."
     return (
-        f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. What "
-        f"each counts is the default, moved by what was measured on {fitted.measured_on} ({fitted.texts:,} texts)."
+        f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
+        f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
         f"{remark}\n\n" + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
     )
 
 
-def _evaluation(log_history: Sequence[dict[str, Any]]) -> str:
+def _evaluation(log_history: Sequence[Mapping[str, float]]) -> str:
+    """The last evaluation as a table."""
     logs = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
     if not logs:
         return "Not evaluated in this run."
     metrics = logs[-1]
     prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
     rows = [
-        (title, *_scores({name: metrics[f"{prefix}_{part}_{name}"] for name in METRICS}))
-        for part, title in PARTS.items()
+        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRICS))
+        for part, title in TITLES.items()
         if f"{prefix}_{part}_accuracy" in metrics
     ]
     return f"On the {prefix} examples:\n\n" + table(("", *METRICS.values()), rows)
 
 
-def _scores(metrics: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{metrics[name]:.4f}" for name in METRICS)
+def _formatted(values: Iterable[float]) -> tuple[str, ...]:
+    return tuple(f"{value:.4f}" for value in values)

@@ -1,4 +1,4 @@
-"""Opening what a pipeline is made of: the classifier, its datastore, and how it reads long texts."""
+"""Open the parts of a pipeline: classifier, tokenizer, datastore, and the settings for long texts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from ..encoders.checkpoints.checkpoint import LoadedFrom
 from ..encoders.checkpoints.one_state import read_at_once
 from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
+from ..encoders.embedders import make_embedder
 from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
-from ..encoders.reader import Reader
+from ..encoders.text_embedder import TextEmbedder
 from ..encoders.text_warnings import unlogged
 from .precision import check_precision
 
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def is_classifier(model: PreTrainedModel) -> bool:
-    """Whether a model is one of our classifiers; one that a repository's copy of our code loaded becomes one."""
+def use_installed_class(model: PreTrainedModel) -> None:
+    """Give a classifier that a repository's copy of our code loaded the installed class."""
     if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
-        model.__class__, model.config.__class__ = KNNClassifier, KNNClassifierConfig
-    return isinstance(model, (KNNClassifier, EndpointClassifier))
+        model.__class__ = KNNClassifier
+        model.config.__class__ = KNNClassifierConfig
 
 
 def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = None) -> KNNClassifier:
-    """A classifier without a head; its embeddings have norm 1, as those that no triplet loss trained need cosines."""
+    """Turn an encoder into a classifier without a head; embeddings get norm 1, since no triplet loss trained them."""
     if getattr(model, "peft_config", None):
         raise ValueError(
             "The pipeline got an encoder with an adapter on it: give it "
@@ -49,7 +50,8 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
         logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
     encoder = model.base_model
     name = encoder.config.name_or_path
-    settings = checkpoint_settings(name, encoder.config, getattr(model, "loaded_revision", None)) if name else {}
+    revision = getattr(model, "loaded_revision", None)
+    settings = checkpoint_settings(name, encoder.config, revision) if name else {}
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
@@ -57,36 +59,39 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
 
 
 class Parts(NamedTuple):
-    """What a pipeline is made of."""
+    """The parts of a pipeline."""
 
     model: PreTrainedModel
     tokenizer: Any
-    was_classifier: bool  # before it was made one
-    datastore: KNNDatastore | None  # the one in the model's folder or repository
+    was_classifier: bool  # False for an encoder, which was made a classifier
+    datastore: KNNDatastore | None  # from the model's folder or repository
 
 
 def open_parts(
     model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool, token: str | bool | None
 ) -> Parts:
-    """The parts of a pipeline; those that lie in one folder are of one save, whoever saves there meanwhile.
+    """Open the parts of a pipeline; those in one folder are of one save, even if others save there meanwhile.
 
-    ``transformers.pipeline`` has read model and tokenizer one after the other, and the datastore is read now. If a save
-    came in between, all are read again.
+    ``transformers.pipeline`` has read model and tokenizer one after the other, and the datastore is read now. If the
+    folder was saved to in between, all of them are read again.
     """
 
     def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
-        was_classifier = is_classifier(model)
-        tokenizer = Reader.of(model, tokenizer).tokenizer
-        datastore = _own_datastore(model, token) if was_classifier and own_datastore else None
-        classifier = model if was_classifier else encoder_as_classifier(model, truncate_dim)
-        return Parts(classifier, tokenizer, was_classifier, datastore)
+        use_installed_class(model)
+        was_classifier = isinstance(model, (KNNClassifier, EndpointClassifier))
+        return Parts(
+            tokenizer=make_embedder(model, tokenizer).tokenizer,
+            datastore=_datastore_of_model(model, token) if was_classifier and own_datastore else None,
+            model=model if was_classifier else encoder_as_classifier(model, truncate_dim),
+            was_classifier=was_classifier,
+        )
 
     loaded: LoadedFrom | None = vars(model).pop("loaded_from", None)
     if loaded is None:
         return parts_of(model, tokenizer)
     try:
         parts = parts_of(model, tokenizer)
-    except Exception:  # of any kind: what is half old and half new can break anything
+    except Exception:  # of any kind: a mix of two saves can break anything
         if loaded.state.is_still(loaded.folder):
             raise
     else:
@@ -99,30 +104,40 @@ def open_parts(
     return parts
 
 
-def find_datastore(
-    reader: Reader, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
+def open_or_create_datastore(
+    embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
 ) -> Store | None:
-    """The datastore that is given, or the model's own one, checked to be of this encoder and these labels."""
-    model, probe = reader.model, None
-    trained = tuple(model.config.label_names)
-    if given is not None and not isinstance(given, (str, Path)):
+    """Open the given datastore, creating a missing collection on a server; by default the model's ``own`` one.
+
+    Raises:
+        ValueError: If it is of another encoder, or of other labels.
+    """
+    config = embedder.model.config
+    trained = tuple(config.label_names)
+    probe = None
+    if given is None:
+        datastore = own
+    elif not isinstance(given, (str, Path)):
         datastore = given
     elif is_remote(given):
-        probe, new = reader.probe(), {"label_names": trained}
-        new |= {"multi_label": model.config.problem_type == MULTI_LABEL} if model.config.num_labels else {}
-        datastore = connect_datastore(given, token=token if isinstance(token, str) else None, probe=probe, **new)
-    elif given is not None:
-        datastore = KNNDatastore.from_pretrained(given, token=token)
+        probe = embedder.probe()
+        datastore = connect_datastore(
+            given,
+            token=token if isinstance(token, str) else None,
+            probe=probe,
+            label_names=trained,
+            multi_label=config.problem_type == MULTI_LABEL if config.num_labels else None,
+        )
     else:
-        datastore = own
+        datastore = KNNDatastore.from_pretrained(given, token=token)
     if datastore is None:
         return None
-    probe = reader.probe() if probe is None else probe
+    probe = embedder.probe() if probe is None else probe
     check_probe(probe, datastore.probe)
-    check_precision(reader, probe, datastore)
+    check_precision(embedder, probe, datastore)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
-    check_problem_type(model.config, datastore.multi_label, "The datastore's examples")
+    check_problem_type(config, datastore.multi_label, "The datastore's examples")
     names = datastore.label_names[: len(trained)]
     if names != trained:
         both = f"The classifier's labels are {trained}, and the datastore's begin with {names}"
@@ -130,51 +145,67 @@ def find_datastore(
     return datastore
 
 
-def _own_datastore(model: PreTrainedModel, token: str | bool | None) -> KNNDatastore | None:
-    own, revision = model.config.name_or_path, getattr(model, "loaded_revision", None)
-    if not own:
+def _datastore_of_model(model: PreTrainedModel, token: str | bool | None) -> KNNDatastore | None:
+    """The datastore in the folder or repository of a model, if any."""
+    name = model.config.name_or_path
+    if not name:
         return None
+    revision = getattr(model, "loaded_revision", None)
     try:
-        datastore = KNNDatastore.from_pretrained(own, revision=revision, token=token)
-        check_classifier(own, revision, token)
+        datastore = KNNDatastore.from_pretrained(name, revision=revision, token=token)
+        check_classifier(name, revision, token)
     except LocalEntryNotFoundError:
-        raise  # the Hub could not be asked
+        raise  # the Hub could not be reached
     except FileNotFoundError:
-        logger.warning("There is no datastore in %s: add examples, or give one as datastore.", own)
+        logger.warning("There is no datastore in %s: add examples, or give one as datastore.", name)
         return None
     return datastore
 
 
-def read_as(reader: Reader, own: Store | None, **given: str | int | None) -> None:
-    """Set how texts are read, where it is given; refused if those of the model's own datastore were read otherwise."""
-    config = reader.model.config
-    if given["long_documents"] is not None:
-        check_strategy(given["long_documents"])
+def read_as(
+    embedder: TextEmbedder,
+    own: Store | None,
+    *,
+    long_documents: str | None,
+    passage_length: int | None,
+    truncate_dim: int | None,
+) -> None:
+    """Set how texts are read; None leaves a setting as it is.
+
+    Raises:
+        ValueError: If texts of the model's ``own`` datastore were read in another way, or the model cannot read so.
+    """
+    config = embedder.model.config
+    if long_documents is not None:
+        check_strategy(long_documents)
+    given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
     before = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, before[name])}
     if changed and own is not None and (len(own) or own.documents):
         name, value = next(iter(changed.items()))
-        said = f"the texts of the datastore were embedded with {before[name]!r}"
-        raise ValueError(f"{name}={value!r}: {said}. Leave it out, or add the texts to a new pipeline.")
+        raise ValueError(
+            f"{name}={value!r}: the texts of the datastore were embedded with {before[name]!r}. Leave it out, or add "
+            "the texts to a new pipeline."
+        )
     if changed:
         try:
             for name, value in changed.items():
                 setattr(config, name, value)
             config.validate()
             with unlogged():
-                reader.read(["a"])  # what cannot work is refused now
+                embedder.embed(["a"])  # so that an impossible setting is refused now
         except (ValueError, StrictDataclassError):
             for name in changed:
                 setattr(config, name, before[name])
             raise
 
 
-def warn_of_another_reading(reader: Reader, given: Store, is_told: bool) -> None:
-    """Say how texts are read where those of a given datastore were not read like that, or nobody told how."""
-    read = reader.model.config.long_documents
-    if given.has_passages and read not in SEVERAL_VECTORS:
-        logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", read)
-    elif not is_told and (len(given) or given.documents):
+def warn_of_another_reading(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
+    """Warn if the texts of a given datastore were read in another way, or may have been."""
+    strategy = embedder.model.config.long_documents
+    if given.has_passages and strategy not in SEVERAL_VECTORS:
+        logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", strategy)
+    elif not is_strategy_known and (len(given) or given.documents):
         logger.warning(
-            "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", read
+            "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", strategy
         )

@@ -1,4 +1,4 @@
-"""KNNClassifierPipeline: pipeline("docsplit-knn"), a text classification that can say which examples speak for it."""
+"""KNNClassifierPipeline: ``pipeline("docsplit-knn")``, text classification by a classifier and labeled examples."""
 
 from __future__ import annotations
 
@@ -6,91 +6,87 @@ import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..datastore.files.classifier_folder import CARD, saved_together, upload
-from ..datastore.row_table import ids_among
 from ..datastore.store import read_consistently
+from ..encoders.backends.registry import BackendOptions
 from ..encoders.chunking import SEVERAL_VECTORS
-from ..encoders.reader import Predictions, Reader
+from ..encoders.embedders import make_embedder
+from ..encoders.text_embedder import Predictions, TextEmbedder
 from ..encoders.text_warnings import cut_texts_summed_up
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
-from .drift.measure import watch
+from .call_options import EQUATION_3, READING, CallOptions, check_reading_options, check_rejection, checked_options
+from .drift.measure import measure_drift
 from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
 from .ensemble.content import have_no_content, warn_of_no_content
 from .ensemble.corpus import KeptCorpus
-from .ensemble.explaining import mix_experts
-from .ensemble.scoring import ReadyExperts, ready_experts
+from .ensemble.fitted_experts import ReadyExperts, ready_experts
+from .ensemble.predicting import predict_with_experts
 from .fit import fit
 from .knn.calibration import recalibrate, recalibrate_if_grown
-from .knn.mixture import Mixture, Shown, answer_of, mix_with_neighbors
+from .knn.interpolation import predict_with_neighbors
 from .model_card import save_classifier_card
-from .open_classifier import find_datastore, open_parts, read_as, warn_of_another_reading
-from .rejection import NOVEL, check_error, check_lost, least_held_out
+from .open_classifier import open_or_create_datastore, open_parts, read_as, warn_of_another_reading
+from .prediction import Prediction, Shown, answer_of, text_inputs
 from .stored_embeddings import read_new
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     from ..datastore.store import Store, View
+    from .active_learning import Suggestion
     from .audit.report import Audit, Labels
-    from .drift.report import WatchReport
+    from .call_options import ReadingOptions
+    from .drift.report import DriftReport
     from .ensemble.log_linear_pool import ClassProportions
     from .ensemble.report import FitReport
     from .knn.calibration import Calibration
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW, WINDOW = 8, 1024  # texts that are sorted by length and looked up together: at first, and at most
+FIRST_WINDOW = 8  # texts of a stream that are sorted by length and read together at first
+WINDOW = 1024  # at most
 WINDOW_WITH_PROGRESS = 256  # so that the bar moves
-WINDOW_CHARACTERS = 2**24  # of all texts in it
-DELAY_OF_INNER_BAR = 1.0  # seconds: a window that is read sooner needs no bar of its own
-# Options of a call that the reader takes.
-READING = ("max_length", "max_passages", "max_tokens_per_batch", "bf16", "batch_size")
-# Other options of a call: whole numbers with the least that they may be, truth values, and the rest.
-LEAST = {"top_k": 1, "k": 1, "max_length": 1, "max_passages": 1, "max_tokens_per_batch": 1}
-LEAST |= {"return_neighbors": 0, "return_documents": 0}
-FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
-OTHER_OPTIONS = ("reject", "novelty", "reject_label", "knn_temperature", "knn_weight", "bf16", "truncation", "padding")
+WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
+DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
-    """Classifies texts, or pairs of texts, by a classifier and by the nearest labeled examples.
+    """Classify texts, or pairs of texts, with a classifier and the nearest labeled examples.
 
-    Made by ``pipeline("docsplit-knn", model=...)`` once docsplit_hf is imported. The model is a ``KNNClassifier`` with
-    its datastore in the same folder or repository; or any encoder, which becomes a classifier with ``add_examples``,
-    without any training. ``pipeline("docsplit-knn")`` alone takes the encoder that ships with docsplit_hf. Input and
-    output are those of ``pipeline("text-classification")``.
+    Import docsplit_hf, and make it by ``pipeline("docsplit-knn", model=...)``. The model is a ``KNNClassifier`` with
+    its datastore in the same folder or repository; or any encoder, which ``add_examples`` turns into a classifier
+    without training. ``pipeline("docsplit-knn")`` uses the encoder that ships with docsplit_hf. Inputs and outputs are
+    those of ``pipeline("text-classification")``.
 
     Args:
         model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
-        tokenizer: Its tokenizer; an ``EndpointClassifier`` has none.
-        datastore: The labeled examples, or the folder or repository that they are in, or
-            ``"milvus://HOST:19530/COLLECTION"``, which is made if it is not there. None: those of the model's own
-            folder or repository, if it has any.
-        datastore_token: For a datastore in a private repository or on a server; ``pipeline`` keeps its own ``token``.
-        packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``; ``"off"``.
-        long_documents: What is read of long texts: ``"whole"``, all of them; ``"first"``, their beginning;
-            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as ``DocumentEncoder`` has them. It is saved
-            with the model. None: as saved; for an encoder ``"whole"``, or with a datastore that is given ``"first"``,
-            which is logged. Pairs of texts need ``"first"`` or ``"whole"``; their beginnings are read.
-        passage_length: The longest passage in tokens, special tokens included. None: as many as the model reads,
-            and 256 with ``"late"``.
-        truncate_dim: How many leading dimensions of the embeddings are compared and kept, for encoders that were
-            trained for it (``matryoshka_dims``). None: as saved, at first all.
-        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: as the model runs
-            already. A datastore that was built in another precision is refused where int8 finds other neighbors.
-        **kwargs: As ``Pipeline``, and the arguments of a call as defaults for all calls.
+        tokenizer: Its tokenizer; None for an ``EndpointClassifier``.
+        datastore: The labeled examples; or their folder or repository; or ``"milvus://HOST:19530/COLLECTION"``, a
+            collection that is created if it does not exist. None: the datastore in the model's folder or repository,
+            if any.
+        datastore_token: The token for a datastore in a private repository or on a server; ``token`` is for the model.
+        packing: Whether the model runs without padding: ``"auto"``, if results are the same; ``"on"``; ``"off"``.
+        long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
+            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
+            the model. None: as saved; for an encoder ``"whole"``, or ``"first"``, which is logged, with a given
+            datastore. Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
+            256 with ``"late"``.
+        truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
+            trained for it (``matryoshka_dims``). None: as saved, by default all.
+        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: no change. A datastore
+            that was built in another precision is refused if int8 finds other neighbors.
+        **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
     Raises:
-        ValueError: If the datastore was built by another encoder, or long texts were read in another way for it.
+        ValueError: If the datastore was built by another encoder, or its long texts were read in another way.
 
     Example:
 
@@ -106,7 +102,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         ('fruit', '0')
     """
 
-    _load_tokenizer = None  # transformers tries, and goes on where there is none: an endpoint has none
+    _load_tokenizer = None  # transformers tries to load one, and continues without: an endpoint has none
 
     def __init__(
         self,
@@ -124,79 +120,91 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         **kwargs: Any,
     ) -> None:
         parts = open_parts(model, tokenizer, truncate_dim, datastore is None, datastore_token)
-        is_ours = parts.was_classifier
-        kwargs["task"] = "text-classification"  # the name that other libraries know
+        kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
-        self.reader.run_by(packing, backend, precision, calibration_texts)
-        self.datastore = find_datastore(self.reader, datastore, parts.datastore, datastore_token)
-        is_told = is_ours or long_documents is not None
-        if not is_told and self.datastore is None:
-            long_documents = "whole"  # a datastore that is given has been read in its own way
-        given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
-        read_as(self.reader, self.datastore if datastore is None else None, **given)
+        self.embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore, datastore_token)
+        is_strategy_known = parts.was_classifier or long_documents is not None
+        if not is_strategy_known and self.datastore is None:
+            long_documents = "whole"  # the texts of a given datastore may have been read in another way
+        read_as(
+            self.embedder,
+            self.datastore if datastore is None else None,
+            long_documents=long_documents,
+            passage_length=passage_length,
+            truncate_dim=truncate_dim,
+        )
         if datastore is not None:
-            warn_of_another_reading(self.reader, self.datastore, is_told)
+            warn_of_another_reading(self.embedder, self.datastore, is_strategy_known)
         self._experts: ReadyExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
     @property
-    def reader(self) -> Reader:
-        """What embeds: the model with its tokenizer, as they are now."""
-        return Reader.of(self.model, self.tokenizer)
+    def embedder(self) -> TextEmbedder:
+        """The present model and tokenizer, which embed texts."""
+        return make_embedder(self.model, self.tokenizer)
 
-    @cut_texts_summed_up()  # a generator is read later, and logged as it is read
+    @cut_texts_summed_up()  # a generator is read after the call, and logged meanwhile
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
-        """Classify.
+        """Classify texts.
 
         Args:
-            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; a list, an array, a Series,
-                a generator or a data set of them; or a DataFrame or ``datasets.Dataset`` with the column ``text`` and
-                maybe ``text_pair``.
-            **kwargs: ``top_k``: how many labels to give for each text; None for all. ``return_neighbors``: how many of
-                the nearest examples to give, ``return_documents``: of the nearest documents without labels.
-                ``explain``: whether to say why, after ``fit``. ``reject``: the share of wrong answers to allow, such
-                as 0.05: a text whose answer is too unsure for that, or that is like no example, gets none.
-                ``novelty``: the share of texts of the known labels that may be lost as they seem to be of none, such as
-                0.05: so fewer texts of other labels get an answer; False: only those get none that are less familiar
-                than 99 % of the held-out examples. Without it, 0.05 where ``fit`` found that documents are of other
-                labels, and else False.
-                ``reject_label``: the label of such texts, instead of None. ``return_novelty``: whether to say how
-                unlike the examples a text is. ``return_read``: whether to say how much of a text was read. ``k``,
-                ``knn_temperature``, ``knn_weight``: instead of the calibrated ones; with any of them the answer is that
-                of equation 3, whatever was fitted. ``batch_size``, ``max_tokens_per_batch``: the most texts, and the
-                most tokens, in one forward. ``bf16``: compute in bfloat16, faster where the hardware has it, and not
-                quite the same; ``"auto"``: if it has. ``max_length``: the longest input in tokens. ``max_passages``:
-                how many passages of a long text to read at most, where texts are read in passages; how much is not read
-                is logged. ``show_progress``: whether to show a progress bar.
+            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; a list, array, Series,
+                generator or data set of these; or a DataFrame or ``datasets.Dataset`` with the column ``text`` and
+                optionally ``text_pair``.
+            **kwargs: Options:
+
+                - ``top_k``: the number of labels for each text; None for all.
+                - ``return_neighbors``, ``return_documents``: the number of nearest examples, and of nearest documents
+                  without labels, to return.
+                - ``explain``: whether to explain each answer, after ``fit``.
+                - ``reject``: the error rate to allow, such as 0.05: texts that are too unsure for it, or that resemble
+                  no example, get no label.
+                - ``novelty``: the fraction of texts of known labels that may be rejected as out-of-scope, such as 0.05,
+                  so that fewer texts of other labels are answered. False: reject only texts that are less familiar than
+                  99 % of the held-out examples. Default: 0.05 if ``fit`` found documents of other labels, else False.
+                - ``reject_label``: the label of rejected texts, instead of None.
+                - ``return_novelty``: whether to return how much a text differs from the examples.
+                - ``return_read``: whether to return the fraction of a text that was read.
+                - ``k``, ``knn_temperature``, ``knn_weight``: values to use instead of the calibrated ones. With any of
+                  them the answer is that of equation 3, even after ``fit``.
+                - ``batch_size``, ``max_tokens_per_batch``: the maximum number of texts, and of tokens, in a forward.
+                - ``bf16``: whether to compute in bfloat16, faster on hardware that supports it, and slightly less
+                  exact; ``"auto"``: if supported.
+                - ``max_length``: the longest input in tokens.
+                - ``max_passages``: the maximum number of passages to read of a long text, if texts are read in
+                  passages; the part left out is logged.
+                - ``show_progress``: whether to show a progress bar.
 
         Returns:
-            For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best.
-            A single text without ``top_k`` gives a list of one, as ``pipeline("text-classification")`` does. Options
-            add:
+            For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best
+            labels. For a single text without ``top_k`` a list of one, as in ``pipeline("text-classification")``.
+            Options add:
 
-            - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, where it may have
-              several), ``text``, ``text_pair`` where there is one, ``id``, ``distance`` (squared L2) and ``weight``,
-              its share of the vote (equation 2). After ``fit`` documents vote, too: their ``label`` is the most
-              probable one that ``fit`` spread to them, with ``label_probability``. With ``top_k``, each label has those
-              neighbors that have it.
-            - ``explanation``: ``experts``, what each adds to the log odds of the label against the next best one,
-              ``against``; and ``words``, those that add most. Of a label that came after ``fit``, a ``note`` instead.
-            - ``novelty``: the share of the examples that were more familiar when they were held out: near 1 for a text
-              of no known class. ``read``: the share of the text that was read. ``documents``: the nearest ones.
-            - ``labels``, where experts were fitted on texts with several: those whose probability reaches their
+            - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, if it may have
+              several), ``text``, ``text_pair`` if any, ``id``, ``distance`` (squared L2) and ``weight``, its share of
+              the vote (equation 2). After ``fit`` documents vote too: their ``label`` is the most probable one that
+              ``fit`` propagated to them, with ``label_probability``. With ``top_k``, each label has only the neighbors
+              with that label.
+            - ``explanation``: ``experts``, the contribution of each to the log odds of the label against the next best
+              one, ``against``; and ``words``, the words that contribute most. For a label added after ``fit`` a
+              ``note`` instead.
+            - ``novelty``: the fraction of examples that were more familiar when held out: near 1 for a text of no
+              known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
+            - ``labels``, if texts may have several and experts were fitted: those with a probability above their
               threshold, chosen by folds.
 
-            Where texts are read in passages, an explanation has the ``passage`` that speaks most for the label, with
-            ``start``, ``end`` and ``text``; a neighbor has its own nearest ``passage``, and that of the text as
+            If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
+            with ``start``, ``end`` and ``text``; a neighbor has its nearest ``passage``, and the one of the text as
             ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text
-            without letters and digits, or of words that tell no labels apart; the promise holds in nine of ten draws of
-            the examples, for texts like them.
+            without letters and digits, or without words that tell labels apart. The error rate holds for nine of ten
+            draws of the examples, for texts like them.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
-            ValueError: If an argument is out of its range, or there are no labeled examples.
+            ValueError: If an argument is out of its range, or no examples have been added.
         """
         inputs = as_list(inputs)
         if isinstance(inputs, list) and not inputs:
@@ -211,82 +219,93 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         allow_new_labels: bool = False,
         allow_duplicates: bool = False,
     ) -> list[str]:
-        """Add labeled examples, which the next call sees.
+        """Add labeled examples, which the next call uses.
 
-        An example that is there already, the same text with the same labels, is not added again, which is logged. On an
-        encoder without a head, k and temperature are chosen anew, by leaving each example out in turn, whenever the
-        examples have grown by a tenth; not after they were chosen on held-out texts.
+        Existing examples, with the same text and labels, are not added again, which is logged. Without a classification
+        head, k and temperature are calibrated again by leaving out each example in turn, whenever the number of
+        examples has grown by a tenth, unless they were calibrated on held-out texts.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
-            labels: The name of the label of each; a list of names where a text may have several.
-            ids: A name for each, to remove it by. None: they are numbered.
-            allow_new_labels: Whether labels may be new to a trained head, so that only the neighbors know them.
-            allow_duplicates: Whether to add an example that is there already, so that it counts twice.
+            labels: The name of the label of each text; a list of names if a text may have several labels.
+            ids: An id for each text, to remove it by. None: they are numbered.
+            allow_new_labels: Whether to accept labels that a trained head does not have; only neighbors can predict
+                these.
+            allow_duplicates: Whether to add existing examples again, so that they count twice.
 
         Returns:
-            The ids, one for each text. A text that was there already keeps its id, whatever ``ids`` says.
+            The ids, one for each text. An existing example keeps its id, even if ``ids`` has another one.
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
-            ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not know a label.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
         """
-        return self._add_examples(texts, labels, ids, allow_new_labels, allow_duplicates)
+        datastore = datastore_to_grow(self.embedder, self.datastore, labels)
+        added = add_examples(self.embedder, datastore, texts, labels, ids, allow_new_labels, allow_duplicates)
+        self._use_grown(datastore)
+        return added
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
-        """Add labels by description, which is an example like others: so there are answers before a text is labeled.
+        """Add labels by description, so that the pipeline answers before any text is labeled.
+
+        A description is an example like others.
 
         Args:
-            descriptions: For each label a few words, or a sentence, on its texts. A new description replaces the old.
+            descriptions: For each label a few words, or a sentence, about its texts. A new description replaces the
+                old one.
 
         Returns:
-            The ids of the descriptions, which are among the examples, such as
-            ``"label:refund"``.
+            The ids of the descriptions among the examples, such as ``"label:refund"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
         """
-        texts, labels, ids = described_examples(descriptions)
+        described = described_examples(descriptions)
+        labels: list[Any] = described.labels
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        before = set() if self.datastore is None else ids_among(ids, self.datastore.find(ids=ids).rows)
-        return self._add_examples(texts, labels, ids, allow_duplicates=True, replacing=before)
+        datastore = datastore_to_grow(self.embedder, self.datastore, labels)
+        added = add_examples(
+            self.embedder, datastore, described.texts, labels, described.ids, allow_duplicates=True, replace_ids=True
+        )
+        self._use_grown(datastore)
+        return added
 
     def add_documents(
         self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
     ) -> list[str | None]:
-        """Add documents without labels, from which ``fit`` learns what the examples cannot show.
+        """Add documents without labels, for ``fit`` to learn from.
 
-        One that gets a label later, by ``add_examples``, becomes an example, and is not embedded again.
+        A document that ``add_examples`` labels later becomes an example, and is not embedded again.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes.
-            ids: A name for each, to remove it by. None: they are numbered, "d0", "d1", ...
+            ids: An id for each text, to remove it by. None: they are numbered, "d0", "d1", ...
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
                 call.
 
         Returns:
-            The ids; None for a text that is not added, being empty or there already, which is logged.
+            The ids; None for empty and existing texts, which are not added, and logged.
 
         Raises:
             TypeError: If a text is not a string.
             ValueError: If an id is taken.
         """
-        reader = self._reader_with(options).with_options(show_progress=show_progress)
-        datastore = datastore_to_grow(reader, self.datastore)
-        added = add_documents(reader, datastore, texts, ids)
-        self.datastore = datastore  # not before: a failed addition leaves nothing behind
+        embedder = self._embedder_with(options).with_options(show_progress=show_progress)
+        datastore = datastore_to_grow(embedder, self.datastore)
+        added = add_documents(embedder, datastore, texts, ids)
+        self.datastore = datastore  # only now: a failed addition leaves no trace
         return added
 
     def remove_documents(self, ids: Sequence[str]) -> None:
         """Remove documents.
 
         Args:
-            ids: As ``add_documents`` returned them.
+            ids: Ids that ``add_documents`` returned.
 
         Raises:
-            ValueError: If there is no document of that id.
+            ValueError: If no document has that id.
         """
         (self._datastore() if self.datastore is None else self.datastore).remove_documents(ids)
 
@@ -298,113 +317,122 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
     ) -> FitReport:
-        """Learn from all examples and documents, and choose the weight of each expert.
+        """Fit the experts on all examples and documents, and choose their weights.
 
-        The experts are the ``classifier`` (its head, or a linear probe where there is none), the ``neighbors``, the
-        ``words``, the ``topics``: how near a text is to the middle of each label's texts; the ``vocabulary``, a linear
-        probe of the words of the examples; and the ``names`` of the labels: how near a text is to them. Labels of the
-        examples are spread to the documents without any, so that neighbors, words and topics learn from these too.
-        What the experts count is chosen by folds of the examples, and is kept with them: calls answer by the mixture
-        of the experts from now on. Seconds for some thousand documents, as none is embedded again.
+        Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
+        without one. ``neighbors``: nearest examples and documents. ``words``: naive Bayes. ``topics``: similarity to
+        the centroid of each label's texts. ``vocabulary``: a linear probe of the words of the examples. ``names``:
+        similarity to the names of the labels. Labels of examples are propagated to documents, for neighbors, words and
+        topics to learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds
+        for some thousand documents, as none is embedded again.
 
         Args:
-            texts: Held-out texts to choose the weights on, instead of folds of the examples; a trained head needs them.
+            texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained
+                head.
             labels: The names of their labels.
-            experts: The names of those to use. None: all.
+            experts: The names of the experts to use. None: all.
             show_progress: Whether to show a progress bar.
-            class_proportions: How often each label is among the texts to come: ``"estimated"``, as among all texts that
-                are there, which matters where the examples were drawn label by label (held-out texts show it
-                themselves); ``"uniform"``; or a number for each label by its name.
+            class_proportions: The proportions of the labels among future texts: ``"estimated"`` from all present texts,
+                which matters if the same number of examples was drawn for each label (held-out texts show the
+                proportions themselves); ``"uniform"``; or a number for each label by name.
 
         Returns:
-            What was chosen, and how good each expert is; printed, it is a table.
+            The weights, and the accuracy of each expert; printed, it is a table.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
-        given = texts, labels, experts, show_progress, self._corpus, class_proportions
-        return fit(self.reader, self._datastore(), *given)
+        return fit(
+            self.embedder,
+            self._datastore(),
+            texts=texts,
+            labels=labels,
+            experts=experts,
+            show_progress=show_progress,
+            corpus=self._corpus,
+            class_proportions=class_proportions,
+        )
 
-    def suggest(self, n: int = 10, again: bool = False) -> list[dict[str, Any]]:
-        """Suggest which documents to label next: where the experts are unsure, and few examples are near.
+    def suggest(self, n: int = 10, again: bool = False) -> list[Suggestion]:
+        """Suggest documents to label next (active learning).
 
-        Documents and examples are clustered, and the clusters with most doubt and fewest examples give one document
-        each. After a batch was labeled (``add_examples`` with the texts), call ``fit`` before the next one.
+        Documents and examples are clustered, and the clusters with the highest margin uncertainty and the fewest
+        examples give one document each. Label them with ``add_examples``, and call ``fit`` before the next batch.
 
         Args:
-            n: How many. Batches of some ten are best: the next one knows what was learned from this one.
-            again: Whether documents may come that were suggested before, and got no label.
+            n: The number of documents. About ten are best, as each batch uses the labels of the last one.
+            again: Whether to include documents that were suggested before, and got no label.
 
         Returns:
             For each document its ``id``, ``text`` and ``text_pair``; the present answer, ``label`` and ``score``, and
-            ``labels`` where a text may have several; and the ``reason``. The most urgent comes first.
+            ``labels`` if a text may have several; and the ``reason``. The most useful document comes first.
 
         Raises:
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
         """
-        datastore, has_head = self._datastore(), self.model.config.num_labels > 0
-        return suggest(datastore, n, again, self.reader if has_head else None)
+        has_head = self.model.config.num_labels > 0
+        return suggest(self._datastore(), n, again, self.embedder if has_head else None)
 
     @cut_texts_summed_up()
-    def report(
+    def measure_drift(
         self, texts: Any, earlier: Any = None, reject: float = 0.05, show_progress: bool = False, **options: Any
-    ) -> WatchReport:
-        """Compare texts that came in with what the datastore knows, after ``fit``.
+    ) -> DriftReport:
+        """Compare new texts with earlier ones, or with those of the datastore, after ``fit``.
 
         Args:
             texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
-            earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, where there
-                are none, the examples that ``fit`` held out.
-            reject: The share of wrong answers to allow, as for a call: the report counts the texts without an answer.
+            earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, without
+                documents, the examples that ``fit`` held out.
+            reject: The error rate to allow, as for a call: the report counts the texts without an answer.
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
                 call.
 
         Returns:
-            What changed, the new words, and the most novel texts. Printed, it is a table.
+            The changes, the new words, and the most novel texts. Printed, it is a table.
 
         Raises:
             TypeError: If a text is not a string.
-            ValueError: If there are no texts but empty ones, nothing was fitted, or ``reject`` is not between 0 and 1.
+            ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
         ready = self._ready_experts(self._datastore().view().all())
         if ready is None:
             raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        return watch(self._reader_with(options), ready, texts, earlier, reject, show_progress)
+        return measure_drift(self._embedder_with(options), ready, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
-        """Remove examples, which the next call does not see any more.
+        """Remove examples, so that the next call ignores them.
 
         Args:
-            ids: As ``add_examples`` returned them, or as ``neighbors`` show them.
+            ids: Ids that ``add_examples`` returned, or that ``neighbors`` have.
 
         Raises:
-            ValueError: If there is no example of that id.
+            ValueError: If no example has that id.
         """
         self._datastore().remove(ids)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Give examples other labels, which the next call sees; nothing is embedded again. All of them, or none.
+        """Change the labels of examples, of all of them or of none. Nothing is embedded again.
 
         Args:
-            labels: By the id of an example the name of its label; a list of names where a text may have several.
+            labels: For each id of an example the name of its new label; a list of names if a text may have several.
 
         Raises:
-            TypeError: If an id is no string, or a label not a name.
-            ValueError: If there is no example of that id, or a label is new.
+            TypeError: If an id is not a string, or a label not a name.
+            ValueError: If no example has that id, or a label is new.
         """
         relabel(self._datastore(), labels)
 
     def audit(self, show_progress: bool = True) -> Audit:
-        """Look for wrong labels, copies and outliers among the examples, by what ``fit`` learned from folds of them.
+        """Find wrong labels, copies and outliers among the examples, by the out-of-fold answers of ``fit``.
 
-        Nothing is changed: ``apply_audit`` does that, and ``fit()`` learns of it.
+        Nothing is changed: ``apply_audit`` applies the findings, and ``fit()`` learns from the result.
 
         Args:
             show_progress: Whether to show a progress bar.
 
         Returns:
-            What was found; printed, it is a table.
+            The findings; printed, they are tables.
 
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
@@ -413,31 +441,36 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return audit_snapshot(self._datastore().view().all(), show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
-        """Give the labels marked by ``apply``, and remove what is marked by ``remove``; a label keeps its last example.
+        """Relabel examples marked by ``apply``, and remove those marked by ``remove``; a label keeps its last example.
+
+        Call ``fit()`` afterwards.
 
         Args:
-            audit: What ``audit`` found here, maybe edited by a person. ``fit()`` learns of it.
+            audit: The result of ``audit``, possibly edited.
 
         Returns:
-            The labels that were given by id, and the ids of the examples that were removed.
+            The new labels by id, and the ids of the removed examples.
 
         Raises:
-            ValueError: If it is of other examples, or was applied already.
+            ValueError: If the audit is of other examples, or was applied already.
         """
         datastore = self._datastore()
-        labels, removed = corrections(audit, datastore.view().all())
-        datastore.relabel(labels)
-        datastore.remove(removed)
-        return labels, removed
+        changes = corrections(audit, datastore.view().all())
+        datastore.relabel(changes.labels)
+        datastore.remove(changes.removed)
+        return changes.labels, changes.removed
 
     def datalab_inputs(self) -> DatalabInputs:
-        """What cleanlab's ``Datalab`` takes, of the examples that ``fit`` held out.
+        """Make the inputs of cleanlab's ``Datalab`` from the examples that ``fit`` held out.
 
         ``Datalab(inputs.data, label_name="label").find_issues(pred_probs=inputs.pred_probs,
-        features=inputs.features)``; with ``task="multilabel"`` where a text may have several labels.
+        features=inputs.features)``; with ``task="multilabel"`` if a text may have several labels.
+
+        Returns:
+            The examples as a data set, with their probabilities and embeddings.
 
         Raises:
-            ValueError: As ``audit``.
+            ValueError: As for ``audit``.
         """
         self._refuse_trained("datalab_inputs")
         return datalab_inputs(self._datastore().view().all())
@@ -446,8 +479,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            texts: Held-out texts, which are not in the test set; those that are among the examples are left out. None:
-                each example is left out in turn, with all its copies; the weight of a trained head stays as it is.
+            texts: Held-out texts, not from the test set; those among the examples are ignored. None: each example is
+                left out in turn, with all its copies, and the weight of a trained head stays.
             labels: The names of their labels.
 
         Returns:
@@ -457,7 +490,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a label is not a name.
             ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
         """
-        return recalibrate(self.reader, self._datastore(), texts, labels)
+        return recalibrate(self.embedder, self._datastore(), texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -466,28 +499,28 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
-            self_contained: Whether docsplit_hf's own code goes along, with ``handler.py`` for Inference Endpoints and
-                ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works where docsplit_hf
-                is not installed. transformers then asks for trust even where it is.
+            self_contained: Whether to include docsplit_hf's own code, with ``handler.py`` for Inference Endpoints and
+                ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works without
+                docsplit_hf. transformers then requires ``trust_remote_code`` even with docsplit_hf.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
 
         Raises:
-            ValueError: If there are no examples to save, or ``self_contained`` cannot be.
+            ValueError: If there are no examples to save, or ``self_contained`` is impossible.
         """
-        datastore, folder = self._datastore(), Path(save_directory)
+        datastore = self._datastore()
+        folder = Path(save_directory)
         if self_contained:
             check_folder(folder)
         with saved_together(folder) as staging:
             # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
-            # asks for trust_remote_code even where docsplit_hf is installed.
+            # requires trust_remote_code even with docsplit_hf.
             self.model.save_pretrained(staging, **kwargs)
             if self.tokenizer is not None:  # an endpoint has none
                 self.tokenizer.save_pretrained(staging)
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:
-                facts = str(folder), self.model.config, datastore
-                save_classifier_card(staging, *facts, self_contained=self_contained)
+                save_classifier_card(staging, str(folder), self.model.config, datastore, self_contained=self_contained)
             if self_contained:
                 save_code(staging)
             datastore.save_pretrained(staging)
@@ -507,13 +540,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.
 
         Returns:
-            What ``HfApi.upload_folder`` returns.
+            The result of ``HfApi.upload_folder``.
         """
 
         def save(folder: Path, full_name: str) -> None:
             self.save_pretrained(folder, self_contained)
-            facts = full_name, self.model.config, self._datastore()
-            save_classifier_card(folder, *facts, self_contained=self_contained)
+            save_classifier_card(folder, full_name, self.model.config, self._datastore(), self_contained=self_contained)
 
         return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
@@ -524,151 +556,155 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 "all of them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
             )
 
-    def _add_examples(self, texts: Any, labels: Sequence[Any], *options: Any, **more: Any) -> list[str]:
-        datastore = datastore_to_grow(self.reader, self.datastore, labels)
-        added = add_examples(self.reader, datastore, texts, labels, *options, **more)
+    def _use_grown(self, datastore: Store) -> None:
+        """Use a datastore to which examples were added."""
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:
-            logger.info("The neighbors know the new examples from now on; the other experts learn of them by fit().")
-        return added
+            logger.info("The neighbors use the new examples from now on; call fit() for the other experts.")
 
     def get_iterator(
-        self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: dict[str, Any], __: Any
+        self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: CallOptions, __: Any
     ) -> Iterator[Any]:
-        """Classify: of a list 1,024 texts at a time; of a generator a batch or 8, then twice as many each time."""
+        """Classify 1,024 texts of a list at a time; of a generator a batch or 8, then twice as many each time."""
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
         first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
-        return self._answers(stream, first, len(inputs) if has_items else None, options | {"batch_size": batch_size})
+        return self._answers(stream, first, len(inputs) if has_items else None, {**options, "batch_size": batch_size})
 
-    def run_single(self, inputs: Any, _: Any, options: dict[str, Any], __: Any) -> Any:
+    def run_single(self, inputs: Any, _: Any, options: CallOptions, __: Any) -> Any:
         """Classify one text or pair."""
         return next(self._answers(iter([inputs]), 1, 1, options))
 
     def check_model_type(self, supported_models: Any) -> None:
-        """Nothing to check: an encoder that is no ``KNNClassifier`` has become one."""
+        """Accept any model: encoders have been turned into a ``KNNClassifier``."""
 
-    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _sanitize_parameters(self, **options: Any) -> tuple[CallOptions, CallOptions, CallOptions]:
         # All options are "forward" ones: transformers' three steps are one here, _answers.
-        given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
-        if unknown := given.keys() - {*LEAST, *FLAGS, *OTHER_OPTIONS}:
-            raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
-        if given.get("truncation", True) not in (True, "longest_first"):
-            raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
-        for name, least in LEAST.items():
-            value = given.get(name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-                raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
-        for name in FLAGS:
-            if given.get(name, True) not in (True, False):
-                raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
-        if not given.get("knn_temperature", 1) > 0:
-            raise ValueError(f"knn_temperature must be above 0, got {given['knn_temperature']}.")
-        if not 0 <= given.get("knn_weight", 1) <= 1:
-            weight = given["knn_weight"]
-            raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
-        if "reject" in given:
-            check_error(given["reject"])
-        if "novelty" in given:
-            check_lost(given["novelty"])
-        if not isinstance(given.get("reject_label", ""), str):
-            raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
-        return {}, {name: value for name, value in given.items() if name not in ("truncation", "padding")}, {}
+        return {}, checked_options(**options), {}
 
-    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: dict[str, Any]) -> Iterator[Any]:
-        """The answers to a stream of texts, of which ``size`` are read together at first."""
-        datastore = self._datastore()  # which says so before anything is computed
+    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: CallOptions) -> Iterator[Any]:
+        """Answer a stream of texts, at first ``size`` at a time."""
+        datastore = self._datastore()
         view = datastore.view()
         ready = self._ready_experts(view)
-        _check_options(options, ready, view.label_names)
-        asked = ("return_neighbors", "return_documents", "explain", "return_novelty", "return_read")
-        shown = Shown(*(options.get(name, 0) for name in asked))
-        if shown.read and not self.reader.is_here:
-            raise ValueError(f"{self.model.endpoint!r} does not say how much it reads: leave out return_read.")
-        reader = self.reader.with_options(**{name: options[name] for name in READING if name in options})
-        is_one_vector = self.model.config.num_labels == 0 and self.model.config.long_documents not in SEVERAL_VECTORS
-        is_cut = "max_length" in options or "max_passages" in options
-        may_be_stored = is_one_vector and not shown.read and not is_cut
+        check_rejection(options, ready, view.label_names)
+        shown = Shown(
+            neighbors=options.get("return_neighbors", 0),
+            documents=options.get("return_documents", 0),
+            explanation=options.get("explain", False),
+            novelty=options.get("return_novelty", False),
+            read=options.get("return_read", False),
+        )
+        if shown.read and not self.embedder.is_local:
+            raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         show_progress = options.get("show_progress", False)
-        reader = reader.with_options(show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
-        done, most = 0, WINDOW_WITH_PROGRESS if show_progress else WINDOW
-        # Of fewer texts, the bar of what is read of them is the one that moves.
+        reading = {name: options[name] for name in READING if name in options}
+        embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
+        uses_stored_embeddings = self._can_use_stored_embeddings(options)
+        most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
+        done = 0
+        # For fewer texts, the bar of the embedder is the one that moves.
         is_shown = show_progress and (total is None or total > WINDOW_WITH_PROGRESS)
         with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
             while window := _next_inputs(stream, min(size, most)):
-                texts, pairs = texts_and_pairs(window, done)
-                joined = joined_texts(texts, pairs)
-                if done:
+                if done:  # the store may have changed since the last window
+                    datastore = self._datastore()
                     view = datastore.view()
                     ready = self._ready_experts(view)
+                texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
-                    if ready is not None and may_be_stored:
-                        predictions = read_new(reader, view, texts, pairs)
+                    if ready is not None and uses_stored_embeddings:
+                        predictions = read_new(embedder, view, texts, pairs)
                     else:
-                        predictions = reader.read(texts, pairs)
+                        predictions = embedder.embed(texts, pairs)
+                joined = joined_texts(texts, pairs)
                 if ready is not None and "reject" not in options:
                     warn_of_no_content(have_no_content(view, joined), joined, done)
-                answer = partial(self._answers_of_window, predictions, joined, shown, options)
+                answer = partial(self._answers_by, predictions, joined, shown, options)
                 yield from read_consistently(datastore, view, answer)
                 progress.update(len(window))
-                done, size = done + len(window), min(2 * size, WINDOW)
+                done += len(window)
+                size = min(2 * size, WINDOW)
 
-    def _answers_of_window(
-        self, predictions: Predictions, texts: list[str], shown: Shown, options: dict[str, Any], view: View
+    def _can_use_stored_embeddings(self, options: CallOptions) -> bool:
+        """Whether a text among the documents needs no reading: its embedding is that of a call."""
+        config = self.model.config
+        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
+        is_cut = "max_length" in options or "max_passages" in options
+        return is_one_vector and not is_cut and not options.get("return_read", False)
+
+    def _embedder_with(self, options: ReadingOptions) -> TextEmbedder:
+        check_reading_options(options)
+        return self.embedder.with_options(**options)
+
+    def _answers_by(
+        self, encoded: Predictions, texts: list[str], shown: Shown, options: CallOptions, view: View
     ) -> list[Any]:
-        """The answers to embedded texts, all by the examples of one view."""
-        mixture = self._mix(predictions, texts, view, shown, options)
-        top_k = options.get("top_k")
-        best_only = "top_k" not in options
-        rejected = options.get("reject_label")
-        return [answer_of(mixture, row, top_k, shown, best_only, rejected) for row in range(len(texts))]
+        """Answer embedded texts by the examples and documents of one view."""
+        prediction = self._predict(view, encoded, texts, shown, options)
+        answers = []
+        for row in range(len(texts)):
+            answer = answer_of(
+                prediction,
+                row,
+                top_k=options.get("top_k"),
+                shown=shown,
+                best_only="top_k" not in options,
+                reject_label=options.get("reject_label"),
+            )
+            answers.append(answer)
+        return answers
 
-    def _reader_with(self, options: dict[str, Any]) -> Reader:
-        if unknown := options.keys() - {*READING}:
-            raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
-        return self.reader.with_options(**options)
-
-    def _mix(
-        self, predictions: Predictions, texts: list[str], view: View, shown: Shown, options: dict[str, Any]
-    ) -> Mixture:
-        """The mixture of the fitted experts; without any, or with an option of equation 3, that of equation 3."""
-        config, reject = self.model.config, options.get("reject")
+    def _predict(
+        self,
+        view: View,
+        encoded: Predictions,
+        texts: list[str],
+        shown: Shown,
+        options: CallOptions,
+    ) -> Prediction:
+        """Predict by the fitted experts; without any, or with an option of equation 3, by equation 3."""
+        config = self.model.config
+        reject = options.get("reject")
         ready = self._ready_experts(view)
-        names = [name for name in ("k", "knn_temperature", "knn_weight") if name in options]
-        if ready is not None and not names:
-            mixture = mix_experts(ready, predictions, texts, shown, reject, options.get("novelty"))
-        elif shown.explanation or shown.novelty or reject is not None:
+        inputs = text_inputs(texts, encoded, view, shown)
+        if ready is not None and not any(name in options for name in EQUATION_3):
+            return predict_with_experts(ready, inputs, shown, reject, options.get("novelty"))
+        if shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
-                "Only fitted experts can explain, tell what is novel, and reject: call fit(), and leave out k, "
+                "Only fitted experts can explain, measure novelty, and reject: call fit(), and leave out k, "
                 "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
-        elif config.num_labels == 0 and options.get("knn_weight", 1) != 1:
+        if config.num_labels == 0 and options.get("knn_weight", 1) != 1:
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
-        else:
-            chosen = (options.get(name, getattr(config, name)) for name in ("k", "knn_temperature", "knn_weight"))
-            mixture = mix_with_neighbors(predictions, view, *chosen, shown=shown.neighbors)
-        documents = None
-        if shown.documents:
-            if not view.count("documents"):
-                raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
-            embeddings = predictions.retrieval_embeddings
-            documents = view.search(embeddings, shown.documents, predictions.passages, "documents")
-        return mixture._replace(
-            documents=documents, shares=predictions.shares, texts=texts, passages=predictions.passages
+        return predict_with_neighbors(
+            inputs,
+            view,
+            k=options.get("k", config.k),
+            temperature=options.get("knn_temperature", config.knn_temperature),
+            weight=options.get("knn_weight", config.knn_weight),
+            shown=shown,
         )
 
     def _ready_experts(self, view: View) -> ReadyExperts | None:
+        # Local variable: other threads may set self._experts meanwhile.
         ready = ready_experts(view, self._experts)
         self._experts = ready
         return ready
 
     def _datastore(self) -> Store:
+        """The datastore, if it has any examples.
+
+        Raises:
+            ValueError: If it has none.
+        """
         if self.datastore is None or not len(self.datastore):
-            where, has_head = self.model.config.name_or_path, self.model.config.num_labels > 0
+            name = self.model.config.name_or_path
+            has_head = self.model.config.num_labels > 0
             raise ValueError(
-                f"No labeled examples yet{f' in {where}' if where else ''}: call add_examples(texts, "
+                f"No labeled examples yet{f' in {name}' if name else ''}: call add_examples(texts, "
                 "labels), with a few texts of each label, or give a datastore to the pipeline."
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
@@ -676,8 +712,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
 
 def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
-    """The next inputs of a stream: that many at most, and fewer where they are long, so that memory is bounded."""
-    inputs, characters = [], 0
+    """At most ``most`` next inputs of a stream; fewer if they are long, so that memory is bounded."""
+    inputs = []
+    characters = 0
     for given in itertools.islice(stream, most):
         inputs.append(given)
         texts = given.values() if isinstance(given, dict) else [given]
@@ -685,28 +722,3 @@ def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
         if characters >= WINDOW_CHARACTERS:
             break
     return inputs
-
-
-def _check_options(options: dict[str, Any], ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
-    """Refuse options that do not go together, of the call or of the pipeline, and warn of what cannot be promised."""
-    reject, reject_label, most_lost = (options.get(name) for name in ("reject", "reject_label", "novelty"))
-    if reject is None:
-        if most_lost is not None:
-            raise ValueError(f"novelty={most_lost!r} is a second limit beside that of reject: pass reject, too.")
-        if reject_label is not None:
-            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
-        return
-    if "top_k" in options:
-        raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
-    if reject_label in label_names:
-        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
-    if ready is None:
-        return
-    if np.isinf(ready.fitted.answer_level(reject, most_lost)):
-        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.promise())
-    if most_lost and ready.fitted.most_novel(most_lost) == NOVEL:
-        logger.warning(
-            "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
-            "guaranteed, and there are %d. Add examples and fit() again, or allow more.",
-            *(most_lost, least_held_out(most_lost), len(ready.fitted.held_out.ids)),
-        )

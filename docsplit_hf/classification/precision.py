@@ -13,7 +13,7 @@ from ..encoders.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ..datastore.store import Store
-    from ..encoders.reader import Reader
+    from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ NEAREST = 10  # neighbors compared
 LEAST_RECALL = 0.8
 
 
-def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None:
+def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:
     """Refuse a datastore of another precision if too few neighbors of its own texts stay the same."""
     if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
         return
@@ -40,7 +40,7 @@ def check_precision(reader: Reader, probe: np.ndarray, datastore: Store) -> None
     tried = sample.take(np.random.default_rng(0).permutation(known)[:TRIED])
     columns = tried.rows.to_pydict()
     with unlogged():
-        predicted = reader.read(columns["text"], columns["text_pair"])
+        predicted = embedder.embed(columns["text"], columns["text_pair"])
     before = datastore.search(tried.keys, NEAREST + 1, tried.passages).ids
     after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids
     recall = _recall(columns["id"], before, after)

@@ -1,9 +1,8 @@
-"""Classifying all texts of a file into another file, whatever interrupts it."""
+"""Classify all texts of a file into another file, resuming interrupted runs."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import json
 import logging
@@ -13,16 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..encoders.backends.backend import precision_settings
-from ..encoders.checkpoints.atomic_replacement import locked, open_or_make, sha256_of
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..encoders.backends.registry import precision_settings
+from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .active_learning import SUGGESTED
 from .answer_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .knn.mixture import NO_CONTENT
+from .call_options import checked_options
+from .prediction import NO_CONTENT
 
 if TYPE_CHECKING:
+    from .call_options import CallOptions
     from .pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
@@ -31,17 +33,17 @@ logger = logging.getLogger(__name__)
 class PredictionFiles(NamedTuple):
     """The file with the texts to classify, and the file for the answers."""
 
-    source: Path  # a file or a folder, as read_rows takes it
+    source: Path  # a file, or a folder of .txt files
     target: Path  # .csv, .jsonl or .parquet
     text_column: str = "text"
     text_pair_column: str | None = None
     csv_separator: str | None = None
     encoding: str | None = None
-    safe_csv: bool = False  # whether the answers are to be harmless in a spreadsheet
+    safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are read."""
+        """The names of the columns with texts."""
         return [self.text_column] + ([self.text_pair_column] if self.text_pair_column else [])
 
     def rows(self) -> Iterator[Row]:
@@ -55,16 +57,34 @@ class PredictionFiles(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How many rows were written."""
+    """Numbers of rows."""
 
-    rows: int
+    rows: int  # written
     without_text: int
-    resumed: int  # answered by a run before
+    resumed: int  # answered by an earlier run
     rejected: int
 
 
-def look_through(files: PredictionFiles, overwrite: bool = False) -> tuple[list[str], int]:
-    """Read all rows once: the columns, and how many rows. Unusable files are refused before anything is computed."""
+class Content(NamedTuple):
+    """The content of a file to classify."""
+
+    columns: list[str]
+    rows: int
+
+
+def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
+    """Read all rows once, so that unusable files are refused before anything is computed.
+
+    Args:
+        files: The files.
+        overwrite: Whether existing answers may be replaced.
+
+    Returns:
+        The columns and the number of rows.
+
+    Raises:
+        ValueError: If the answers cannot be written, or a column is missing.
+    """
     check_output(files.target, files.safe_csv)
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
         replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
@@ -79,7 +99,7 @@ def look_through(files: PredictionFiles, overwrite: bool = False) -> tuple[list[
             found = f"only {list(columns)}" if rows else "and no row"
             raise ValueError(f"There is no column {column!r} in {files.source}, {found}: choose text_column.")
     check_rows(files.target, files.rows, list(columns))
-    return list(columns), rows
+    return Content(columns=list(columns), rows=rows)
 
 
 def classify_file(
@@ -91,44 +111,59 @@ def classify_file(
     overwrite: bool = False,
     **options: Any,
 ) -> Outcome:
-    """Classify all texts of a file, and write the answers beside its columns: one row for each row, in order.
+    """Classify all texts of a file, and write its rows with the answers as further columns, in the same order.
 
-    256 texts at a time are read, classified and kept in ``<target>.partial``, so memory is bounded, and a run that was
-    killed goes on where it was, to the same file byte for byte. A partial file of another input, classifier or other
-    options is not used, which is logged. Only one run may write there at a time.
+    Texts are read and classified 256 at a time, and answers are kept in ``<target>.partial``: memory is bounded, and
+    after a killed run the next one continues, with the same result to the byte. A partial file of another input,
+    classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
-    and ``labels`` where the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
-    first. A column of the file with one of these names is called ``input_<name>``. An empty text gets neither label nor
-    score; a rejected one has a score, and where it has no content, a ``reason``. ``options`` are
-    further arguments of a call of the pipeline.
+    and ``labels`` if the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
+    first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets neither label nor
+    score; a rejected one gets a score, and a ``reason`` if it has no content.
+
+    Args:
+        pipe: The pipeline.
+        files: The files.
+        top_k, return_neighbors: As for a call of the pipeline.
+        show_progress: Whether to show a progress bar.
+        overwrite: Whether existing answers may be replaced.
+        **options: Further arguments of a call of the pipeline.
+
+    Returns:
+        The numbers of rows.
+
+    Raises:
+        ValueError: If the files cannot be used, or another run is writing the same answers.
     """
-    columns, count = look_through(files, overwrite)
-    asked_for = {"top_k": top_k, "return_neighbors": return_neighbors}
-    options |= {name: value for name, value in asked_for.items() if value}
-    options |= {"show_progress": show_progress}  # within a block of texts, which may be long
-    parameters = _parameters(pipe, options)
+    content = check_files(files, overwrite)
+    call_options: CallOptions = {**options, "show_progress": show_progress}  # of each block, which may have long texts
+    if top_k:
+        call_options["top_k"] = top_k
+    if return_neighbors:
+        call_options["return_neighbors"] = return_neighbors
+    parameters = _parameters(pipe, call_options)
     added = ["label", "score", *_more_columns(pipe, parameters)]
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(files.partial, wait=False))  # the lock of a killed run is gone
+            stack.enter_context(locked(files.partial, wait=False))  # a killed run holds no lock
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
         made_with = [_fingerprint(pipe), _checksum(files.source), *reading, parameters]
-        done = _start(files.partial, to_json(made_with), count)
+        done = _start(files.partial, to_json(made_with), content.rows)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
-            cut_texts_summed_up(),  # closed last, so that the line does not break the progress bar
-            tqdm(total=count, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
+            cut_texts_summed_up(),  # closed last, so that its message does not break the progress bar
+            tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(itertools.islice(files.rows(), done, None)):
-                answers = _answers(pipe, block, files.columns, options, "reject" in parameters)
+                answers = _answers(pipe, block, files.columns, call_options, "reject" in parameters)
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
-        renamed = _renamed(columns, added)
+        renamed = _renamed(content.columns, added)
 
         def merged() -> Iterator[Row]:
             for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
@@ -139,65 +174,78 @@ def classify_file(
         rejected = parameters.get("reject_label")
         without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
         files.partial.unlink()
-    return Outcome(count, without_text, done, without_answer - without_text)
+    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_answer - without_text)
 
 
-def _more_columns(pipe: KNNClassifierPipeline, parameters: dict[str, Any]) -> list[str]:
+COLUMN_OF_OPTION = {
+    "return_neighbors": "neighbors",
+    "explain": "explanation",
+    "return_novelty": "novelty",
+    "return_read": "read",
+    "return_documents": "documents",
+}
+
+
+def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[str]:
+    """The columns of the answers beside label and score."""
     if "top_k" in parameters:
         return ["top_k"]
-    shown = {"return_neighbors": "neighbors", "explain": "explanation", "return_novelty": "novelty"}
-    shown |= {"return_read": "read", "return_documents": "documents"}
     columns = ["reason"] if "reject" in parameters else []
-    columns += [column for option, column in shown.items() if parameters.get(option)]
+    columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
     store = pipe.datastore
-    return columns + (["labels"] if store is not None and store.multi_label and store.fitted is not None else [])
+    if store is not None and store.multi_label and store.fitted is not None:
+        columns.append("labels")
+    return columns
 
 
-def _parameters(pipe: KNNClassifierPipeline, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a call, and the defaults that the pipeline was made with."""
+def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:
+    """The options of a call, with the defaults of the pipeline, sorted by name."""
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
-    # Private in transformers 5.23: Pipeline has no public way to ask for the defaults that it was made with.
+    # Private in transformers 5.23: Pipeline has no public access to the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
-    parameters |= pipe._forward_params | pipe._sanitize_parameters(**given)[1]
-    parameters["max_length"] = parameters.get("max_length") or pipe.reader.length
+    parameters |= pipe._forward_params | checked_options(**given)
+    parameters["max_length"] = parameters.get("max_length") or pipe.embedder.max_length
     parameters.pop("show_progress", None)
-    return dict(sorted(parameters.items()))  # in whatever order they were given
+    return dict(sorted(parameters.items()))
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """The SHA-256 of all that answers depend on: model, tokenizer, precision, examples, documents, fitted experts."""
-    precision = precision_settings(pipe.model.encoder) if pipe.reader.is_here else {}
-    digest = hashlib.sha256(encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode())
-    if (examples := pipe.datastore) is not None:
-        digest.update(examples.content_sha256.encode())
-        if (fitted := examples.fitted) is not None:
+    """SHA-256 of model, tokenizer, precision, examples, documents and fitted experts: of all that answers depend on."""
+    precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
+    parts = [encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode()]
+    if pipe.datastore is not None:
+        parts.append(pipe.datastore.content_sha256.encode())
+        fitted = pipe.datastore.fitted
+        if fitted is not None:
             settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
-            digest.update(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
-            for name, array in sorted(fitted.arrays.items()):  # a file has an order of its own
-                digest.update(f"{name} {array.shape}".encode())
-                digest.update(array)
-    return digest.hexdigest()
+            parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
+            for name, array in sorted(fitted.arrays.items()):  # files order arrays in their own way
+                parts += [f"{name} {array.shape}".encode(), array]
+    return sha256_of_parts(parts)
 
 
 def _checksum(source: Path) -> str:
+    """SHA-256 of a file, or of the files of a folder."""
     if source.is_file():
-        return sha256_of(source)
-    names = [(file.relative_to(source).as_posix(), sha256_of(file)) for file in sorted(find_text_files(source))]
-    return hashlib.sha256(to_json(names).encode()).hexdigest()
+        return sha256_of_file(source)
+    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in sorted(find_text_files(source))]
+    return sha256_of_parts([to_json(names).encode()])
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:
-    """Begin the partial file, or cut one that is there after its last whole block; gives how many answers it holds."""
+    """Begin the partial file, or cut an existing one after its last whole block; returns its number of answers."""
     header = f"{made_with}\n".encode()
     with open(open_or_make(partial), "r+b") as file:
         before = file.readline()
         if before == header:
-            done, position = 0, len(header)
+            done = 0
+            position = len(header)
             end = position
             for number, line in enumerate(file, start=1):
                 position += len(line)
                 if number % BLOCK == 0 and line.endswith(b"\n"):
-                    done, end = number, position
+                    done = number
+                    end = position
             if done <= rows:
                 file.truncate(end)
                 logger.info("%s holds %d answers: going on after them.", partial, done)
@@ -210,27 +258,27 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
 
 
 def _answers(
-    pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: dict[str, Any], with_reason: bool
+    pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
 ) -> list[Row]:
-    """An answer for each row; without a label where there is no text, ``with_reason`` with the reason."""
+    """Answer each row; a row without a text gets no label, and with ``with_reason`` the reason."""
     given = [tuple(row.get(name) for name in columns) for row in block]
     usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
     inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
     found = iter(pipe(inputs, **options))
-    nothing = {"label": None, "score": None}
+    without_text = {"label": None, "score": None}
     if with_reason:
-        nothing["reason"] = NO_CONTENT
-    answers = [next(found) if is_usable else nothing for is_usable in usable]
-    return [
-        answer
-        if isinstance(answer, dict)
-        else {name: answer[0][name] for name in ("label", "score")} | {"top_k": answer}
-        for answer in answers
-    ]
+        without_text["reason"] = NO_CONTENT
+    answers = []
+    for is_usable in usable:
+        answer = next(found) if is_usable else without_text
+        if isinstance(answer, list):  # with top_k
+            answer = {"label": answer[0]["label"], "score": answer[0]["score"], "top_k": answer}
+        answers.append(answer)
+    return answers
 
 
 def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
-    """What each column of the input is called in the output."""
+    """The names in the output for the columns of the input."""
     names: dict[str, str] = {}
     for column in columns:
         name = column
@@ -243,6 +291,7 @@ def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
 
 
 def _kept_answers(partial: Path) -> Iterator[Row]:
+    """The answers in a partial file."""
     with open(partial, encoding="utf-8") as file:
         next(file)
         yield from map(json.loads, file)

@@ -1,4 +1,4 @@
-"""The door of the pipeline: texts and labels, in whatever form they come, checked once."""
+"""Input validation and normalization of texts and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def as_list(given: Any) -> Any:
-    """A sequence, an array, a Series, a DataFrame or a data set as a list, in order; anything else is given back."""
+    """Convert a sequence, array, Series, DataFrame or data set into a list, in order; return anything else as it is."""
     if isinstance(given, (str, dict, list)):
         return given
     columns = getattr(given, "columns", None) if hasattr(given, "notna") else getattr(given, "column_names", None)
@@ -31,11 +31,12 @@ def as_list(given: Any) -> Any:
 
 
 def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | None]]:
-    """The texts, and the second text of each or None; ``first`` is the number of the first one in error messages."""
+    """The texts, and the second text of each or None; ``first``: number of the first text in error messages."""
     given = as_list(given)
     if isinstance(given, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    texts, pairs = [], []
+    texts = []
+    pairs = []
     for i, item in enumerate(given, first):
         if isinstance(item, dict) and not {"text"} <= set(item) <= {"text", "text_pair"}:
             raise TypeError(f"Text {i} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
@@ -51,24 +52,24 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
 
 
 def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
-    """The words of a pair are those of both texts; a text that is not kept has none."""
+    """Join the two texts of pairs; a text that is not stored becomes an empty one."""
     return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
-    """Names of labels, or lists of them; numbers and truth values become their text, which is logged once."""
+    """Names of labels, or lists of them; numbers and bools become their text, which is logged once."""
     names = []
-    other: Any = None  # the first label that is no string
+    other: Any = None  # the first label that is not a string
     for row, given in enumerate(labels):
-        several = is_multi_label([given])
+        multi_label = is_multi_label([given])
         found = []
-        for label in given if several else [given]:
+        for label in given if multi_label else [given]:
             found.append(_name_of_label(label, row))
             other = label if other is None and not isinstance(label, str) else other
-        names.append(found if several else found[0])
+        names.append(found if multi_label else found[0])
     if other is not None:
         logger.warning(
-            "Labels that are no strings are taken as their text, %r as %r. Of a ClassLabel column, give the names: %s.",
+            "Labels other than strings are converted to text, %r to %r. For a ClassLabel column, give the names: %s.",
             other,
             label_name(other),
             "[dataset.features['label'].int2str(label) for label in dataset['label']]",
@@ -77,12 +78,13 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
 
 
 def _name_of_label(label: Any, row: int) -> str:
+    """The name of a label, a string or a number."""
     if isinstance(label, str):
         if label.strip():
             return label
         raise ValueError(
-            f"The label of text {row} is {label!r}, which is no name: leave it out, or give it to add_documents, which "
-            "takes texts without labels."
+            f"The label of text {row} is {label!r}, not a name: leave it out, or give it to add_documents, which takes "
+            "texts without labels."
         )
     if str(label) in ("None", "nan", "<NA>", "NaT"):
         instead = "leave it out, or give it to add_documents, which takes texts without labels"
@@ -94,13 +96,14 @@ def _name_of_label(label: Any, row: int) -> str:
 
 
 def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:
-    """Refuse fewer or more labels, or ids, than texts."""
+    """Refuse labels or ids of another number than texts."""
     for name, given in (("label", labels), ("id", ids)):
         if given is not None and len(given) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(given)} {name}s: give one {name} for each text.")
 
 
 def _values(column: Any) -> list[Any]:
-    if hasattr(column, "notna"):  # of pandas, where what is missing may be NaN
+    """The values of a column; None for missing ones."""
+    if hasattr(column, "notna"):  # in pandas, missing values may be NaN
         column = column.astype(object).where(column.notna(), None)
     return column.tolist() if hasattr(column, "tolist") else list(column)

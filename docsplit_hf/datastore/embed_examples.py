@@ -16,26 +16,26 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..encoders.reader import Reader
+    from ..encoders.text_embedder import TextEmbedder
     from .snapshot import Snapshot
 
 
-def embed_examples(reader: Reader, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
+def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:
     """Make the first snapshot of ``KNNDatastore.build``; ``options``: of ``empty_snapshot``."""
     texts, pairs = texts_of(dataset)
     for i, text in enumerate(texts):
         if isinstance(text, str) and not text.strip():
             raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
-    config = reader.model.config
+    config = embedder.model.config
     trained = config.label_names
     multi_label = is_multi_label(dataset)
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
     labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
-    probe = reader.probe()
+    probe = embedder.probe()
     empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # before the texts are embedded
-    keys, passages = _embed_by_all_processes(reader, texts, pairs)
+    keys, passages = _embed_by_all_processes(embedder, texts, pairs)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     if not store_texts:
         texts = None
@@ -53,7 +53,7 @@ def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples:
 
 
 def _embed_by_all_processes(
-    reader: Reader, texts: list[str], pairs: list[str] | None
+    embedder: TextEmbedder, texts: list[str], pairs: list[str] | None
 ) -> tuple[np.ndarray, Passages | None]:
     """Embed texts: float32 ``(N, R)``, and passages. Under accelerate, each process embeds a part and gets all."""
     from accelerate import PartialState
@@ -61,15 +61,15 @@ def _embed_by_all_processes(
 
     state = PartialState()
     own = np.array_split(np.arange(len(texts)), state.num_processes)[state.process_index]
-    reader = reader.with_options(show_progress=reader.show_progress and state.is_main_process)
+    embedder = embedder.with_options(show_progress=embedder.options.show_progress and state.is_main_process)
     own_texts = [texts[i] for i in own]
     own_pairs = None if pairs is None else [pairs[i] for i in own]
-    predictions = reader.read(own_texts, own_pairs)
+    predictions = embedder.embed(own_texts, own_pairs)
     keys = predictions.retrieval_embeddings
     passages = predictions.passages
     if state.num_processes == 1:
         return keys, passages
-    if reader.model.config.long_documents in SEVERAL_VECTORS and passages is None:
+    if embedder.model.config.long_documents in SEVERAL_VECTORS and passages is None:
         spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
         passages = Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
     parts = gather_object([(keys, *(passages or ()))])

@@ -51,7 +51,7 @@ def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> No
 
 
 def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two probes of one encoder, as ``Reader.probe`` gives them, were made in one precision."""
+    """Whether two probes of one encoder, as ``TextEmbedder.probe`` gives them, were made in one precision."""
     own = probe[len(PROBE_TEXTS) :]  # int8 rows
     others = other[len(PROBE_TEXTS) :]
     return own.shape == others.shape and np.linalg.norm(own - others) <= SAME_EXPORT * np.linalg.norm(others)

@@ -24,7 +24,9 @@ ROWS_PER_CENTROID = 39  # FAISS's lower bound for k-means; below it, FAISS warns
 TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, without a gain
 TRAINING_ROWS = 65_536  # at least, if there are so many
 KEPT_ROWS = 2**20  # between two saves of an unfinished index
-FEWEST_LISTS = 16  # searched: 99 % of fitted answers have the label of exact search (benchmarks/fitted_answers.py)
+FEWEST_LISTS = (
+    16  # searched: 99 % of fitted answers have the label of exact search (benchmarks/scale/fitted_answers.py)
+)
 
 # The tested families. FAISS accepts more, but some end the process (HNSW0, RR0, PQ8x0), and others train for minutes
 # without a gain over exact re-ranking (OPQ).

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..encoders.reader import Reader
+from ..content_hash import sha256_of_parts
+from ..encoders.backends.registry import BackendOptions
+from ..encoders.embedders import make_embedder
 from .changes import (
     add_documents,
     add_rows,
@@ -22,7 +24,6 @@ from .changes import (
     remove_either,
     remove_rows,
 )
-from .content_hash import sha256_of_parts
 from .embed_examples import embed_examples
 from .files.classifier_folder import upload
 from .files.datastore_files import load_snapshot, save_snapshot
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
-    from ..encoders.backends.backend import BFloat16
+    from ..encoders.backends.torch_backend import BFloat16
     from ..encoders.chunking import Passages
     from ..encoders.portable.modeling_knn_classifier import KNNClassifier
     from .snapshot import SearchResult
@@ -165,11 +166,11 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        reader = Reader.of(
+        embedder = make_embedder(
             model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
         )
-        reader.run_by(packing, backend, precision, calibration_texts)
-        return cls.from_snapshot(embed_examples(reader, dataset, store_texts, **options))
+        embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        return cls.from_snapshot(embed_examples(embedder, dataset, store_texts, **options))
 
     @classmethod
     def from_shards(
@@ -256,12 +257,13 @@ class KNNDatastore:
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every row, label and text, and with the index."""
-        parts: list[Any] = []
+        parts: list[bytes | np.ndarray] = []
         for state in (self._state, self._state.documents):
             if state is not None:
                 rows = [state.rows[name].to_pylist() for name in TEXTS]
-                parts += [state.keys, state.labels, json.dumps([state.label_names, *rows, state.options.factory])]
-        return sha256_of_parts(*parts)
+                described = json.dumps([state.label_names, *rows, state.options.factory])
+                parts += [np.ascontiguousarray(state.keys), np.ascontiguousarray(state.labels), described.encode()]
+        return sha256_of_parts(parts)
 
     @property
     def dimension(self) -> int:

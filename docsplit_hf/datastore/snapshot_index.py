@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..encoders.checkpoints.atomic_replacement import locked, sha256_of
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..encoders.checkpoints.atomic_replacement import locked
 from ..encoders.checkpoints.inside_folder import temporary_file
-from .content_hash import sha256_of_parts
 from .index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from .mapped_keys import MappedKeys
 
@@ -144,7 +144,7 @@ def _store(index: faiss.Index, key: str) -> None:
         with temporary_file(folder / f"{uuid.uuid4().hex}.tmp") as temporary:
             faiss.write_index(index, str(temporary))
             # The name has the checksum, so that file and checksum cannot be separated.
-            path = folder / f"{key}-{sha256_of(temporary)}.faiss"
+            path = folder / f"{key}-{sha256_of_file(temporary)}.faiss"
             os.replace(temporary, path)
         _delete(key, path)
     except (OSError, RuntimeError) as error:  # FAISS raises the latter
@@ -156,7 +156,7 @@ def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | No
     import faiss
 
     for path in sorted(index_folder().glob(f"{key}-*.faiss")):
-        if path.name == f"{key}-{sha256_of(path)}.faiss":
+        if path.name == f"{key}-{sha256_of_file(path)}.faiss":
             index = faiss.read_index(str(path))
             if index.d == dimension and rows in (None, index.ntotal):
                 return index
@@ -174,4 +174,4 @@ def _delete(key: str, but: Path | None = None) -> None:
 def _key(keys_sha256: str, factory: str) -> str:
     import faiss
 
-    return sha256_of_parts(f"{keys_sha256}\n{factory}\n{faiss.__version__}")
+    return sha256_of_parts([f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()])

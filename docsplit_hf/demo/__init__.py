@@ -1,1 +1,1 @@
-"""The page to try docsplit_hf on."""
+"""Web page that classifies documents without code."""

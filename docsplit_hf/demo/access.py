@@ -1,4 +1,4 @@
-"""Which host names the server answers to, and which sites may ask: others cannot use a visitor's browser against it."""
+"""Middleware that refuses foreign host names and cross-site requests."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 ANY_HOST = "*"
-EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # by which a server listens on all addresses of its machine
-SHOWN = 100  # characters of a header that a refusal repeats
+EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # the server listens on all addresses of its machine
+SHOWN_CHARACTERS = 100  # of a header, in a refusal
 MISDIRECTED = 421
 FORBIDDEN = 403
 
 
 class HostAndPort(NamedTuple):
-    """A host in lower case without brackets, and its port, if one is given."""
+    """Host in lower case without brackets, and its port if one is given."""
 
     host: str
     port: int | None
 
 
 class Refusal(NamedTuple):
-    """The status of an answer that refuses a request, and a sentence with the reason."""
+    """HTTP status of a refused request, and the reason as a sentence."""
 
     status: int
     reason: str
 
 
 class OwnSiteOnly:
-    """ASGI middleware that refuses requests to names that are not the server's, and requests from other sites.
+    """ASGI middleware that refuses requests to foreign host names and requests from other sites.
 
-    A page of another site can have its name point to this machine (DNS rebinding): the request then carries that name
-    in ``Host``. Or it sends a request to the right name: the browser then says so in ``Origin`` or ``Sec-Fetch-Site``.
-    Programs that are no browsers send neither of these two, and need not.
+    A site can let its own name point to this machine (DNS rebinding): the request then has that name in ``Host``. Or a
+    page of another site sends a request to the right name: the browser then names the site in ``Origin`` or
+    ``Sec-Fetch-Site``. Programs other than browsers send neither header and are answered.
     """
 
     def __init__(self, app: ASGIApp, server_host: str | None = None, allowed_hosts: Iterable[str] = ()) -> None:
-        """Answer to the names of this machine, to what it was started with, and to ``allowed_hosts``; "*" is any."""
+        """Accept the names of this machine, ``server_host`` and ``allowed_hosts``; "*" accepts any name."""
         self.app = app
-        named = {one for one in allowed_hosts if one != ANY_HOST}
+        named = {host for host in allowed_hosts if host != ANY_HOST}
         self.any_host = ANY_HOST in allowed_hosts
         self.any_address = server_host in EVERY_ADDRESS
-        self.origins = {checked_host(one) for one in named}
-        self.hosts = {one.host for one in self.origins}
+        self.origins = {checked_host(host) for host in named}
+        self.hosts = {origin.host for origin in self.origins}
         if self.any_address:
             own_name = socket.gethostname().lower()
             self.hosts |= {own_name, f"{own_name}.local"}
@@ -75,16 +75,17 @@ class OwnSiteOnly:
             await answer(scope, receive, send)
 
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
-        """Why a request is refused; None if it is not."""
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        """The refusal of a request, or None if it is allowed."""
+        hosts = headers.getlist("host")
+        origins = headers.getlist("origin")
         host = host_and_port(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._is_own(host.host):
-            shown = ", ".join(hosts)[:SHOWN]
+            shown = ", ".join(hosts)[:SHOWN_CHARACTERS]
             hint = "If this name is yours, start docsplit demo with --allowed_hosts and the name."
             return Refusal(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
         if origins:
             is_own = len(origins) == 1 and self._is_own_origin(origins[0], host)
-            shown = ", ".join(origins)[:SHOWN]
+            shown = ", ".join(origins)[:SHOWN_CHARACTERS]
         else:
             is_own = _is_of_this_site(method, headers)
             shown = "another site"
@@ -94,24 +95,24 @@ class OwnSiteOnly:
         return Refusal(FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}")
 
     def _is_own(self, host: str) -> bool:
-        """Whether the server answers to a name or an address."""
+        """Whether the server has this name or address."""
         if self.any_host or host in self.hosts or host == "localhost":
             return True
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
             return False
-        return address.is_loopback or self.any_address  # no DNS answer can make another site's name an address
+        return address.is_loopback or self.any_address  # safe: a request by address involves no DNS
 
     def _is_own_origin(self, origin: str, host: HostAndPort) -> bool:
-        """Whether a page is of the very host and port that it asks, or of a host that was named."""
+        """Whether an origin is the requested host and port, or an allowed host."""
         scheme, separator, place = origin.partition("://")
         given = host_and_port(place) if separator and scheme in ("http", "https") else None
         return given is not None and (given == host or given in self.origins)
 
 
 def host_and_port(text: str) -> HostAndPort | None:
-    """Read ``localhost:7860``, ``127.0.0.1`` or ``[::1]:7860``; None if it is no such thing."""
+    """Parse ``localhost:7860``, ``127.0.0.1`` or ``[::1]:7860``; None if it is malformed."""
     if not text or any(character in text for character in "/?#@\\ \t,"):
         return None
     try:
@@ -123,7 +124,7 @@ def host_and_port(text: str) -> HostAndPort | None:
 
 
 def checked_host(text: str) -> HostAndPort:
-    """A host that somebody names on the command line, maybe with a port; raises if it is none."""
+    """Parse a host given on the command line, with or without a port; raise if it is malformed."""
     found = host_and_port(text) or host_and_port(f"[{text}]")  # an IPv6 address without its brackets
     if found is None:
         raise ValueError(f"{text!r} is not a host name: write it as docs.example.org, without http:// and a path.")
@@ -131,7 +132,7 @@ def checked_host(text: str) -> HostAndPort:
 
 
 def _is_of_this_site(method: str, headers: Headers) -> bool:
-    """Whether a request without an origin may be answered: of this page, of no browser, or a link that is followed."""
+    """Whether a request without an origin is safe: from this page, from no browser, or a followed link."""
     site = headers.get("sec-fetch-site", "none")
     follows_link = method in ("GET", "HEAD") and headers.get("sec-fetch-mode") == "navigate"
     return site in ("same-origin", "none") or follows_link

@@ -1,4 +1,4 @@
-"""The events of the page: each takes a session's key and values, and returns what to show, by the parts' names."""
+"""Events of the page: each takes a session's key and values, and returns new values of components by name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import html
 import json
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
@@ -19,20 +20,24 @@ from .changes import add_texts, give_label, learn, open_classifier, save_classif
 from .kept_sessions import KeptSessions
 from .sessions import Limits, Session, SharedModel, counted
 
+if TYPE_CHECKING:
+    from ..classification.pipeline import KNNClassifierPipeline
+
 logger = logging.getLogger(__name__)
 
-LONGEST = 600  # characters of a sentence
+MAX_MESSAGE_CHARACTERS = 600
 
 
 def as_text(message: str) -> str:
-    """A message for ``gr.Warning`` and ``gr.Info``, which take it for HTML."""
-    return html.escape(message if len(message) <= LONGEST else f"{message[:LONGEST]}...")
+    """Escape a message for ``gr.Warning`` and ``gr.Info``, which take HTML."""
+    is_short = len(message) <= MAX_MESSAGE_CHARACTERS
+    return html.escape(message if is_short else f"{message[:MAX_MESSAGE_CHARACTERS]}...")
 
 
-def spoken(event: Callable[..., dict]) -> Callable[..., dict]:
-    """An event whose errors are shown to the visitor; unexpected ones only as a general sentence.
+def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
+    """Wrap an event so that its errors are shown to the visitor; unexpected ones only as a general sentence.
 
-    All parts stay as they are. Gradio would write "Error" over each one that an exception leaves without a value.
+    No component changes then. Gradio would write "Error" over each component that an exception leaves without a value.
     """
 
     @functools.wraps(event)
@@ -50,14 +55,14 @@ def spoken(event: Callable[..., dict]) -> Callable[..., dict]:
     return wrapped
 
 
-MOST_COLUMNS = 12  # of a file, that are shown
-FIT = 6  # rows of a table that are seen at once, also on a telephone
-SCROLL = " (scroll to see all)"
-BUTTONS = 8  # labels that have a button; a list has all of them
+MAX_SHOWN_COLUMNS = 12  # of a file
+VISIBLE_ROWS = 6  # of a table, without scrolling on a telephone
+SCROLL_HINT = " (scroll to see all)"
+LABEL_BUTTONS = 8  # a list has all labels
 LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"
-FEW = 3  # texts of a label
-NEEDS = {
+ENOUGH_TEXTS = 3  # of a label
+STEP_NEEDS = {
     "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
     "quality": "Nothing to measure yet: this step needs two labels with two texts each. Give labels in step 2 or 4.",
     "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1.",
@@ -68,14 +73,15 @@ Values = dict[str, Any]
 
 
 class Events:
-    """The events of one server, which know its encoder and its limits."""
+    """Events of one server, with its encoder, limits and sessions."""
 
     def __init__(self, shared: SharedModel, limits: Limits) -> None:
-        self.shared, self.limits = shared, limits
+        self.shared = shared
+        self.limits = limits
         self.sessions = KeptSessions(shared, limits)
 
     def opened(self, key: Key) -> Values:
-        """Open the page, with the texts that this browser gave before."""
+        """Open the page with the earlier texts of this browser."""
         try:
             return {"key": key} | self.head(key)
         except ValueError as error:
@@ -85,54 +91,65 @@ class Events:
         return {"key": key} | self.head(key)
 
     def head(self, key: Key) -> Values:
-        """The state on top of every step, what to do next, and which steps have what they need."""
+        """The state above every step, the next thing to do, and the steps that can work."""
         session = self.sessions[key]
-        have, labels, without = session.counts()
-        there, right = have + without > 0, views.right_of(session)
-        state = f"**{counted(have + without, 'text')}** · **{have:,} labeled** ({counted(labels, 'label')})"
-        has_needed = {"labels": there, "quality": bool(right), "next": without > 0, "use": have > 0}
+        counts = session.counts()
+        has_texts = counts.texts > 0
+        accuracy = views.accuracy_text(session)
+        status = "No texts yet"
+        if has_texts:
+            measured = views.mark_baselines(accuracy) or "not measured yet"
+            labeled = f"**{counts.labeled:,} labeled** ({counted(counts.labels, 'label')})"
+            status = f"**{counted(counts.texts, 'text')}** · {labeled} · {measured}"
+        can_work = {
+            "labels": has_texts,
+            "quality": bool(accuracy),
+            "next": counts.unlabeled > 0,
+            "use": counts.labeled > 0,
+        }
         return {
-            "status": f"{state} · {views.briefly(right) or 'not measured yet'}" if there else "No texts yet",
-            "hint": _what_next(session),
-            "example": gr.Button(visible=not there),
+            "status": status,
+            "hint": _next_action(session),
+            "example": gr.Button(visible=not has_texts),
             "undo": gr.Button(visible=len(self.sessions.steps(key)) > 1),
-            "clear": gr.Button(visible=there),
+            "clear": gr.Button(visible=has_texts),
             "confirm": gr.Row(visible=False),
-            **{f"{step}_need": gr.Markdown(visible=not is_met) for step, is_met in has_needed.items()},
-            **{f"{step}_body": gr.Column(visible=is_met) for step, is_met in has_needed.items()},
+            **{f"{step}_need": gr.Markdown(visible=not is_ready) for step, is_ready in can_work.items()},
+            **{f"{step}_body": gr.Column(visible=is_ready) for step, is_ready in can_work.items()},
         }
 
     def show(self, key: Key, step: str, percent: int, wanted: str = "") -> Values:
-        """Open a step, or show it anew. What was labeled in between is learned first."""
+        """Open or refresh a step, after learning from labels that were added since the last fit."""
         if key is None:
             return {}  # the first step opens before there is a key
-        session, shown = self.sessions[key], {}
+        session = self.sessions[key]
+        shown = {}
         with session.lock:
             if session.stale and step != "next":
                 learn(session)
             if step == "labels":
                 shown = self.search(key, wanted)
-            elif step == "quality" and views.right_of(session):
+            elif step == "quality" and views.accuracy_text(session):
                 shown = self.measured(session) | self.allow(key, percent) | self.audit(session)
             elif step == "next":
                 shown = self.suggest(key)
             elif step == "use":
-                shown = _limit(session, percent)
+                shown = _leave_out_box(session, percent)
             return self.head(key) | {"step": step} | shown
 
     def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
-        """Change the texts, and tell what was done."""
+        """Change the texts, and show what was done."""
         with self.sessions.changing(key) as session:
-            said = change(session, *values)
-        gr.Info(as_text(said), duration=5)
+            message = change(session, *values)
+        gr.Info(as_text(message), duration=5)
         return self.head(key)
 
     def change_and_show(self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any) -> dict:
-        """Give a text a label, keep it, or remove it, and show what comes next."""
-        return self.change(key, change, text, label) | spoken(then)(key, *values)
+        """Label, keep or remove a text, and then run another event."""
+        return self.change(key, change, text, label) | show_errors(then)(key, *values)
 
     def undo(self, key: Key, *view: Any) -> Values:
-        """Undo the last change, and show the step anew."""
+        """Undo the last change, and refresh the step."""
         self.sessions.undo(key)
         gr.Info("The last change is undone.", duration=5)
         return {"answered": gr.Row(visible=False)} | self.show(key, *view)
@@ -142,76 +159,80 @@ class Events:
         return self._replace(key, self.shared.new_pipeline(), "All texts are removed.", *view)
 
     def open(self, key: Key, path: Key, *view: Any) -> Values:
-        """Load the texts of a saved classifier in place of the present ones."""
-        given = open_classifier(_given(path), self.shared, self.limits)
-        return self._replace(key, given, "The classifier is loaded.", *view) | {"saved": None}
+        """Replace the texts by those of a saved classifier."""
+        pipe = open_classifier(_chosen_path(path), self.shared, self.limits)
+        return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
 
-    def _replace(self, key: Key, given: Any, said: str, *view: Any) -> Values:
-        self.change(key, lambda session: session.replace(given) or said)
+    def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
+        def replace(session: Session) -> str:
+            session.replace(pipe)
+            return message
+
+        self.change(key, replace)
         return {"answered": gr.Row(visible=False)} | self.show(key, *view)
 
     def add_pasted(self, key: Key, labeled: str, unlabeled: str) -> Values:
-        """Add pasted lines, and empty the boxes."""
+        """Add pasted lines, and clear the boxes."""
         given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
         return self.change(key, add_texts, given) | {"labeled": "", "unlabeled": ""}
 
     def choose_columns(
         self, name: str, path: Key, encoding: Key = None, separator: Key = None, text: Key = None, label: Key = None
     ) -> Values:
-        """The encoding of an uploaded file, its separator and columns, as given or guessed, and its first rows."""
-        parts = [f"{name}_{part}" for part in ("encoding", "separator", "text", "rows", "label")]
-        parts = parts if name == "file" else parts[:-1]
+        """Show how an uploaded file is read (encoding, separator, columns, as given or guessed) and its first rows.
+
+        ``name`` is "file" for a file to add, and "new" for a file to classify, which has no column of labels.
+        """
+        hidden = gr.skip() | {"visible": False}
+        has_label = name == "file"
+        choices = ("text", "rows", "label") if has_label else ("text", "rows")
         if path is None:
-            return dict.fromkeys(parts, gr.skip() | {"visible": False})
+            return {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
         file = Path(path)
         uploads.check_ending(file)
-        used = encoding or uploads.encoding_of(file)
-        between = separator or uploads.separator_of(file, used)
-        reading = [
-            gr.Dropdown(uploads.ENCODINGS, value=used, visible=True),
-            gr.Dropdown(list(uploads.SEPARATORS), value=between, visible=between is not None),
-        ]
+        used_encoding = encoding or uploads.encoding_of(file)
+        used_separator = separator or uploads.separator_of(file, used_encoding)
+        values = {
+            f"{name}_encoding": gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True),
+            f"{name}_separator": gr.Dropdown(
+                list(uploads.SEPARATORS), value=used_separator, visible=used_separator is not None
+            ),
+        }
         try:
-            rows = uploads.rows_of(file, self.limits, used, between)
-        except ValueError as error:  # maybe it can be read in another way
+            rows = uploads.rows_of(file, self.limits, uploads.FileOptions(used_encoding, used_separator))
+        except ValueError as error:  # another encoding or separator may work
             gr.Warning(as_text(str(error)), title="Not done")
-            return dict.fromkeys(parts[2:], gr.skip() | {"visible": False}) | dict(zip(parts, reading, strict=False))
+            return values | {f"{name}_{part}": hidden for part in choices}
         columns = columns_of(rows)
-        doubts = uploads.doubts_about_columns(columns)
-        if doubts and text is None:
-            gr.Warning(as_text(doubts))
-        if encoding is None and used != uploads.UNICODE:
-            said = f"{file.name} is not encoded in UTF-8, and is read as {used}. If letters in the"
-            gr.Warning(as_text(f"{said} first rows look wrong, choose another encoding."))
+        warning = uploads.column_warning(columns)
+        if warning and text is None:
+            gr.Warning(as_text(warning))
+        if encoding is None and used_encoding != uploads.UNICODE:
+            message = (
+                f"{file.name} is not encoded in UTF-8, and is read as {used_encoding}. If letters in the first rows "
+                "look wrong, choose another encoding."
+            )
+            gr.Warning(as_text(message))
         if text not in columns:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
-        roles = {label: "label"} if name == "file" and label in columns else {}
-        roles[text] = "text"
-        chosen = list(roles)  # the label first: on a narrow screen the text would hide it
-        shown = list(dict.fromkeys([*chosen, *columns]))[:MOST_COLUMNS]
-        values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
-        said = f"The first rows of {len(rows):,}"
-        if len(chosen) > 1:
-            said += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
-        headers = [f"{one} ({role})" for one, role in roles.items()]
-        first = [[uploads.shortened(row.get(one), 120) for one in shown] for row in rows[:4]]
-        headers += shown[len(chosen) :]
-        widths = ["300px" if one == text else "120px" for one in shown]
-        table = gr.Dataframe(first, headers=headers, column_widths=widths, label=said, visible=True)
-        texts = gr.Dropdown(columns, value=text, visible=True)
-        labels = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
-        return dict(zip(parts, [*reading, texts, table, labels], strict=False))
+        values[f"{name}_text"] = gr.Dropdown(columns, value=text, visible=True)
+        values[f"{name}_rows"] = _first_rows(rows, columns, text, label if has_label and label in columns else None)
+        if has_label:
+            values[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
+        return values
 
-    def add_file(self, key: Key, path: Key, text: str, label: Key, *reading: Key) -> Values:
+    def add_file(self, key: Key, path: Key, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
         """Add the rows of a file."""
-        file, column = _given(path), None if label == NO_LABELS else label
+        file = _chosen_path(path)
+        options = uploads.FileOptions(encoding, separator)
         if text is None:
-            uploads.rows_of(file, self.limits, *reading)  # which tells why no column could be found
+            uploads.rows_of(file, self.limits, options)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
-        given = uploads.texts_of_file(file, text, column, self.limits, *reading)
+        label_column = None if label == NO_LABELS else label
+        given = uploads.texts_of_file(file, text, label_column, self.limits, options)
         return self.change(key, add_texts, given) | {"file": None}
 
     def add_examples(self, key: Key) -> Values:
@@ -227,78 +248,82 @@ class Events:
         session = self.sessions[key]
         if not any(session.counts()):
             return {}
-        said, rows, session.listed = views.listed_texts(session, wanted, near)
-        return {"listed": gr.Dataframe(rows, label=said), "opened": gr.Column(visible=False)}
+        listed = views.listed_texts(session, wanted, near)
+        session.listed = listed.ids
+        return {"listed": gr.Dataframe(listed.rows, label=listed.caption), "opened": gr.Column(visible=False)}
 
     def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a row of the list."""
         session = self.sessions[key]
-        return _opened(session, session.listed[clicked.index[0]]) if clicked.index[0] < len(session.listed) else {}
+        row = clicked.index[0]
+        return _opened(session, session.listed[row]) if row < len(session.listed) else {}
 
     def map(self, key: Key, step: str) -> Values:
-        """Draw the map, where it is looked at."""
+        """Draw the map if step 2 is open."""
         if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
             return {}  # the page is loading, another step is open, or there is nothing to draw
         with session.lock:
-            said, value = views.document_map(session)
-        return {"map": value, "mapped": said}
+            drawn = views.document_map(session)
+        return {"map": drawn.value, "mapped": drawn.caption}
 
     def open_point(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a point of the map, and list those around it."""
-        row_id, session = str(getattr(clicked, "id", None)), self.sessions[key]
-        opened = _opened(session, row_id)
+        row_id = str(getattr(clicked, "id", None))
+        opened = _opened(self.sessions[key], row_id)
         return self.search(key, near=row_id) | opened
 
     def measured(self, session: Session) -> Values:
-        """How good the answers are, by label, and where some texts get none."""
+        """Show the accuracy, overall and by label, and the curve of answered texts."""
         import pandas as pd
 
-        curve = pd.DataFrame({"wrong, %": views.ERRORS, "answered, %": views.answered_shares(session)})
+        curve = pd.DataFrame({"wrong, %": views.ERROR_PERCENTAGES, "answered, %": views.answered_percentages(session)})
         table = views.labels_table(session)
-        labels = f"{counted(len(table), 'label')}, the weakest first{SCROLL if len(table) > FIT else ''}"
-        texts = counted(session.fitted.settings["texts"], "labeled text")
+        scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
+        texts = counted(session.fitted.settings.report.texts, "labeled text")
         return {
-            "right": f"{views.right_of(session)}. Measured on {texts}, each answered by what the others taught. "
-            "The range in brackets is where the true share lies, nineteen times out of twenty. Beside it, to compare: "
-            "what a program reaches that counts words, and one that always says the most frequent label.",
-            "by_label": gr.Dataframe(table, label=labels),
+            "right": f"{views.accuracy_text(session)}. Measured on {texts}, each answered by a classifier that learned "
+            "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "
+            "counts words, and one that always gives the most frequent label.",
+            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first{scroll_hint}"),
             "curve": gr.LinePlot(curve),
         }
 
     def allow(self, key: Key, percent: int) -> Values:
-        """What comes of allowing so many wrong answers."""
+        """Show how many texts get an answer at an error rate."""
         session = self.sessions[key]
-        return {"allowed": views.answered_at(session, int(percent)) if views.right_of(session) else ""}
+        return {"allowed": views.coverage_text(session, int(percent)) if views.accuracy_text(session) else ""}
 
     def audit(self, session: Session) -> Values:
         """List the findings, and open the first one."""
-        said, session.findings = views.audit_findings(session)
-        rows = [[f"{one.label}: {one.kind}", uploads.shortened(one.text)] for one in session.findings]
-        listed = f"{counted(len(rows), 'text')}, click one to read and correct it{SCROLL if len(rows) > FIT else ''}"
-        return {"audited": said, "findings": gr.Dataframe(rows, label=listed, visible=bool(rows))} | _finding(
-            session, 0
-        )
+        audited = views.audit_findings(session)
+        session.findings = audited.findings
+        rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in audited.findings]
+        scroll_hint = SCROLL_HINT if len(rows) > VISIBLE_ROWS else ""
+        caption = f"{counted(len(rows), 'text')}, click one to read and correct it{scroll_hint}"
+        findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
+        return {"audited": audited.summary, "findings": findings} | _opened_finding(session, 0)
 
     def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a row of the findings."""
-        return _finding(self.sessions[key], clicked.index[0])
+        return _opened_finding(self.sessions[key], clicked.index[0])
 
     def suggest(self, key: Key) -> Values:
         """Show the text to label next, the reason, and its possible labels."""
         session = self.sessions[key]
         with session.lock:
-            found = suggested_text(session)
-        if found is None:
+            suggestion = suggested_text(session)
+        if suggestion is None:
             return {}
-        guess = [found["label"]] if found["label"] else []
-        text = gr.Textbox(found["text"], label=f"{found['reason'][:1].upper()}{found['reason'][1:]}.")
-        return {"suggested_text": text} | _labels("suggested", [*guess, *session.labels])
+        guess = [suggestion["label"]] if suggestion["label"] else []
+        reason = suggestion["reason"]
+        text = gr.Textbox(suggestion["text"], label=f"{reason[:1].upper()}{reason[1:]}.")
+        return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
 
     def skip(self, key: Key) -> Values:
-        """Go on to the next suggestion."""
+        """Show the next suggestion."""
         session = self.sessions[key]
         skipped = suggested_text(session)
-        session.suggestions = [one for one in session.suggestions if one is not skipped]
+        session.suggestions = [suggestion for suggestion in session.suggestions if suggestion is not skipped]
         return self.suggest(key)
 
     def ask(self, key: Key, text: str, sure_only: bool = False, percent: int = 0) -> Values:
@@ -308,34 +333,45 @@ class Events:
             if session.stale:
                 learn(session)
             found = views.answer(session, text, percent if sure_only else None)
-        near = [gr.HighlightedText(pieces, visible=True, label=said) for said, pieces in found.neighbors]
-        near += [gr.HighlightedText([], visible=False)] * (views.NEIGHBORS - len(near))
+        neighbors = [gr.HighlightedText(one.passage, visible=True, label=one.caption) for one in found.neighbors]
+        neighbors += [gr.HighlightedText([], visible=False)] * (views.SHOWN_NEIGHBORS - len(neighbors))
+        other_labels = [name for name in [*found.probabilities, *session.labels] if name != found.label]
         return {
             "answered": gr.Row(visible=True),
             "answer": views.answer_markup(found),
             "answer_label": found.label,
             "right_label": gr.Button(f"{found.label} is right"),
             "words": gr.HighlightedText(found.words, visible=bool(found.words)),
-            "passage": gr.HighlightedText(found.passage, label=found.place),
-            **{f"near_{number}": one for number, one in enumerate(near)},
-            **(_limit(session, percent) if percent else {}),
-            **_labels("answer", [one for one in [*found.probabilities, *session.labels] if one != found.label]),
+            "passage": gr.HighlightedText(found.passage, label=found.passage_caption),
+            **{f"near_{number}": one for number, one in enumerate(neighbors)},
+            **(_leave_out_box(session, percent) if percent else {}),
+            **_label_choices("answer", other_labels),
         }
 
-    def confirm(self, key: Key, label: str, text: str, *asked: Any) -> Values:
-        """Add a text with the label that it was given."""
-        return self.change_and_show(self.ask, give_label, key, text, label, text, *asked)
+    def confirm(self, key: Key, label: str, text: str, sure_only: bool, percent: int) -> Values:
+        """Add a text with the label of its answer."""
+        return self.change_and_show(self.ask, give_label, key, text, label, text, sure_only, percent)
 
-    def classify(self, key: Key, path: Key, sure_only: bool, percent: int, text: str, *reading: Key) -> Values:
+    def classify(
+        self,
+        key: Key,
+        path: Key,
+        sure_only: bool,
+        percent: int,
+        text: str,
+        encoding: Key = uploads.UNICODE,
+        separator: Key = None,
+    ) -> Values:
         """Classify a file, and offer the answers for download."""
         session = self.sessions[key]
+        options = uploads.FileOptions(encoding, separator)
         with session.lock:
-            error = views.error_of(session, percent) if sure_only else None
-            target, first, said = uploads.classify_upload(session, _given(path), text, error, *reading)
+            error_rate = views.error_rate_of(session, percent) if sure_only else None
+            classified = uploads.classify_upload(session, _chosen_path(path), text, error_rate, options)
         return {
-            "classified": said,
-            "answers": gr.DownloadButton(value=str(target), visible=True),
-            "first": gr.Dataframe(first, visible=True),
+            "classified": classified.summary,
+            "answers": gr.DownloadButton(value=str(classified.path), visible=True),
+            "first": gr.Dataframe(classified.first_rows, visible=True),
         }
 
     def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
@@ -354,56 +390,81 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
-def _what_next(session: Session) -> str:
-    have, labels, without = session.counts()
-    if not have + without:
+def _first_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
+    """Table of a file's first rows, with the chosen columns in front."""
+    roles = {} if label is None else {label: "label"}  # the label first: on a narrow screen the text would hide it
+    roles[text] = "text"
+    shown = list(dict.fromkeys([*roles, *columns]))[:MAX_SHOWN_COLUMNS]
+    caption = f"The first rows of {len(rows):,}"
+    if len(roles) > 1:
+        values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
+        caption += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
+    return gr.Dataframe(
+        [[uploads.shortened(row.get(name), 120) for name in shown] for row in rows[:4]],
+        headers=[f"{name} ({roles[name]})" if name in roles else name for name in shown],
+        column_widths=["300px" if name == text else "120px" for name in shown],
+        label=caption,
+        visible=True,
+    )
+
+
+def _next_action(session: Session) -> str:
+    """A sentence on what to do next."""
+    counts = session.counts()
+    if not counts.texts:
         return "**Start:** add a file or some lines, or click *Try it with example texts*."
-    if labels < 2:
-        where = "step 4 picks the ones that tell most" if without else "add some in step 1, or give them in step 2"
-        return f"**Next:** give a few texts a label, of two kinds at least: {where}."
-    given = session.store.labels.tolist()
-    if few := sum(given.count(number) < FEW for number in set(given)):
-        return f"**Next:** label more texts, in step 4. {counted(few, 'label')} of {labels} have fewer than {FEW}."
+    if counts.labels < 2:
+        where = (
+            "step 4 picks the most useful ones" if counts.unlabeled else "add some in step 1, or give labels in step 2"
+        )
+        return f"**Next:** give a few texts a label, with at least two different labels: {where}."
+    texts_per_label = Counter(session.store.labels.tolist())
+    few = sum(count < ENOUGH_TEXTS for count in texts_per_label.values())
+    if few:
+        share = f"{counted(few, 'label')} of {counts.labels}"
+        return f"**Next:** label more texts, in step 4. {share} have fewer than {ENOUGH_TEXTS}."
     return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
 
 
-def _limit(session: Session, percent: int) -> Values:
-    """The box that leaves out unsure answers, with its limit and what it costs."""
-    said = views.limit_said(session, int(percent))
-    if not said:
+def _leave_out_box(session: Session, percent: int) -> Values:
+    """The box that leaves out unsure answers, with the limit and its cost."""
+    limit = views.limit_text(session, int(percent))
+    if not limit:
         label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
         return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
-    return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {said} (set in step 3)", interactive=True)}
+    return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {limit} (set in step 3)", interactive=True)}
 
 
-def _given(path: Key) -> Path:
+def _chosen_path(path: Key) -> Path:
     if path is None:
         raise ValueError("Choose a file first.")
     return Path(path)
 
 
 def _opened(session: Session, row_id: str) -> Values:
-    text, label = views.text_of(session, row_id)
-    said = f"A text with the label {label}" if label else "A text without a label"
-    names = [name for name in session.labels if name != label]
-    return {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(text, label=said)} | _labels("opened", names)
+    """A text with buttons to change its label."""
+    found = views.text_of(session, row_id)
+    caption = f"A text with the label {found.label}" if found.label else "A text without a label"
+    other_labels = [name for name in session.labels if name != found.label]
+    shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
+    return shown | _label_choices("opened", other_labels)
 
 
-def _finding(session: Session, row: int) -> Values:
-    """The text of a finding, and what to do about it; without one, nothing."""
+def _opened_finding(session: Session, row: int) -> Values:
+    """The text of a finding with buttons to correct its label; hidden if there is no such row."""
     if row >= len(session.findings):
         return {"finding": gr.Column(visible=False)}
-    one = session.findings[row]
-    text = gr.Textbox(one.text, label=f"{one.label}: {one.kind} {one.why}")
-    names = [name for name in [one.suggested, *session.labels] if name not in ("", one.label)]
-    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {one.label}")}
-    return shown | _labels("finding", names)
+    finding = session.findings[row]
+    text = gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}")
+    names = [name for name in [finding.suggested, *session.labels] if name not in ("", finding.label)]
+    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {finding.label}")}
+    return shown | _label_choices("finding", names)
 
 
-def _labels(chooser: str, names: Iterable[str]) -> Values:
-    """Buttons of the first labels, and a list of all where there are more."""
+def _label_choices(chooser: str, names: Iterable[str]) -> Values:
+    """Buttons for the first labels, and a list of all labels if there are more."""
     names = list(dict.fromkeys(names))
-    buttons = [gr.Button(name, visible=True) for name in names[:BUTTONS]]
-    buttons += [gr.Button(visible=False)] * (BUTTONS - len(buttons))
-    more = gr.Dropdown(sorted(names), value=None, visible=len(names) > BUTTONS)
-    return {f"{chooser}_{number}": one for number, one in enumerate(buttons)} | {f"{chooser}_more": more}
+    buttons = [gr.Button(name, visible=True) for name in names[:LABEL_BUTTONS]]
+    buttons += [gr.Button(visible=False)] * (LABEL_BUTTONS - len(buttons))
+    more = gr.Dropdown(sorted(names), value=None, visible=len(names) > LABEL_BUTTONS)
+    return {f"{chooser}_{number}": button for number, button in enumerate(buttons)} | {f"{chooser}_more": more}

@@ -1,4 +1,4 @@
-"""A session: one visitor's own pipeline and texts, within limits."""
+"""Session of one visitor: a pipeline with their texts, within limits."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..classification.ensemble.scoring import FittedExperts, ReadyExperts
+    from ..classification.ensemble.fitted_experts import FittedExperts, ReadyExperts
     from ..classification.pipeline import KNNClassifierPipeline
     from ..datastore.knn_datastore import KNNDatastore
+
+LABEL_CHARACTERS = 200
+PASSAGE_LENGTH = 128  # tokens; short, so that a passage points to the decisive place
 
 
 def counted(number: int, noun: str) -> str:
@@ -24,7 +27,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def percentage(share: float) -> str:
-    """``94%``; but what is less than all is not 100%, and what is more than nothing is not 0%."""
+    """``94%``; only exactly 1 is shown as 100%, and only exactly 0 as 0%."""
     rounded = f"{share:.0%}"
     if rounded == "100%" and share < 1:
         return "above 99%"
@@ -35,14 +38,14 @@ def percentage(share: float) -> str:
 
 @dataclass(frozen=True)
 class Limits:
-    """Each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
+    """Limits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
-    rows: int = 10_000  # of a file, and of all texts of a session
-    megabytes: int = 100  # of an upload; a saved classifier has the encoder in it
+    rows: int = 10_000  # in a file, and texts in a session
+    megabytes: int = 100  # of an upload; a saved classifier includes its encoder
     labels: int = 200
     characters: int = 100_000  # of a text
-    sessions: int = 100  # that are kept, in memory and on the disk; which one goes: kept_sessions.py
-    disk_megabytes: int = 10_000  # of all sessions that are kept
+    sessions: int = 100  # kept in memory and on disk; kept_sessions.py decides which is deleted first
+    disk_megabytes: int = 10_000  # of all kept sessions
 
     def check_texts(self, texts: Iterable[str]) -> None:
         """Refuse a text that is too long."""
@@ -61,14 +64,17 @@ class Limits:
                 "docsplit demo with a larger --max_rows."
             )
 
-    def check_labels(self, labels: Iterable[str]) -> None:
-        """Refuse too many labels, and those that are no names."""
-        different = set(labels)
-        if len(different) > self.labels:
+    def check_label_count(self, count: int) -> None:
+        """Refuse too many different labels."""
+        if count > self.labels:
             raise ValueError(
-                f"There are {len(different):,} different labels, and this page takes {self.labels:,}: is it the right "
-                "column?"
+                f"There are {count:,} different labels, and this page takes {self.labels:,}: is it the right column?"
             )
+
+    def check_labels(self, labels: Iterable[str]) -> None:
+        """Refuse too many different labels, and labels that are too long."""
+        different = set(labels)
+        self.check_label_count(len(different))
         longest = max(different, key=len, default="")
         if len(longest) > LABEL_CHARACTERS:
             raise ValueError(
@@ -77,12 +83,8 @@ class Limits:
             )
 
 
-LABEL_CHARACTERS = 200
-PASSAGE_LENGTH = 128  # tokens: short enough that a passage says where to look
-
-
 class SharedModel:
-    """An encoder, or a saved classifier, by its name; None is the encoder that ships."""
+    """Encoder or saved classifier that all sessions share; None is the included encoder."""
 
     def __init__(self, name: str | None = None) -> None:
         from transformers import pipeline
@@ -98,7 +100,7 @@ class SharedModel:
         long_documents: str | None = None,
         passage_length: int | None = None,
     ) -> KNNClassifierPipeline:
-        """A pipeline with the shared weights, and a configuration, a tokenizer and a datastore of its own."""
+        """Make a pipeline with the shared weights and its own configuration, tokenizer and datastore."""
         from ..classification.pipeline import KNNClassifierPipeline
 
         first = self._first
@@ -106,34 +108,80 @@ class SharedModel:
         model.config = copy.deepcopy(first.model.config)
         if datastore is None and first.datastore is not None:
             datastore = copy.deepcopy(first.datastore)
+        tokenizer = copy.deepcopy(first.tokenizer)
         if datastore is None:
-            most = first.reader.length or PASSAGE_LENGTH
-            reading = {"long_documents": "passages", "passage_length": min(PASSAGE_LENGTH, most)}
+            longest = first.embedder.max_length or PASSAGE_LENGTH
+            pipe = KNNClassifierPipeline(
+                model=model,
+                tokenizer=tokenizer,
+                device=first.device,
+                long_documents="passages",
+                passage_length=min(PASSAGE_LENGTH, longest),
+            )
         else:
-            reading = {}
             if long_documents is not None:
-                model.config.long_documents, model.config.passage_length = long_documents, passage_length
-        pipe = KNNClassifierPipeline(
-            model=model, tokenizer=copy.deepcopy(first.tokenizer), datastore=datastore, device=first.device, **reading
-        )
+                model.config.long_documents = long_documents
+                model.config.passage_length = passage_length
+            pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, datastore=datastore, device=first.device)
         if pipe.datastore is not None and pipe.datastore.multi_label:
             raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
         return pipe
 
 
+class Suggestion(TypedDict):
+    """Text to label next, with the label that the classifier guesses; as from ``pipe.suggest``."""
+
+    id: str
+    text: str
+    label: str | None
+    reason: str
+
+
+class Finding(NamedTuple):
+    """Text with a label to check."""
+
+    id: str
+    kind: str
+    label: str
+    suggested: str
+    why: str
+    text: str
+
+
+class MapLayout(NamedTuple):
+    """Positions of texts on the map."""
+
+    texts_hash: int
+    ids: list[str]
+    positions: np.ndarray  # (texts, 2), from 0 to 1
+
+
+class TextCounts(NamedTuple):
+    """Numbers of texts with a label, of different labels, and of texts without a label."""
+
+    labeled: int
+    labels: int
+    unlabeled: int
+
+    @property
+    def texts(self) -> int:
+        """All texts."""
+        return self.labeled + self.unlabeled
+
+
 @dataclass(eq=False)
 class Session:
-    """The pipeline of one visitor, and what they are looking at."""
+    """Pipeline of one visitor, and what the page shows of it."""
 
     pipe: KNNClassifierPipeline
     limits: Limits
-    kept: list[str] = field(default_factory=list)  # the ids of texts whose labels were looked at, and are right
-    listed: list[str] = field(default_factory=list)  # the ids of the texts in the list
-    findings: list[Any] = field(default_factory=list)  # of the audit, as they are listed
-    suggestions: list[dict[str, Any]] = field(default_factory=list)  # those that wait for a label
-    step: str | None = None  # the state on the disk that it holds
-    stale: bool = False  # whether there are labels that were not learned from yet
-    map: tuple[int | None, list[str], np.ndarray | None] = (None, [], None)  # a hash of its texts, their ids and places
+    kept: list[str] = field(default_factory=list)  # ids of texts with confirmed labels
+    listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
+    findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
+    suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
+    step: str | None = None  # name of the state on disk that it holds
+    stale: bool = False  # whether labels were added since the last fit
+    map: MapLayout | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
@@ -142,25 +190,30 @@ class Session:
 
     @property
     def folder(self) -> Path:
-        """For files to download; deleted with the session."""
+        """Folder of files to download; deleted with the session."""
         return Path(self._folder.name)
 
     @property
     def store(self) -> KNNDatastore:
-        """The labeled texts; raises if there are none."""
+        """Datastore of the labeled texts; raises if no text has a label."""
+        self.check_labeled()
+        return self.pipe.datastore
+
+    def check_labeled(self) -> None:
+        """Refuse a session without labeled texts."""
         if self.pipe.datastore is None or not len(self.pipe.datastore):
             raise ValueError("No text has a label yet: give some a label in step 2 or 4.")
-        return self.pipe.datastore
 
     def replace(self, pipe: KNNClassifierPipeline, kept: Iterable[str] = ()) -> None:
         """Replace all texts."""
-        self.pipe, self.kept = pipe, list(kept)
-        self.stale = self.fitted is not None and self.fitted.settings["examples"] != len(pipe.datastore)
+        self.pipe = pipe
+        self.kept = list(kept)
+        self.stale = self.fitted is not None and self.fitted.settings.report.examples != len(pipe.datastore)
 
     @property
     def fitted(self) -> FittedExperts | None:
-        """The experts that explain answers, if there are any."""
-        from ..classification.ensemble.scoring import ready_experts
+        """The fitted experts, or None before a fit."""
+        from ..classification.ensemble.fitted_experts import ready_experts
 
         store = self.pipe.datastore
         self._ready = None if store is None else ready_experts(store.view(), self._ready)
@@ -168,11 +221,13 @@ class Session:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the labels that some text has, in their order."""
+        """Names of the labels in use, in the datastore's order."""
         store = self.pipe.datastore
         return [] if store is None else [store.label_names[number] for number in sorted(set(store.labels.tolist()))]
 
-    def counts(self) -> tuple[int, int, int]:
-        """How many texts have a label, how many labels there are, and how many texts have none."""
+    def counts(self) -> TextCounts:
+        """Count texts and labels."""
         store = self.pipe.datastore
-        return (0, 0, 0) if store is None else (len(store), len(self.labels), len(store.documents or ()))
+        if store is None:
+            return TextCounts(labeled=0, labels=0, unlabeled=0)
+        return TextCounts(labeled=len(store), labels=len(self.labels), unlabeled=len(store.documents or ()))

@@ -1,6 +1,6 @@
-"""What an encoder reads of texts: pieces, by each strategy for texts that are longer than it reads.
+"""Cut texts into the chunks that an encoder reads, by each strategy for texts longer than its maximum length.
 
-``first`` and ``head_tail`` read one piece of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
+``first`` and ``head_tail`` read one chunk of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ from ..text.tokenization import (
     tokens_per_sentence,
     windows,
 )
-from .text_warnings import shares_read, warn_of_cut_texts
+from .text_warnings import read_fractions, warn_of_cut_texts
 
 SingleVector = Literal["first", "head_tail", "whole", "average"]
 SeveralVectors = Literal["passages", "late"]
-SINGLE_VECTOR, SEVERAL_VECTORS = get_args(SingleVector), get_args(SeveralVectors)
-ONE_PIECE = ("first", "head_tail")  # one forward per text
-HEAD_SHARE = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
-LATE_PASSAGE = 256  # tokens, where nothing else is asked for
+SINGLE_VECTOR = get_args(SingleVector)
+SEVERAL_VECTORS = get_args(SeveralVectors)
+SINGLE_CHUNK = ("first", "head_tail")  # one forward per text
+HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
+LATE_PASSAGE = 256  # tokens; the default of late chunking
 GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
 ADVICE = "long_documents='whole' reads all of them."
 ALL_PASSAGES = "Without max_passages all of each text is read."
 
 
-class Frame(NamedTuple):
-    """What stands around the tokens of a text in a piece: special tokens, and maybe an instruction."""
+class ChunkSettings(NamedTuple):
+    """How long a chunk may be, and the special tokens and the instruction around its text."""
 
     tokenizer: PreTrainedTokenizerBase
-    prefix: list[int]  # special tokens before it
-    suffix: list[int]  # special tokens after it
-    max_length: int  # in tokens, with all of this
-    instruction: str = ""  # what stands before the text
+    prefix: list[int]  # special tokens before the text
+    suffix: list[int]  # special tokens after the text
+    max_length: int  # in tokens, special tokens and instruction included
+    instruction: str = ""  # precedes the text
     instruction_length: int = 0  # in tokens
 
     @classmethod
     def of(
         cls, tokenizer: PreTrainedTokenizerBase, max_length: int, instruction: str = "", is_paired: bool = False
-    ) -> Frame:
-        """What a tokenizer puts around a text. It must leave room for some of the text."""
+    ) -> ChunkSettings:
+        """The settings for a tokenizer; refused if they leave no room for text."""
         special = tokenizer.num_special_tokens_to_add(pair=is_paired)
         if max_length <= special:
             raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
@@ -64,53 +65,54 @@ class Frame(NamedTuple):
         if max_length <= special + length:
             too_long = f"The instruction {instruction!r} has {length} tokens"
             raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
-        return cls(tokenizer, *special_tokens_around(tokenizer), max_length, instruction, length)
+        prefix, suffix = special_tokens_around(tokenizer)
+        return cls(tokenizer, prefix, suffix, max_length, instruction, length)
 
     @property
-    def around(self) -> int:
-        """How many special tokens a piece has."""
+    def special_token_count(self) -> int:
+        """The number of special tokens in a chunk."""
         return len(self.prefix) + len(self.suffix)
 
     @property
-    def room(self) -> int:
-        """How many tokens of a text a piece has."""
-        return self.max_length - self.around - self.instruction_length
+    def max_text_tokens(self) -> int:
+        """The most tokens of a text in a chunk."""
+        return self.max_length - self.special_token_count - self.instruction_length
 
     @property
     def prompt_length(self) -> int:
-        """How many tokens at the beginning of a piece are not pooled."""
+        """The number of leading tokens that are not pooled: with an instruction, all before the text."""
         return len(self.prefix) + self.instruction_length if self.instruction else 0
 
-    def instructed(self, text: str) -> str:
+    def with_instruction(self, text: str) -> str:
         """The text behind the instruction, if there is one."""
         return self.instruction + text.strip() if self.instruction else text
 
-    def framed(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
+    def with_special_tokens(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Tokens with special tokens around them, int32 ``(n,)``."""
         return np.concatenate([self.prefix, ids, self.suffix]).astype(np.int32)
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Tokens of a text that an encoder reads together."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
-    start: int  # where it begins in the text, in characters
-    end: int
-    weight: int = 0  # in the average of its text: how many tokens it has; 0 for the only piece
-    share: float = 1.0  # of its text that is read; of all its pieces
-    parts: np.ndarray | None = None  # int64 (p, 4): tokens pooled apart, from and to, and their characters
-    token_type_ids: np.ndarray | None = None  # int32 (n,): of a pair of texts, which one each token belongs to
+    start: int  # in the text, in characters
+    end: int  # in the text, in characters
+    weight: int = 0  # in the average of the text's chunks: the number of tokens; 0 for an only chunk
+    read_fraction: float = 1.0  # the part of the text that all its chunks cover
+    parts: np.ndarray | None = None  # int64 (p, 4): first and last token of what is pooled apart, and its characters
+    token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
     is_first: bool = True  # of its text
 
     @property
     def is_only(self) -> bool:
-        """Whether the text has this piece alone, and one embedding."""
+        """Whether the text has no other chunk, and one embedding."""
         return self.weight == 0
 
     @property
     def spans(self) -> np.ndarray:
-        """The characters of the text that each embedding stands for, int64 ``(p, 2)``."""
+        """Start and end of each embedding's part of the text, in characters, int64 ``(p, 2)``."""
         return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
 
     @property
@@ -124,20 +126,28 @@ class Passages(NamedTuple):
 
     embeddings: np.ndarray  # float32 (P, D)
     counts: np.ndarray  # int64 (N,): passages per text, at least 1
-    spans: np.ndarray  # int64 (P, 2): where each begins and ends in its text, in characters
+    spans: np.ndarray  # int64 (P, 2): start and end of each in its text, in characters
 
     @classmethod
     def joined(cls, texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Passages:
-        """Of each text the embeddings of its passages, ``(p, D)``, and their spans, ``(p, 2)``."""
+        """Join the embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of the passages of each text."""
         embeddings, spans = zip(*texts, strict=True)
         counts = np.array([len(part) for part in embeddings], dtype=np.int64)
         return cls(np.concatenate(embeddings), counts, np.concatenate(spans))
 
     def of(self, text: int) -> tuple[np.ndarray, np.ndarray]:
-        """The embeddings of the passages of a text, ``(p, D)``, and their spans, ``(p, 2)``."""
+        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of one text; for all texts, ``by_text`` is linear."""
         start = int(self.counts[:text].sum())
         part = slice(start, start + int(self.counts[text]))
         return self.embeddings[part], self.spans[part]
+
+    def by_text(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of each text in turn."""
+        start = 0
+        for count in self.counts.tolist():
+            part = slice(start, start + count)
+            yield self.embeddings[part], self.spans[part]
+            start += count
 
 
 def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVERAL_VECTORS)) -> str:
@@ -150,24 +160,25 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
     raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
 
 
-def read_pieces(
+def read_chunks(
     texts: Sequence[str],
-    frame: Frame,
+    settings: ChunkSettings,
     strategy: str,
     passage_length: int | None = None,
     max_passages: int | None = None,
-) -> Iterator[Piece]:
-    """The pieces of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
-    if max_passages is not None and strategy in ONE_PIECE:
+) -> Iterator[Chunk]:
+    """The chunks of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    if max_passages is not None and strategy in SINGLE_CHUNK:
         raise ValueError(
             f"max_passages={max_passages!r} limits what is read in passages, and long_documents={strategy!r} reads one "
-            "piece of a text: leave it out."
+            "chunk of a text: leave it out."
         )
     if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
         raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
-    if strategy in ONE_PIECE:
-        return _cut_pieces(texts, frame, has_tail=strategy == "head_tail")
-    around, longest = frame.max_length - frame.room, frame.max_length
+    if strategy in SINGLE_CHUNK:
+        return _truncated_chunks(texts, settings, has_tail=strategy == "head_tail")
+    longest = settings.max_length
+    around = longest - settings.max_text_tokens
     if passage_length is None:
         passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest
     if not isinstance(passage_length, Integral) or not around < passage_length <= longest:
@@ -176,59 +187,80 @@ def read_pieces(
             f"{around} tokens around its text, and no more than the {longest} that the encoder reads."
         )
     if strategy == "late":
-        return _late_pieces(texts, frame, passage_length - around, max_passages)
-    return (piece for *_, piece in _passages(texts, frame._replace(max_length=passage_length), max_passages))
+        return _late_chunks(texts, settings, passage_length - around, max_passages)
+    settings = settings._replace(max_length=passage_length)
+    return (passage.chunk for passage in _passages(texts, settings, max_passages))
 
 
-def pair_pieces(texts: Sequence[str], text_pairs: Sequence[str | None], frame: Frame) -> Iterator[Piece]:
-    """The texts without a pair first, each by its beginning; then the pairs, of which the longer text is cut first."""
+def read_pair_chunks(
+    texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
+) -> Iterator[Chunk]:
+    """One chunk of each text without a pair, its beginning; then one of each pair, the longer text cut first."""
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
-    for piece in _cut_pieces([texts[i] for i in alone], frame):
-        yield piece._replace(text=alone[piece.text])
+    for chunk in _truncated_chunks([texts[i] for i in alone], settings):
+        yield chunk._replace(text=alone[chunk.text])
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
     valid = ((replace_lone_surrogates(texts[i]), replace_lone_surrogates(text_pairs[i])) for i in paired)
-    inputs = zip(paired, input_beginnings(valid, frame.max_length, frame.tokenizer), strict=True)
-    lengths, shares = [], []
+    inputs = zip(paired, input_beginnings(valid, settings.max_length, settings.tokenizer), strict=True)
+    lengths = []  # of both texts, in characters
+    read_fractions = []
     for batch in tokenizer_batches(inputs, lambda given: sum(map(len, given[1]))):
-        numbers, beginnings = zip(*batch, strict=True)
-        options = {"truncation": True, "max_length": frame.max_length, "return_attention_mask": False}
-        encoding = frame.tokenizer(*map(list, zip(*beginnings, strict=True)), **options)
+        numbers = [number for number, _ in batch]
+        encoding = settings.tokenizer(
+            [first for _, (first, _) in batch],
+            [second for _, (_, second) in batch],
+            truncation=True,
+            max_length=settings.max_length,
+            return_attention_mask=False,
+        )
         types = encoding.get("token_type_ids", [None] * len(numbers))
         for place, (number, ids, kinds) in enumerate(zip(numbers, encoding["input_ids"], types, strict=True)):
-            lengths.append(len(texts[number]) + len(text_pairs[number]))
+            length = len(texts[number]) + len(text_pairs[number])
             if encoding.encodings:
-                shares.append(_share_read(encoding.encodings[place], lengths[-1]))
-            else:  # a tokenizer that is not fast does not say what it cuts off
-                whole = len(frame.tokenizer(texts[number], text_pairs[number])["input_ids"])
-                shares.append(min(frame.max_length / whole, 1.0))
-            kinds = None if kinds is None else np.array(kinds, dtype=np.int32)
-            row = np.array(ids, dtype=np.int32)
-            yield Piece(number, row, 0, len(texts[number]), share=shares[-1], token_type_ids=kinds)
-    warn_of_cut_texts(lengths, np.array(shares), frame.max_length, "characters", "", "tokens")
+                read_fraction = _pair_read_fraction(encoding.encodings[place], length)
+            else:  # slow tokenizers do not return what they cut off
+                whole = len(settings.tokenizer(texts[number], text_pairs[number])["input_ids"])
+                read_fraction = min(settings.max_length / whole, 1.0)
+            lengths.append(length)
+            read_fractions.append(read_fraction)
+            yield Chunk(
+                text=number,
+                input_ids=np.array(ids, dtype=np.int32),
+                start=0,
+                end=len(texts[number]),
+                read_fraction=read_fraction,
+                token_type_ids=None if kinds is None else np.array(kinds, dtype=np.int32),
+            )
+    warn_of_cut_texts(lengths, np.array(read_fractions), settings.max_length, unit="characters", limit_unit="tokens")
 
 
-def grouped(pieces: Iterable[Piece], texts: Sequence[str]) -> Iterator[tuple[list[Piece], int]]:
-    """Pieces in groups of a million tokens, each with the number of all pieces, estimated till the last group."""
+def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[list[Chunk], int]]:
+    """Chunks in groups of a million tokens, each with the number of all chunks, estimated until the last group."""
     characters = [0, *accumulate(len(text) for text in texts)]
-    group: list[Piece] = []
-    known = tokens = 0
-    for piece in pieces:
-        group.append(piece)
-        known, tokens = known + 1, tokens + len(piece.input_ids)
+    group: list[Chunk] = []
+    known = 0
+    tokens = 0
+    for chunk in chunks:
+        group.append(chunk)
+        known += 1
+        tokens += len(chunk.input_ids)
         if tokens >= GROUP_TOKENS:
-            read = characters[piece.text] + piece.end
+            read = characters[chunk.text] + chunk.end
             yield group, max(known, round(known * characters[-1] / max(read, 1)))
-            group, tokens = [], 0
+            group = []
+            tokens = 0
     if group:
         yield group, known
 
 
 def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
-    """Where the passages of a document begin and end, in tokens: int64 ``(P, 2)``, at least one, in order.
+    """Start and end of each passage of a document, in tokens: int64 ``(P, 2)``, at least one, in order.
 
     A passage takes sentences until the next one does not fit; a sentence that is too long is cut.
     """
-    bounds, start, end = [], 0, 0
+    bounds = []
+    start = 0
+    end = 0
     for length in sentence_lengths:
         if end + length - start > max_tokens and end > start:
             bounds.append((start, end))
@@ -242,153 +274,203 @@ def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int
     return np.array(bounds, dtype=np.int64)
 
 
-def _cut_pieces(texts: Sequence[str], frame: Frame, has_tail: bool = False) -> Iterator[Piece]:
-    """A piece of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
-    head = max(round(HEAD_SHARE * frame.room), 1) if has_tail else frame.room
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
-    instruction, tail = frame.instruction_length, frame.room - head
-    starts = (beginning(frame.instructed(text), instruction + frame.room, frame.tokenizer, cuts) for text in texts)
-    lengths: list[int] = []
-    estimated = False
+def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: bool = False) -> Iterator[Chunk]:
+    """One chunk of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
+    room = settings.max_text_tokens
+    head = max(round(HEAD_FRACTION * room), 1) if has_tail else room
+    tail = room - head
+    instruction = settings.instruction_length
+    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    starts = (
+        beginning(settings.with_instruction(text), instruction + room, settings.tokenizer, cuts) for text in texts
+    )
+    lengths: list[int] = []  # in tokens
+    is_estimated = False
     for batch in tokenizer_batches(starts):
-        for start, ids in zip(batch, token_ids(frame.tokenizer, batch), strict=True):
-            number, text = len(lengths), texts[len(lengths)]
-            is_whole = len(text) <= WINDOW or len(start) == len(frame.instructed(text))
-            characters = len(start) if is_whole else len(frame.instructed(text))
-            estimated = estimated or not is_whole
-            lengths.append(round(len(ids) * characters / max(len(start), 1)) - instruction)
+        for start, ids in zip(batch, token_ids(settings.tokenizer, batch), strict=True):
+            number = len(lengths)
+            text = texts[number]
+            is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
+            characters = len(start) if is_whole else len(settings.with_instruction(text))
+            is_estimated = is_estimated or not is_whole
+            length = round(len(ids) * characters / max(len(start), 1)) - instruction
+            lengths.append(length)
             kept = ids[: instruction + head]
-            if tail and lengths[-1] > frame.room:
-                rest = ids if is_whole else token_ids(frame.tokenizer, [ending(text, tail, frame.tokenizer, cuts)])[0]
+            if tail and length > room:
+                rest = ids
+                if not is_whole:
+                    rest = token_ids(settings.tokenizer, [ending(text, tail, settings.tokenizer, cuts)])[0]
                 kept = kept + rest[-tail:]
             elif tail:
                 kept = ids
-            share = min(frame.room / lengths[-1], 1) if lengths[-1] else 1.0
-            yield Piece(number, frame.framed(kept), 0, len(text), share=share)
-    shares = shares_read(lengths, frame.room)
-    warn_of_cut_texts(lengths, shares, frame.max_length, advice=ADVICE, estimated=estimated)
+            yield Chunk(
+                text=number,
+                input_ids=settings.with_special_tokens(kept),
+                start=0,
+                end=len(text),
+                read_fraction=min(room / length, 1) if length else 1.0,
+            )
+    warn_of_cut_texts(
+        lengths, read_fractions(lengths, room), settings.max_length, advice=ADVICE, estimated=is_estimated
+    )
 
 
-def _share_read(row: Encoding, whole: int) -> float:
-    """The share of a pair's ``whole`` characters that its tokens cover: below 1 if anything was cut off."""
+def _pair_read_fraction(row: Encoding, characters: int) -> float:
+    """The part of a pair's ``characters`` that its tokens cover: below 1 if anything was cut off."""
     if not row.overflowing:
         return 1.0
     ends = [0, 0]
     for sequence, (_, end) in zip(row.sequence_ids, row.offsets, strict=True):
         if sequence is not None:
             ends[sequence] = max(ends[sequence], end)
-    return min(sum(ends) / whole, float(np.nextafter(1, 0)))
+    return min(sum(ends) / characters, float(np.nextafter(1, 0)))
 
 
 class _Tokens(NamedTuple):
-    """Some tokens of a text, one after the other."""
+    """Consecutive tokens of a text."""
 
     ids: np.ndarray  # int32 (n,)
-    spans: np.ndarray  # int64 (n, 2): where each stands in the text, in characters
-    sentence_lengths: list[int]  # tokens of each sentence; one, where all of the text fits into a piece
+    spans: np.ndarray  # int64 (n, 2): start and end of each in the text, in characters
+    sentence_lengths: list[int]  # tokens of each sentence; a text that fits into one chunk counts as one sentence
 
     def between(self, start: int, end: int) -> _Tokens:
         """Those from ``start`` to ``end``; sentences are cut there."""
         lengths = np.diff(np.cumsum([0, *self.sentence_lengths]).clip(start, end))
         return _Tokens(self.ids[start:end], self.spans[start:end], lengths[lengths > 0].tolist())
 
+    def followed_by(self, other: _Tokens) -> _Tokens:
+        """These tokens and the ``other`` ones, which begin a new sentence."""
+        return _Tokens(
+            ids=np.concatenate([self.ids, other.ids]),
+            spans=np.concatenate([self.spans, other.spans]),
+            sentence_lengths=self.sentence_lengths + other.sentence_lengths,
+        )
+
     @property
     def characters(self) -> tuple[int, int]:
-        """Where they stand in the text."""
+        """Their start and end in the text."""
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
-def _late_pieces(texts: Sequence[str], frame: Frame, part_length: int, max_passages: int | None) -> Iterator[Piece]:
-    """As much as fits in each piece, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+class _Passage(NamedTuple):
+    """A passage of a text, with the chunk in which it is read."""
 
-    ``max_passages`` counts pieces here: the passages of a piece are read together, at no further cost.
+    tokens: _Tokens
+    ahead: int  # tokens before them in the chunk
+    chunk: Chunk
+
+
+class _Window(NamedTuple):
+    """The tokens of one window of a text."""
+
+    text: int  # the number of the text
+    tokens: _Tokens
+    instruction: list[int]  # the tokens of the instruction; none after the first window
+    is_last: bool  # of its text
+
+
+def _late_chunks(
+    texts: Sequence[str], settings: ChunkSettings, part_length: int, max_passages: int | None
+) -> Iterator[Chunk]:
+    """As much as fits in each chunk, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+
+    ``max_passages`` counts chunks here: the passages of a chunk are read together, at no further cost.
     """
-    for tokens, ahead, piece in _passages(texts, frame, max_passages):
+    for tokens, ahead, chunk in _passages(texts, settings, max_passages):
         bounds = passage_bounds(tokens.sentence_lengths, part_length)
-        if len(bounds) > 1 or not piece.is_only:
+        if len(bounds) > 1 or not chunk.is_only:
             places = [tokens.between(first, last).characters for first, last in bounds]
-            piece = piece._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
-        yield piece
+            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
+        yield chunk
 
 
-def _passages(
-    texts: Sequence[str], frame: Frame, max_passages: int | None = None
-) -> Iterator[tuple[_Tokens, int, Piece]]:
-    """The passages of each text: the tokens, how many tokens stand before them in the piece, and the piece.
-
-    How much of the texts ``max_passages`` cuts off is logged at the end.
-    """
-    left: _Tokens | None = None  # of the windows before
+def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
+    """The passages of each text. How much of the texts ``max_passages`` cuts off is logged at the end."""
+    left: _Tokens | None = None  # from the windows before, not yielded yet
+    instruction: list[int] = []
     yielded = 0  # passages of this text
-    shares = np.ones(len(texts))
-    for text, window, own, is_last in _tokenized_windows(texts, frame, shares):
-        if shares[text] < 1:  # a window that was tokenized before its text was known to have enough passages
+    read_fraction = np.ones(len(texts))
+    for window in _tokenized_windows(texts, settings, read_fraction):
+        text = window.text
+        if read_fraction[text] < 1:  # tokenized ahead, before its text was known to have enough passages
             continue
         if left is None:
-            tokens, instruction = window, own
+            tokens = window.tokens
+            instruction = window.instruction
         else:
-            parts = (np.concatenate([left.ids, window.ids]), np.concatenate([left.spans, window.spans]))
-            tokens = _Tokens(*parts, left.sentence_lengths + window.sentence_lengths)
-        bounds = passage_bounds(tokens.sentence_lengths, frame.room)
+            tokens = left.followed_by(window.tokens)
+        bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
         # Where the text goes on, its last passage waits: it may get more tokens.
-        for start, end in (bounds if is_last else bounds[:-1]).tolist():
+        for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
             yielded += 1
             passage = tokens.between(start, end)
-            is_only = is_last and yielded == 1 and len(bounds) == 1
-            ids = frame.framed(instruction + passage.ids.tolist())
-            characters = (0, len(texts[text])) if is_only else passage.characters
-            weight = 0 if is_only else frame.around + end - start
-            is_cut = yielded == max_passages and not (is_last and end == bounds[-1, 1])
+            is_only = window.is_last and yielded == 1 and len(bounds) == 1
+            first, last = (0, len(texts[text])) if is_only else passage.characters
+            is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
             if is_cut:
-                shares[text] = min(characters[1] / len(texts[text]), float(np.nextafter(1, 0)))
-            share = float(shares[text])
-            piece = Piece(text, ids, *characters, weight, share=share, is_first=yielded == 1)
-            yield passage, len(frame.prefix) + len(instruction), piece
+                read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
+            chunk = Chunk(
+                text=text,
+                input_ids=settings.with_special_tokens(instruction + passage.ids.tolist()),
+                start=first,
+                end=last,
+                weight=0 if is_only else settings.special_token_count + end - start,
+                read_fraction=float(read_fraction[text]),
+                is_first=yielded == 1,
+            )
+            yield _Passage(passage, len(settings.prefix) + len(instruction), chunk)
             if is_cut:
                 break
-        is_done = is_last or shares[text] < 1
-        left, yielded = (None, 0) if is_done else (tokens.between(bounds[-1, 0], len(tokens.ids)), yielded)
+        if window.is_last or read_fraction[text] < 1:
+            left = None
+            yielded = 0
+        else:
+            left = tokens.between(bounds[-1, 0], len(tokens.ids))
     if max_passages is not None:
         lengths = [len(text) for text in texts]
-        warn_of_cut_texts(lengths, shares, max_passages, "characters", ALL_PASSAGES, limit_unit="passages")
+        warn_of_cut_texts(
+            lengths, read_fraction, max_passages, unit="characters", advice=ALL_PASSAGES, limit_unit="passages"
+        )
 
 
-def _tokenized_windows(
-    texts: Sequence[str], frame: Frame, shares: np.ndarray
-) -> Iterator[tuple[int, _Tokens, list[int], bool]]:
-    """Each window of each text: the text's number, tokens, those of the instruction, and whether it is the last one.
+def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
+    """The windows of each text, tokenized; the end of a window ends a sentence.
 
-    The end of a window ends a sentence. A text whose ``shares``, ``(N,)``, falls below 1 meanwhile is read no further.
+    A text is read no further once its ``read_fraction``, ``(N,)``, is below 1.
     """
-    cuts = certain_cuts(frame.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
 
     def contents() -> Iterator[tuple[int, str, int, bool]]:
         for number, text in enumerate(texts):
-            text, end = frame.instructed(text), 0
-            for content in windows(text, cuts):
-                if shares[number] < 1:
+            instructed = settings.with_instruction(text)
+            end = 0
+            for content in windows(instructed, cuts):
+                if read_fraction[number] < 1:
                     break
-                start, end = end, end + len(content)
-                yield number, content, start, end == len(text)
+                start = end
+                end += len(content)
+                yield number, content, start, end == len(instructed)
 
     for batch in tokenizer_batches(contents(), lambda window: len(window[1])):
-        tokenized = _tokens_and_spans(frame.tokenizer, [content for _, content, _, _ in batch])
+        tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
-            own = frame.instruction_length if start == 0 else 0
+            own = settings.instruction_length if start == 0 else 0
             text = texts[number]
             # An instruction is joined to the stripped text.
-            ahead = len(text) - len(text.lstrip()) - len(frame.instruction) if frame.instruction else 0
-            fits = start == 0 and is_last and len(ids) - own <= frame.room
+            ahead = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
+            fits = start == 0 and is_last and len(ids) - own <= settings.max_text_tokens
             sentences = [content] if fits else split_lines_plain(content)
             places = (spans + start + ahead).clip(0, len(text))
-            whole = _Tokens(ids, places, tokens_per_sentence(sentences, spans[:, 1]))
-            yield number, whole.between(own, len(ids)) if own else whole, ids[:own].tolist(), is_last
+            tokens = _Tokens(ids, places, tokens_per_sentence(sentences, spans[:, 1]))
+            if own:
+                tokens = tokens.between(own, len(ids))
+            yield _Window(number, tokens, ids[:own].tolist(), is_last)
 
 
 def _tokens_and_spans(
     tokenizer: PreTrainedTokenizerBase, contents: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The tokens of each content and where each stands in it; with a slow tokenizer, where its sentence stands."""
+    """The tokens of each content, and the span of each in it; with a slow tokenizer, the span of its sentence."""
     valid = [replace_lone_surrogates(content) for content in contents]
     if tokenizer.is_fast:
         encoding = tokenizer(valid, return_offsets_mapping=True, **PLAIN)

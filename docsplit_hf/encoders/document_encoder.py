@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,24 +12,25 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..text.tokenization import check_texts
-from .backends.backend import Backend, BFloat16, Precision, check_backend, precision_settings, use_backend
+from .backends.registry import BackendName, BackendOptions, Precision, precision_settings, use_backend
+from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
 from .checkpoints.one_state import read_at_once
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunking import (
-    ONE_PIECE,
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
-    Frame,
+    Chunk,
+    ChunkSettings,
     Passages,
-    Piece,
     SeveralVectors,
     SingleVector,
     check_strategy,
-    read_pieces,
+    read_chunks,
 )
-from .embed_pieces import PassagesOfTexts, PieceAverages, Run, embed_pieces
+from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
 from .text_warnings import warn_of_unfamiliar_texts
 
@@ -47,9 +47,9 @@ class DocumentEncoder:
         max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
         packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
             it does not; ``"off"``.
-        instruction: What stands before every text, as INSTRUCTOR wants it, for example ``"Represent the science
-            passage for retrieval:"``. Both are stripped and joined without a space. The text attends to the
-            instruction, and mean and max pooling leave it out. None: no instruction.
+        instruction: Instruction before every text, as for INSTRUCTOR, for example ``"Represent the science passage
+            for retrieval:"``. Both are stripped and joined without a space. The text attends to the instruction, and
+            mean and max pooling leave it out. None: no instruction.
         projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
             embeddings.
 
@@ -84,7 +84,7 @@ class DocumentEncoder:
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
             raise ValueError("The instruction is blank: pass instruction=None for none.")
-        _ = self.frame  # refuse now what leaves no room for text
+        _ = self.chunk_settings  # raises if there is no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -98,15 +98,15 @@ class DocumentEncoder:
         revision: str | None = None,
         packing: str = "auto",
         instruction: str | None = None,
-        backend: Backend = "torch",
+        backend: BackendName = "torch",
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
     ) -> DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
         Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
-        of sentence-transformers. Where it says nothing, the pooling is that of its authors, if it is known
-        (Contriever's ``"mean"``), or ``"cls"``; both are logged. Of a model with encoder and decoder, such as T5, the
+        of sentence-transformers. Without a stated pooling the authors' is used, if it is known (``"mean"`` for
+        Contriever), or else ``"cls"``; both are logged. For a model with encoder and decoder, such as T5, only the
         encoder is loaded, if transformers has a class for it.
 
         Args:
@@ -114,33 +114,33 @@ class DocumentEncoder:
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
             device: Where to run. None: a GPU if there is one, and the CPU with ``backend="openvino"``.
-            dtype: Of the weights, whatever they are saved in.
+            dtype: Type of the weights in memory, independent of the saved type.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
-            backend: What computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
-                compiled of the weights as they are now and kept in this machine's cache.
-            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` at each call; or
-                ``"int8"``, with OpenVINO only: the fastest, and not the same. The first time it takes about a minute,
-                and logs the cosine to float32.
-            calibration_texts: Some hundred texts like those that are to be embedded, from which int8 learns the ranges
-                of numbers. None: the documentation of installed packages, which is English.
+            backend: Library that computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra
+                ``openvino``), compiled from the present weights and cached on this machine.
+            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` in each call; or ``"int8"``,
+                with OpenVINO only: the fastest, with slightly different embeddings. The first time it takes about a
+                minute, and the cosine to float32 is logged.
+            calibration_texts: Some hundred texts like those to be embedded, on which int8 measures the ranges of
+                numbers. None: the documentation of installed packages, which is English.
 
         Raises:
-            ValueError: If the checkpoint does something to its embeddings that is not known here, its dense layers are
-                a pickle of more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
+            ValueError: If the checkpoint has unsupported modules behind its pooling, its dense layers are a pickle of
+                more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
-        check_backend(backend, precision, calibration_texts)
+        backend_options = BackendOptions(backend, precision, calibration_texts)
         (checkpoint, model, tokenizer, projection), _ = read_at_once(
-            find_checkpoint(name), lambda: _read(name, revision, dtype)
+            find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
         if device is None:
-            has_accelerator = backend != "openvino" and torch.accelerator.is_available()
-            device = torch.accelerator.current_accelerator() if has_accelerator else "cpu"
+            is_accelerated = backend_options.uses_accelerator and torch.accelerator.is_available()
+            device = torch.accelerator.current_accelerator() if is_accelerated else "cpu"
         encoder = cls(
             model.to(device),
             tokenizer,
@@ -150,7 +150,7 @@ class DocumentEncoder:
             instruction=instruction,
             projection=projection,
         )
-        use_backend(model, encoder.tokenizer, encoder.pooling, backend, precision, calibration_texts)
+        use_backend(model, encoder.tokenizer, encoder.pooling, backend_options)
         return encoder
 
     def __repr__(self) -> str:
@@ -168,17 +168,23 @@ class DocumentEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, instruction, precision.
 
-        Computed from all weights each time, so that it is right after a training step: a second for each gigabyte.
+        It is computed from all weights each time, so that it is correct after a training step: a second per gigabyte.
         """
-        settings = {"pooling": self.pooling, "max_length": self.max_length, "instruction": self.instruction}
-        settings |= precision_settings(self.model)
-        return encoder_fingerprint(self.model, self.tokenizer, self.projection, **settings)
+        return encoder_fingerprint(
+            self.model,
+            self.tokenizer,
+            self.projection,
+            pooling=self.pooling,
+            max_length=self.max_length,
+            instruction=self.instruction,
+            **precision_settings(self.model),
+        )
 
     def save_openvino(self, folder: str | Path) -> None:
-        """Write the compiled encoder into a checkpoint's folder, where sentence-transformers looks for it.
+        """Write the compiled encoder into a checkpoint's folder, for sentence-transformers.
 
-        That is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. It is never
-        read here, where the weights are converted again: a folder may come from a stranger.
+        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. This
+        package never reads it, and converts the weights again: a folder may come from a stranger.
 
         Args:
             folder: The folder of the checkpoint.
@@ -209,20 +215,21 @@ class DocumentEncoder:
             texts: N texts.
             batch_size: The most texts in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
-            normalize: Whether to give embeddings of norm 1, as cosine similarity wants them.
-            long_documents: What is read of texts longer than ``max_length``. ``"first"``: the beginning;
-                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; how much is not
-                read is logged. ``"average"``: all of it, in passages of whole sentences, each with the instruction
-                before it, whose directions and norms are averaged, weighted by their tokens. ``"whole"``: the same,
-                with the first passage as important as the average, as most texts begin with what they are about.
+            normalize: Whether to scale embeddings to norm 1, for cosine similarity.
+            long_documents: Strategy for texts longer than ``max_length``. ``"first"``: the beginning;
+                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; the part that
+                is not read is logged. ``"average"``: all of the text, in passages of whole sentences, each behind the
+                instruction; the directions and norms of the passages are averaged, weighted by their tokens.
+                ``"whole"``: the same, with the first passage as important as the average, as most texts begin with
+                their topic.
             max_tokens_per_batch: The most tokens in one forward, padding included. None: 2,048 on a CPU, 32,768
                 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
                 float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
-            truncate_dim: How many leading dimensions to give, for encoders that were trained for it
+            truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
-            max_passages: How many passages of a text to read at most, with ``"average"`` and ``"whole"``; how much is
-                not read is logged. None: all, and if the longest text takes over half a minute, how long is logged.
+            max_passages: Most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not read
+                is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
@@ -233,13 +240,19 @@ class DocumentEncoder:
         """
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
-        size = self._size(truncate_dim)
-        collected = PieceAverages(len(texts), size, long_documents)
-        unit = "text" if long_documents in ONE_PIECE else "piece"
-        run = Run(unit, max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, None, max_passages):
-            collected.add(pieces, found[:, :size])
-        embeddings = collected.all()
+        size = self._embedding_size(truncate_dim)
+        options = EmbeddingOptions(
+            max_tokens_per_batch=max_tokens_per_batch,
+            batch_size=batch_size,
+            bf16=bf16,
+            long_documents=long_documents,
+            max_passages=max_passages,
+            show_progress=show_progress,
+        )
+        averages = ChunkAverages(len(texts), size, long_documents)
+        for chunks, chunk_embeddings in self._embed_chunks(texts, options):
+            averages.add(chunks, chunk_embeddings[:, :size])
+        embeddings = averages.all()
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
     def encode_passages(
@@ -262,18 +275,18 @@ class DocumentEncoder:
             batch_size: The most passages in one forward. None: as many as the tokens allow.
             show_progress: Whether to show a progress bar.
             normalize: Whether to give embeddings of norm 1.
-            long_documents: ``"passages"``: each is read by itself. ``"late"``: late chunking (Günther et al. 2024);
-                as much as fits into ``max_length`` is read together, and the states of each passage's tokens are
-                averaged. It is for encoders with mean pooling whose positions reach far.
+            long_documents: ``"passages"``: each passage is read by itself. ``"late"``: late chunking (Günther et al.
+                2024); as much as fits into ``max_length`` is read together, and the states of each passage's tokens
+                are averaged. It is for encoders with mean pooling and many positions.
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
-            max_passages: How many passages of a text to read at most; with ``"late"``, how many times ``max_length``
-                tokens. None: all.
+            max_passages: Most passages to read of a text; with ``"late"``, most chunks of ``max_length`` tokens. None:
+                all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
-            least 1; and ``spans``, int64 ``(P, 2)``, where each begins and ends in its text, in characters.
+            least 1; and ``spans``, int64 ``(P, 2)``, start and end of each passage in its text, in characters.
 
         Raises:
             TypeError: If ``texts`` is no list of strings.
@@ -290,42 +303,64 @@ class DocumentEncoder:
         check_strategy(long_documents, SEVERAL_VECTORS)
         if long_documents == "late" and self.pooling != "mean":
             raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
-        size = self._size(truncate_dim)
-        collected = PassagesOfTexts(len(texts), size)
-        run = Run("piece", max_tokens_per_batch, batch_size, bf16, show_progress, max_passages=max_passages)
-        for pieces, found in self._read(texts, run, long_documents, passage_length, max_passages):
-            found = found[:, :size]
-            collected.add(pieces, torch.nn.functional.normalize(found) if normalize else found)
-        return collected.all()
+        size = self._embedding_size(truncate_dim)
+        options = EmbeddingOptions(
+            max_tokens_per_batch=max_tokens_per_batch,
+            batch_size=batch_size,
+            bf16=bf16,
+            long_documents=long_documents,
+            max_passages=max_passages,
+            show_progress=show_progress,
+        )
+        passages = PassagesOfTexts(len(texts), size)
+        for chunks, chunk_embeddings in self._embed_chunks(texts, options, passage_length):
+            embeddings = chunk_embeddings[:, :size]
+            passages.add(chunks, torch.nn.functional.normalize(embeddings) if normalize else embeddings)
+        return passages.all()
 
     @property
-    def frame(self) -> Frame:
-        """What stands around the tokens of a text, now: ``max_length`` and ``instruction`` may be set after loading."""
-        return Frame.of(self.tokenizer, self.max_length, self.instruction or "")
+    def chunk_settings(self) -> ChunkSettings:
+        """The settings of chunks; ``max_length`` and ``instruction`` may be changed after loading."""
+        return ChunkSettings.of(self.tokenizer, self.max_length, self.instruction or "")
 
-    def _size(self, truncate_dim: int | None) -> int:
+    def _embedding_size(self, truncate_dim: int | None) -> int:
+        """The number of dimensions that a call gives."""
         if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
             raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
         return truncate_dim or self.dimension
 
-    def _read(self, texts: Sequence[str], run: Run, *strategy: Any) -> Iterator[tuple[list[Piece], torch.Tensor]]:
-        """Groups of pieces, and their embeddings, float32 ``(embeddings, D)``, on the CPU."""
-        texts, frame = list(texts), self.frame
+    def _embed_chunks(
+        self, texts: Sequence[str], options: EmbeddingOptions, passage_length: int | None = None
+    ) -> Iterator[tuple[list[Chunk], torch.Tensor]]:
+        """Yield groups of chunks, and their embeddings, float32 ``(rows, D)``, on the CPU."""
+        texts = list(texts)
+        settings = self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
             pooled = pool(states, mask, self.pooling, prompt_length)
-            return (pooled if self.projection is None else self.projection(pooled.float()),)
+            if self.projection is not None:
+                pooled = self.projection(pooled.float())
+            return (pooled,)
 
-        given = frame, texts, read_pieces(texts, frame, *strategy), run, [self.dimension]
-        for group, (found,) in embed_pieces(self.model, repr(self), *given, pool_states):
-            yield group, found
+        embedded = embed_chunks(
+            model=self.model,
+            name=repr(self),
+            settings=settings,
+            texts=texts,
+            chunks=read_chunks(texts, settings, options.long_documents, passage_length, options.max_passages),
+            options=options,
+            sizes=[self.dimension],
+            pool_states=pool_states,
+        )
+        for group, (embeddings,) in embedded:
+            yield group, embeddings
 
 
-def _read(
+def _load_parts(
     name: str | None, revision: str | None, dtype: torch.dtype | str
 ) -> tuple[Checkpoint, PreTrainedModel, PreTrainedTokenizerBase, nn.Module | None]:
-    """What an encoder is made of."""
+    """Load the model, the tokenizer and the projection of a checkpoint."""
     checkpoint = open_checkpoint(name, revision, with_projection=True)
     return (
         checkpoint,

@@ -122,8 +122,8 @@ def keep_tokens_alone(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
         raise ValueError(f"{type(model).__name__} has no layer normalization right after its table of tokens.")
     vectors = _embed_tokens(encoder.eval(), tokenizer, len(table.weight))
     counts = _count_tokens(tokenizer, texts)
-    shares = torch.tensor([counts[number] for number in range(len(vectors))]) / max(counts.total(), 1)
-    vectors = (vectors - vectors.mean(0)) * (SMOOTHING / (SMOOTHING + shares))[:, None]
+    frequencies = torch.tensor([counts[number] for number in range(len(vectors))]) / max(counts.total(), 1)
+    vectors = (vectors - vectors.mean(0)) * (SMOOTHING / (SMOOTHING + frequencies))[:, None]
     vectors[tokenizer.all_special_ids] = 0
     vectors /= vectors.norm(dim=1).mean()  # usual learning rates fit this scale; embeddings are normalized anyway
     del _layers_of(model)[:]

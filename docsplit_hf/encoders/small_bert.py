@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTokenizerBase
+
+from ..content_hash import short_digest
+from .checkpoints.inside_folder import write_at_once
 
 # Arguments of a run that starts from random weights: minutes on two CPU cores.
 SMALL_BERT_RECIPE = {
@@ -31,19 +31,11 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
 
     Training breaks ties at random: without the cache each process would have a slightly different vocabulary.
     """
-    digest = hashlib.blake2b(f"{vocab_size}".encode(), digest_size=16)
-    for text in texts:
-        digest.update(f"{len(text)} {text}".encode())
-    folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{digest.hexdigest()}"
+    content = f"{vocab_size}" + "".join(f"{len(text)} {text}" for text in texts)
+    folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{short_digest(content.encode(), size=16).hex()}"
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as written:
-            train_small_bert_tokenizer(texts, vocab_size).save_pretrained(f"{written}/tokenizer")
-            try:
-                os.rename(f"{written}/tokenizer", folder)
-            except OSError:
-                if not folder.is_dir():  # otherwise another process was first: use its tokenizer
-                    raise
+        trained = train_small_bert_tokenizer(texts, vocab_size)
+        write_at_once(folder.parent, trained.save_pretrained, lambda _: folder.name)
     return AutoTokenizer.from_pretrained(folder)
 
 

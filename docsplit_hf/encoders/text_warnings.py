@@ -1,4 +1,4 @@
-"""What is logged about texts: how much is cut off, and whether the encoder knows their words. Once for many calls."""
+"""Log how much of texts is cut off, and whether their words are unknown to the encoder; once for many calls."""
 
 from __future__ import annotations
 
@@ -16,27 +16,29 @@ from ..text.tokenization import token_ids
 
 logger = logging.getLogger(__name__)
 
-# By the function that logs and its first arguments: the counts of all calls, and the first example.
+# The counts of all calls and the first example, by the function that logs and its first arguments.
 _sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sums", default=None)
 
-TEXTS, CHARACTERS = 100, 300  # of a call the number of texts to look at, and of characters at the beginning of each
-FEWEST_LETTERS = 20  # a name or two say nothing
+SAMPLED_TEXTS = 100  # of a call
+SAMPLED_CHARACTERS = 300  # at the beginning of each sampled text
+FEWEST_LETTERS = 20  # a name or two prove nothing
 # Of the letters of 14 English data sets at most 1.1 % are in unfamiliar words, of a single one of their texts 16 %,
 # with English tokenizers of three kinds; of Chinese at least 33 %, of Russian, Greek, Arabic, Korean all. German or
 # Finnish words come in pieces of several letters, and cannot be told from rare English words.
-SHARE = 0.25
+UNFAMILIAR_FRACTION = 0.25
 # Letters with the marks that belong to them; digits and emojis are in every language.
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0900-\u109f]){3,}")
 _HAN = re.compile("[㐀-鿿]")
-# Tokens per letter. English has 0.2. A Chinese character is one token in tokenizers made for it, two or three bytes in
-# others.
-_SPELLED, _SPELLED_HAN = 0.8, 1.3
+# Tokens per letter from which a word counts as spelled letter by letter. English words have 0.2.
+_SPELLED = 0.8
+# A Chinese character is one token in tokenizers made for it, two or three bytes in others.
+_SPELLED_HAN = 1.3
 _ENGLISH = ["water", "people", "because", "children", "different"]
 
 
 @contextmanager
 def cut_texts_summed_up() -> Iterator[None]:
-    """Sum up what is logged about texts inside, and log it once at the end; nested, the outer one logs."""
+    """Sum up the warnings about texts within the context, and log them once at its end; nested, the outer one logs."""
     if _sums.get() is not None:
         yield
         return
@@ -52,7 +54,7 @@ def cut_texts_summed_up() -> Iterator[None]:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Log nothing about the texts that are read inside: they are not the user's."""
+    """Log no warnings within the context, about texts that are not the user's."""
     token = _sums.set({})
     try:
         yield
@@ -70,30 +72,34 @@ def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, exampl
         sums[log, *what] = (before + counts, first or example)
 
 
-def shares_read(lengths: Sequence[int], read: int) -> np.ndarray:
-    """The share of each text that is read, if at most ``read`` of its length is, float64 ``(N,)``."""
+def read_fractions(lengths: Sequence[int], read: int) -> np.ndarray:
+    """The part of each text that is read, if at most ``read`` of its length is, float64 ``(N,)``."""
     return np.minimum(read / np.maximum(lengths, 1), 1)
 
 
 def warn_of_cut_texts(
     lengths: Sequence[int],
-    shares: np.ndarray,
+    read_fraction: np.ndarray,
     limit: int,
     unit: str = "tokens",
     advice: str = "",
     limit_unit: str | None = None,
     estimated: bool = False,
 ) -> None:
-    """Log how many texts are longer than ``limit``, and how much of all is not read, by the ``shares`` ``(N,)``."""
+    """Log how many texts are longer than ``limit``, and how much of all is not read.
+
+    ``read_fraction``: the part of each text that is read, ``(N,)``.
+    """
     all_lengths = np.array(lengths, dtype=np.int64)
-    unread = np.rint(all_lengths * (1 - shares)).astype(np.int64)
-    counts = [np.count_nonzero(shares < 1), len(shares), unread.sum(), all_lengths.sum(), estimated]
-    log_at_end(_log_cut, (limit, limit_unit or unit, unit, advice), np.array(counts))
+    unread = np.rint(all_lengths * (1 - read_fraction)).astype(np.int64)
+    cut = np.count_nonzero(read_fraction < 1)
+    counts = np.array([cut, len(read_fraction), unread.sum(), all_lengths.sum(), estimated])
+    log_at_end(_log_cut, (limit, limit_unit or unit, unit, advice), counts)
 
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter, as English is not."""
-    sample = [texts[i][:CHARACTERS] for i in range(0, len(texts), -(-len(texts) // TEXTS) or 1)]
+    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter."""
+    sample = [texts[i][:SAMPLED_CHARACTERS] for i in range(0, len(texts), -(-len(texts) // SAMPLED_TEXTS) or 1)]
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:
         return
@@ -106,11 +112,13 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
 
 
 def _spells(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer spells English words, too, as one of characters does."""
     rows = token_ids(tokenizer, _ENGLISH)
     return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH, rows, strict=True))
 
 
 def _unfamiliar_letters(word: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> float:
+    """The number of a word's letters that are unknown or spelled."""
     han = len(_HAN.findall(word))
     if len(ids) >= _SPELLED * (len(word) - han) + _SPELLED_HAN * han:
         return len(word)
@@ -121,18 +129,25 @@ def _log_cut(limit: int, limit_unit: str, unit: str, advice: str, counts: np.nda
     long, texts, unread, total, estimated = counts.tolist()
     if not long:
         return
-    about = "about " if estimated else ""
     logger.warning(
         "%d of %d texts are longer than %d %s: %s%.1f %% of all %s were cut off.%s",
-        *(long, texts, limit, limit_unit, about, 100 * unread / max(total, 1), unit, f" {advice}".rstrip()),
+        long,
+        texts,
+        limit,
+        limit_unit,
+        "about " if estimated else "",
+        100 * unread / max(total, 1),
+        unit,
+        f" {advice}".rstrip(),
     )
 
 
 def _log_unfamiliar(counts: np.ndarray, example: str) -> None:
     unfamiliar, letters = counts.tolist()
-    if letters >= FEWEST_LETTERS and unfamiliar > SHARE * letters:
+    if letters >= FEWEST_LETTERS and unfamiliar > UNFAMILIAR_FRACTION * letters:
         logger.warning(
             "About %.0f %% of the words are unknown to the encoder's tokenizer, or spelled letter by letter, such as "
             "%r: the embeddings will say little. Take an encoder for the language of the texts, or a multilingual one.",
-            *(100 * unfamiliar / letters, example[:40]),
+            100 * unfamiliar / letters,
+            example[:40],
         )

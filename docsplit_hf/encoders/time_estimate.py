@@ -1,4 +1,4 @@
-"""How long the longest text will take, said as soon as it is clear that it is long."""
+"""TimeEstimate: logs how long the longest text will take, once its speed is measured."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .chunking import Piece
+    from .chunking import Chunk
 
 logger = logging.getLogger(__name__)
 
-SECONDS_TO_LOOK = 3  # of computing, from which the speed is known
-SECONDS_WORTH_SAYING = 30
+MEASURED_SECONDS = 3  # of computing, until the speed is measured
+LEAST_SECONDS = 30  # shorter estimates are not logged
 
 
-class Outlook:
-    """Logs once how long the longest of some texts will take, by the speed of what was read so far.
+class TimeEstimate:
+    """Logs once how long the longest of some texts will take, at the speed measured so far.
 
     Args:
-        texts: The texts that are read.
-        max_passages: How many passages of a text are read at most. None: all.
+        texts: The texts that are embedded.
+        max_passages: Most passages that are read of a text. None: all.
         clock: Gives the time in seconds.
     """
 
@@ -34,54 +34,54 @@ class Outlook:
         self._characters = max((len(text) for text in texts), default=0)
         self._max_passages = max_passages
         self._clock = clock
-        self._is_said = False
+        self._is_logged = False
         self._started: float | None = None
         self._tokens_read = 0
         self._tokens_per_character = 0.0
-        self._longest_piece = 1
+        self._longest_chunk = 1
 
-    def begin(self, pieces: Sequence[Piece]) -> None:
-        """Take notice of the pieces that are read next."""
+    def begin(self, chunks: Sequence[Chunk]) -> None:
+        """Start the clock at the first group of chunks; measure the tokens per character of each group."""
         if self._started is None:
             self._started = self._clock()
-        if all(piece.is_only for piece in pieces):
+        if all(chunk.is_only for chunk in chunks):
             return
-        characters = sum(piece.end - piece.start for piece in pieces)
-        tokens = sum(len(piece.input_ids) for piece in pieces)
+        characters = sum(chunk.end - chunk.start for chunk in chunks)
+        tokens = sum(len(chunk.input_ids) for chunk in chunks)
         self._tokens_per_character = tokens / max(characters, 1)
-        self._longest_piece = max(len(piece.input_ids) for piece in pieces)
+        self._longest_chunk = max(len(chunk.input_ids) for chunk in chunks)
 
     def add(self, tokens: int) -> None:
-        """Count tokens that were read, and log the minutes once they are known and worth saying."""
+        """Count tokens that were read; log the estimate once the speed is measured, if it is long enough."""
         self._tokens_read += tokens
-        if self._is_said or self._started is None:
+        if self._is_logged or self._started is None:
             return
         elapsed = self._clock() - self._started
-        if elapsed < SECONDS_TO_LOOK:
+        if elapsed < MEASURED_SECONDS:
             return
         expected = self._characters * self._tokens_per_character
         if self._max_passages is not None:
-            expected = min(expected, self._max_passages * self._longest_piece)
+            expected = min(expected, self._max_passages * self._longest_chunk)
         seconds = expected * elapsed / self._tokens_read
-        if seconds < SECONDS_WORTH_SAYING:
+        if seconds < LEAST_SECONDS:
             return
-        self._is_said = True
+        self._is_logged = True
         logger.warning(
             "About %s tokens of the longest text are read, in %s passages: this takes about %s at the speed of the "
             "first ones. max_passages limits how many passages of a text are read.",
             _rounded(expected),
-            _rounded(max(expected / self._longest_piece, 1)),
+            _rounded(max(expected / self._longest_chunk, 1)),
             _duration(seconds),
         )
 
 
 def _rounded(number: float) -> str:
-    """A number with two digits that say something."""
+    """A number with two significant digits."""
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as people say them."""
+    """Seconds in the unit that reads best."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 90 * 60:

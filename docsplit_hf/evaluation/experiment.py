@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from transformers.hf_argparser import HfArg
 
+from .results import Settings
 from .systems import System
 from .tasks import EvaluationTask
 
@@ -32,7 +33,7 @@ class EvaluationSettings:
     max_test_examples: int | None = HfArg(
         default=None, help="Use a random sample of this many test examples, or texts of a corpus."
     )
-    seed: int = HfArg(default=0, help="Where the seeds of the repeats begin.")
+    seed: int = HfArg(default=0, help="First seed of the repeats.")
 
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
@@ -74,14 +75,14 @@ class Evaluation:
         return self._results[key]
 
 
-Measure = Callable[[Evaluation, Mapping[str, Any], int], dict[str, float]]
+Measure = Callable[[Evaluation, Settings, int], dict[str, float]]
 
 
 class Measurement(NamedTuple):
-    """A measurement, to become one record: protocol, settings that the metrics depend on, and seed."""
+    """A planned measurement, which gives one record: protocol, settings that the metrics depend on, and seed."""
 
     protocol: str
-    settings: dict[str, Any]
+    settings: Settings
     seed: int
     measure: Measure
 
@@ -112,15 +113,15 @@ class Experiment(NamedTuple):
     beside: Callable[[System, list[Measurement]], list[Measurement]] = nothing_beside  # additional measurements
 
 
-def once_per_seed(protocol: str, chosen: dict[str, Any], settings: EvaluationSettings, measure: Measure) -> Plan:
-    """The same measurement with each of the seeds."""
+def once_per_seed(protocol: str, chosen: Settings, settings: EvaluationSettings, measure: Measure) -> Plan:
+    """Plan the same measurement with each seed."""
     measurements = [Measurement(protocol, chosen, seed, measure) for seed in settings.seeds_of(settings.seeds)]
     return measurements, []
 
 
-def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> dict[str, Any]:
+def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> Settings:
     """Settings of a protocol that splits texts into sentences. English is left out, as in older records."""
-    chosen: dict[str, Any] = {"max_length": settings.max_length}
+    chosen: Settings = {"max_length": settings.max_length}
     if task.language != "en":
         chosen["language"] = task.language
     return chosen
@@ -138,7 +139,7 @@ def check_protocols(names: Iterable[str], protocols: Iterable[str]) -> None:
 def plan(
     experiments: Mapping[str, Experiment], system: System, task: EvaluationTask, settings: EvaluationSettings
 ) -> Plan:
-    """The measurements of a system on a task, without repeats, and a line for each protocol that does not run."""
+    """Plan the measurements of a system on a task, without duplicates; explain each protocol that is left out."""
     measurements: list[Measurement] = []
     left_out: list[str] = []
     for name, experiment in experiments.items():

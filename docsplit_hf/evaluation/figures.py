@@ -1,4 +1,4 @@
-"""Figures of results as PNG and SVG: curves and bars in panels, with a legend below."""
+"""Draw figures of results as PNG and SVG: curves and bars in panels, with a legend below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""results.md: tables of results, and the command that repeats the run."""
+"""Write results.md: tables of results, and the command that repeats the run."""
 
 from __future__ import annotations
 

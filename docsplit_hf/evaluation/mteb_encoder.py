@@ -44,7 +44,7 @@ class MTEBEncoder:
         self.encoder = load_encoder(encoder, long_documents=long_documents) if isinstance(encoder, str) else encoder
         self.name = name or _public_name(encoder if isinstance(encoder, str) else type(encoder).__name__)
 
-    def encode(self, inputs: Iterable[dict[str, Any]], **kwargs: Any) -> np.ndarray:
+    def encode(self, inputs: Iterable[dict[str, list[str]]], **kwargs: Any) -> np.ndarray:
         """Embed texts.
 
         Args:

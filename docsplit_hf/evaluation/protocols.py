@@ -1,4 +1,4 @@
-"""The protocols: a probe on frozen features, with all examples or a few per class, and half-document retrieval."""
+"""Evaluation protocols: probes on frozen features, with all or few examples, and half-document retrieval."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
+from ..classification.ensemble.fitted_experts import ReadyExperts, score_texts
 from ..classification.ensemble.fitting import fit_experts
 from ..classification.ensemble.report import LARGEST_CLASS
-from ..classification.ensemble.scoring import ReadyExperts, ask_experts
 from ..datastore.keys import as_matrix, check_finite
 from ..datastore.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
@@ -143,7 +143,7 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
 
 
 HELD_OUT_SHARE = 0.1
-FEWEST_TO_HOLD_OUT = 500  # with fewer, a tenth says too little about C
+FEWEST_TO_HOLD_OUT = 500  # a tenth of fewer examples is too small to choose C
 
 FITTED = "fitted mixture"
 
@@ -189,7 +189,7 @@ def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     train_texts = _as_texts(features.train_inputs)
     snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
     ready = ReadyExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
-    answers = ask_experts(ready, features.test, _as_texts(features.test_inputs), None)
+    answers = score_texts(ready, features.test, _as_texts(features.test_inputs), None)
     return answers.probabilities.argmax(1)
 
 

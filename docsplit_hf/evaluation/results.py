@@ -1,4 +1,4 @@
-"""results.json, a file of all measurements with seeds and settings; summaries over repeats."""
+"""Store measurements with seeds and settings in results.json, and summarize repeats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import pandas as pd
 
@@ -24,37 +24,64 @@ LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
 FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
-def record_key(record: Mapping[str, Any]) -> str:
-    """The identity of a measurement, without names, dates and versions of libraries."""
+Settings = dict[str, str | int | float | bool | list[int] | None]  # of a protocol, as in JSON
+
+
+class Record(TypedDict):
+    """One measurement."""
+
+    system: str
+    system_fingerprint: str
+    task: str
+    task_fingerprint: str
+    protocol: str
+    settings: Settings
+    seed: int
+    metrics: NotRequired[dict[str, float]]  # missing while it is searched for
+    seconds: NotRequired[float]
+    run: NotRequired[int]  # number of its command in ``runs``, set by the store
+
+
+class Run(TypedDict):
+    """Command that measured records."""
+
+    command: str
+    date: str  # ISO 8601, in UTC
+    ran_on: str
+    versions: dict[str, str]
+
+
+TaskDescription = dict[str, str | int | dict[str, float]]  # kind, sizes, documents, words
+
+
+def record_key(record: Record) -> str:
+    """Identity of a measurement, without names, dates and versions of libraries."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
 
 
 class ResultStore:
-    """The records in a ``results.json``, written after each new record by one process at a time.
+    """The records in a ``results.json``, written after each new record by one process at a time."""
 
-    A record has ``FIELDS``, and the number of its command in ``runs`` as ``run``.
-    """
-
-    def __init__(self, folder: str | Path, run: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: str | Path, run: Run | None = None) -> None:
         self.path = Path(folder) / FILE_NAME
         self.run = dict(run or {})
-        self.runs: list[dict[str, Any]] = []
-        self.tasks: dict[str, dict[str, Any]] = {}
-        self._records: dict[str, dict[str, Any]] = {}
+        self.runs: list[Run] = []
+        self.tasks: dict[str, TaskDescription] = {}
+        self._records: dict[str, Record] = {}
         self._run_number: int | None = None
         if self.path.exists():
             self._read()
 
     @property
-    def records(self) -> list[dict[str, Any]]:
-        """All records, in the order in which they were measured."""
+    def records(self) -> list[Record]:
+        """All records, in the order of measurement."""
         return list(self._records.values())
 
-    def find(self, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The record with the same ``KEY``, or None if there is none."""
+    def find(self, wanted: Record) -> Record | None:
+        """The record with the same ``KEY``, or None."""
         return self._records.get(record_key(wanted))
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: Record) -> None:
         """Add a record, or replace the record with the same key, and write the file."""
         _check(record)
         if self._run_number is None:
@@ -71,7 +98,7 @@ class ResultStore:
         self.tasks |= other.tasks
         self._write()
 
-    def describe_task(self, fingerprint: str, description: Mapping[str, Any]) -> None:
+    def describe_task(self, fingerprint: str, description: TaskDescription) -> None:
         """Set the description of a task; it is written with the next record."""
         self.tasks[fingerprint] = dict(description)
 
@@ -94,10 +121,8 @@ class ResultStore:
         write_file(self.path, format_results(self.runs, self.tasks, self.records))
 
 
-def format_results(
-    runs: Sequence[Mapping[str, Any]], tasks: Mapping[str, Mapping[str, Any]], records: Sequence[Mapping[str, Any]]
-) -> str:
-    """The JSON of a ``results.json``, with one record per line, so that diffs show the new records of a run."""
+def format_results(runs: Sequence[Run], tasks: Mapping[str, TaskDescription], records: Sequence[Record]) -> str:
+    """Format a ``results.json`` with one record per line, so that diffs show the new records of a run."""
     run_lines = ",\n  ".join(map(json.dumps, runs))
     record_lines = ",\n  ".join(map(json.dumps, records))
     task_lines = ",\n  ".join(f"{json.dumps(key)}: {json.dumps(task)}" for key, task in tasks.items())
@@ -107,16 +132,16 @@ def format_results(
     )
 
 
-def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
-    """``command``, ``date`` (ISO 8601, in UTC), ``ran_on`` and ``versions`` of a run, from its ``sys.argv``."""
+def describe_run(arguments: Sequence[str]) -> Run:
+    """Describe a run by its ``sys.argv``."""
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} threads"
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     script, *options = arguments
-    started = script.split() if script.startswith("docsplit ") else ["python", script]  # the command, or a script
+    program = script.split() if script.startswith("docsplit ") else ["python", script]
     return {
-        "command": shlex.join([*started, *options]),
+        "command": shlex.join([*program, *options]),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "ran_on": f"{processor()}, {device}",
         "versions": {"Python": platform.python_version()} | versions,
@@ -124,7 +149,7 @@ def describe_run(arguments: Sequence[str]) -> dict[str, str | dict[str, str]]:
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Name of the processor."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         model = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE)
@@ -133,7 +158,8 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _check(record: Mapping[str, Any]) -> None:
+def _check(record: Record) -> None:
+    """Refuse a record with missing fields or metrics that are not finite."""
     missing = sorted(FIELDS - set(record))
     if missing:
         raise ValueError(f"A record lacks {missing}: {str(dict(record))[:200]}")
@@ -167,9 +193,9 @@ def summarize(values: Sequence[float]) -> Summary:
     return Summary(float(series.mean()), std, interval, len(series))
 
 
-def summarize_records(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def summarize_records(records: Iterable[Record]) -> pd.DataFrame:
     """A row per ``GROUP`` and metric, with the ``seeds`` and the fields of ``Summary``, in order of appearance."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)
     rows = []

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 from ..encoders.backends.endpoint import split_name
 from .experiment import Evaluation, EvaluationSettings, Experiment, Measurement, check_protocols, plan
 from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
-from .results import ResultStore
+from .results import Record, ResultStore, TaskDescription
 from .systems import System
 from .tasks import EvaluationTask, word_counts
 
@@ -40,10 +40,13 @@ def run_protocols(
     settings: EvaluationSettings,
     store: ResultStore,
     protocols: Mapping[str, Experiment] = PROTOCOLS,
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The records of every system on every task by every protocol that fits, and a line for each that was left out.
+) -> tuple[list[Record], list[str]]:
+    """Measure every system on every task by every suitable protocol.
 
     The keys of ``systems`` are their names on the command line; fine-tuning starts from these checkpoints.
+
+    Returns:
+        The records, and a line for each combination that was left out.
     """
     check_protocols(names, protocols)
     chosen = {name: protocols[name] for name in names}
@@ -64,7 +67,7 @@ def run_protocols(
     # Without an estimate: the first measurement of an encoder embeds the texts, with a bar of its own.
     with tqdm(total=total, desc="Measuring", bar_format="{desc}: {n}/{total} after {elapsed}{postfix}") as progress:
         while planned:
-            evaluation, measurements = planned.pop(0)  # frees the features of the one before
+            evaluation, measurements = planned.pop(0)  # frees the features of the previous evaluation
             progress.set_postfix_str(f"{evaluation.system.name} on {evaluation.task.name}")
             for measurement in measurements:
                 records.append(_measured_once(evaluation, measurement, store))
@@ -72,8 +75,8 @@ def run_protocols(
     return records, left_out
 
 
-def describe_task(task: EvaluationTask) -> dict[str, Any]:
-    """The kind of a task, the numbers of its examples, and the words of its documents."""
+def describe_task(task: EvaluationTask) -> TaskDescription:
+    """Describe a task: its kind, the numbers of its examples, and the words of its documents."""
     words = [int(word_counts(texts, task.language).sum()) for texts in task.documents]
     statistics = {"mean": round(float(np.mean(words)), 1), "median": float(np.median(words)), "max": max(words)}
     return {"kind": task.kind, **task.sizes, "documents": len(words), "words": statistics}
@@ -102,7 +105,7 @@ def short_names(names: Sequence[str]) -> list[str]:
         if not repeated:
             return short
         if all(shown_parts[number] >= len(split_names[number].path) for number in repeated):
-            raise ValueError(f"Two models are called {short[repeated[0]]!r}: tell them apart by '...#name=ANOTHER'.")
+            raise ValueError(f"Two models are called {short[repeated[0]]!r}: rename one by '...#name=ANOTHER'.")
         for number in repeated:
             shown_parts[number] += 1
 
@@ -125,12 +128,12 @@ def _name_in_records(system: System, measurement: Measurement) -> str:
     return LARGEST_CLASS if probe == LARGEST_CLASS else system.name
 
 
-def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> dict[str, Any]:
-    """The record of a measurement: the stored one, or a new one, which is stored."""
+def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> Record:
+    """Return the stored record of a measurement, or measure and store it."""
     system = evaluation.system
     task = evaluation.task
     name = _name_in_records(system, measurement)
-    wanted = {
+    wanted: Record = {
         "system": name,
         "system_fingerprint": system.fingerprint,
         "task": task.name,

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import logging
-import os
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +14,9 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
+from ..content_hash import sha256_of_json, sha256_of_parts
 from ..encoders.backends.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..encoders.checkpoints.inside_folder import write_file
 from ..encoders.chunking import Passages
 from ..encoders.document_encoder import DocumentEncoder
 from ..encoders.text_warnings import cut_texts_summed_up
@@ -61,7 +59,7 @@ class EncoderWithOptions:
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(json.dumps([VERSION, self.encoder.fingerprint, self.options]).encode()).hexdigest()
+        return sha256_of_json([VERSION, self.encoder.fingerprint, self.options])
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
@@ -162,11 +160,8 @@ def cached_arrays(
 
 
 def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
-    digest = hashlib.sha256(fingerprint.encode())
-    for text in texts:
-        data = text.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()
+    contents = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return sha256_of_parts([fingerprint.encode(), *(len(data).to_bytes(8, "big") + data for data in contents)])
 
 
 def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
@@ -190,11 +185,8 @@ def _rows(arrays: Arrays) -> int:
 
 
 def _checksum(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
     others = sorted(name for name in arrays if name != "embeddings")
-    for name in ["embeddings", *others]:
-        digest.update(np.ascontiguousarray(arrays[name]))
-    return digest.hexdigest()
+    return sha256_of_parts(np.ascontiguousarray(arrays[name]) for name in ["embeddings", *others])
 
 
 def _write(path: Path, arrays: Arrays) -> None:
@@ -202,12 +194,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    temporary = path.with_name(f"{uuid.uuid4().hex}.tmp")
-    try:
-        temporary.write_bytes(save(whole, {"sha256": _checksum(arrays)}))
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_file(path, save(whole, {"sha256": _checksum(arrays)}))
 
 
 def _read(path: Path, number: int) -> Arrays | None:
@@ -264,7 +251,7 @@ class EncoderSystem:
     def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
         """A system for each way to read long documents, all with the same encoder in memory."""
         encoder = self.encoder
-        options: dict[str, Any] = {"bf16": False}
+        options: dict[str, str | bool] = {"bf16": False}
         if isinstance(encoder, EncoderWithOptions):
             options = encoder.options
             encoder = encoder.encoder

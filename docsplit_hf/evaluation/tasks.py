@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset, DatasetDict
 
+from ..content_hash import sha256_of_parts
 from ..text.file_formats import find_columns, find_text_files
 from ..text.holding_out import hold_out_of_each_class
 from ..text.labeled_examples import load_labeled_examples
@@ -51,8 +51,8 @@ class ClassificationTask:
         if len(np.unique(self.train_labels)) < 2:
             label = self.label_names[self.train_labels[0]]
             raise ValueError(
-                f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: there "
-                "is nothing to tell apart."
+                f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: "
+                "classification needs two labels."
             )
 
     def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
@@ -127,12 +127,10 @@ def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
 
 def content_hash(*parts: Iterable[Any]) -> str:
     """The SHA-256 of lists of JSON values."""
-    digest = hashlib.sha256()
-    for part in parts:
-        for item in part:
-            digest.update(json.dumps(item).encode() + b"\n")
-        digest.update(b"\n")  # ends a part, since no item is an empty line
-    return digest.hexdigest()
+    # An empty line ends a part, since no item is one.
+    return sha256_of_parts(
+        line for part in parts for line in (*(json.dumps(item).encode() + b"\n" for item in part), b"\n")
+    )
 
 
 def load_evaluation_task(
@@ -275,7 +273,7 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
 
 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
-    """The examples to train on and to test on; these are held out of the training set if there are none."""
+    """Training and test examples; without a test set, examples of the training set are held out."""
     train = splits["train"]
     if is_multi_label(train):
         raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")

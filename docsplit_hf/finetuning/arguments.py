@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from transformers.hf_argparser import HfArg
 
 from ..datastore.embed_examples import check_problem_type
+from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoders.portable.run_encoder import check_max_length
-from ..encoders.reader import Reader
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights
 from .triplets import TRIPLET_CHOICES
@@ -47,7 +47,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         default=0.5, help="Weight of the triplet loss against cross entropy; 0 is without. Paper: 0.5."
     )
     triplet_margin: float = HfArg(
-        default=0.1, help="Margin of the triplet loss, in squared L2 distance. The paper does not say."
+        default=0.1, help="Margin of the triplet loss, in squared L2 distance. Not stated in the paper."
     )
     triplet_choice: str = HfArg(
         default="random",
@@ -57,9 +57,9 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
     learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
     num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
     per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
-    warmup_steps: float = HfArg(default=0.1, help="Steps of warm-up, or below 1 their share of all.")
+    warmup_steps: float = HfArg(default=0.1, help="Warm-up steps, or below 1 the fraction of all steps.")
     metric_for_best_model: str | None = HfArg(default="macro_f1", help="The metric that decides the best checkpoint.")
-    greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
+    greater_is_better: bool | None = HfArg(default=True, help="Whether a higher value of that metric is better.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,7 +83,7 @@ def check_classifier_fit(
 ) -> None:
     """Refuse model, arguments and examples that would fail in the first step; ``model``: without PEFT's wrapper."""
     if not isinstance(model, KNNClassifier):
-        raise ValueError(f"{type(model).__name__} is no KNNClassifier: load it with KNNClassifier.from_encoder.")
+        raise ValueError(f"{type(model).__name__} is not a KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:
         raise ValueError("Give the tokenizer as processing_class: the texts are tokenized batch by batch.")
     if tokenizer.pad_token is None:
@@ -93,13 +93,13 @@ def check_classifier_fit(
         check_weights(model)
     if model.config.max_length:
         check_max_length(model.config.max_length, model.encoder)
-    Reader(model, tokenizer).check()
+    make_embedder(model, tokenizer).check()
     if model.config.num_labels == 0:
         raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
     if args.triplet_weight == 0 and model.config.decouple:
         raise ValueError(
             "triplet_weight=0 would leave the decoupled retrieval head untrained: raise it, or set decouple=False to "
-            "look for neighbors with the representation that is classified."
+            "search neighbors with the representation of the classifier."
         )
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
         raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")

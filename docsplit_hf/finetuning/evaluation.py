@@ -8,13 +8,15 @@ import evaluate
 import numpy as np
 
 from ..classification.ensemble.corpus import texts_in
-from ..classification.ensemble.explaining import mix_experts
+from ..classification.ensemble.fitted_experts import ready_experts
 from ..classification.ensemble.held_out_scores import one_hot
+from ..classification.ensemble.predicting import predict_with_experts
 from ..classification.ensemble.report import at_chance, largest_class
-from ..classification.ensemble.scoring import ready_experts
 from ..classification.ensemble.tfidf import fit_words
-from ..classification.ensemble.word_experts import fit_vocabulary, vocabulary_scores, word_counts
-from ..classification.knn.mixture import Shown, mix_with_neighbors
+from ..classification.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+from ..classification.knn.interpolation import interpolate_with_neighbors
+from ..classification.model_card import TITLES
+from ..classification.prediction import Shown, TextInputs
 from ..classification.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..text.labels import label_array, texts_of
@@ -23,16 +25,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..datastore.store import Store
-    from ..encoders.reader import Reader
-
-TITLES = {
-    "classifier": "classifier",
-    "knn": "neighbors only",
-    "mixture": "mixture",
-    "experts": "experts",
-    "word_counts": "word counts",
-    "largest_class": "largest class",
-}
+    from ..encoders.text_embedder import TextEmbedder
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
@@ -50,29 +43,30 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return metrics.compute(predictions=predictions, references=labels)
 
 
-def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
-    """``<prefix>_<part>_<metric>`` of the existing parts, and of two baselines: word counts and the largest class."""
+def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
+    """Metrics ``<prefix>_<part>_<metric>`` of the classifier's parts and two baselines: word counts, largest class."""
     texts, pairs = texts_of(dataset)
-    config = reader.model.config
+    config = embedder.model.config
     snapshot = datastore.view().all()
     multi_label = snapshot.multi_label
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
-    predictions = reader.read(texts, pairs)
-    mixed = mix_with_neighbors(predictions, snapshot, config.k, config.knn_temperature, config.knn_weight)
+    predictions = embedder.embed(texts, pairs)
+    mixed = interpolate_with_neighbors(predictions, snapshot, config.k, config.knn_temperature, config.knn_weight)
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
-        parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.mixture}
+        parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.probabilities}
     experts = ready_experts(snapshot)
     if experts is not None:
-        parts["experts"] = mix_experts(experts, predictions, joined, Shown()).mixture
+        inputs = TextInputs(joined, predictions, documents=None)
+        parts["experts"] = predict_with_experts(experts, inputs, Shown()).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
     words = fit_words(texts_in(snapshot.rows))
     if words is not None:
         vectorizer, example_tfidf = words
-        vocabulary = fit_vocabulary(example_tfidf, targets, multi_label)
+        vocabulary = fit_vocabulary(example_tfidf, targets)
         scores = vocabulary_scores(vectorizer.transform(joined), vocabulary)
-        parts["word_counts"] = word_counts(scores, multi_label)
+        parts["word_counts"] = probabilities_of_log_odds(scores, multi_label)
     parts["largest_class"] = largest_class(targets, len(texts), multi_label)
     metrics = {}
     for part, probabilities in parts.items():
@@ -82,8 +76,8 @@ def evaluate_parts(reader: Reader, datastore: Store, dataset: Dataset, prefix: s
 
 
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """The metrics of ``evaluate_parts`` for the last screen; with Matthews correlation if it is ``task_metric``."""
-    remark = " (the classifier was chosen on them: too good)" if prefix == "validation" else ""
+    """Format the metrics of ``evaluate_parts``, with Matthews correlation if it is ``task_metric``."""
+    remark = " (used to choose the classifier: too optimistic)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
         start = f"{prefix}_{part}"

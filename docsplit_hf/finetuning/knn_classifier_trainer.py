@@ -1,4 +1,4 @@
-"""KNNClassifierTrainer: the stock Trainer with cross entropy and a triplet loss; then the datastore is built."""
+"""KNNClassifierTrainer: fine-tune a classifier with cross entropy and a triplet loss, and build its datastore."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from ..classification.knn.calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..classification.knn.mixture import classifier_probabilities
+from ..classification.knn.interpolation import classifier_probabilities
 from ..classification.model_card import save_classifier_card
 from ..datastore.files.classifier_folder import FOLDER, saved_together
 from ..datastore.knn_datastore import KNNDatastore
+from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoders.portable.run_encoder import use_packing
-from ..encoders.reader import Reader
+from ..encoders.text_embedder import TextEmbedder
 from ..extras import check_extra
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.arguments import freeze_unused
@@ -97,7 +98,7 @@ class KNNClassifierTrainer(BaseTrainer):
         if data_collator is None:
             data_collator = DataCollatorForLabeledExamples(
                 processing_class,
-                Reader(classifier, processing_class).length,
+                make_embedder(classifier, processing_class).max_length,
                 classifier.config.num_labels if self._multi_label else None,
             )
         super().__init__(
@@ -187,22 +188,24 @@ class KNNClassifierTrainer(BaseTrainer):
             ValueError: If there is no datastore.
         """
         datastore = self._datastore()
-        reader = self._reader()
+        embedder = self._embedder()
         dataset = self.eval_dataset if dataset is None else dataset
         calibration = None
         if dataset is not None:
-            calibration = self._calibrate_on_held_out(reader, datastore, dataset)
+            calibration = self._calibrate_on_held_out(embedder, datastore, dataset)
             source = HELD_OUT
         if calibration is None:
-            calibration = self._calibrate_leaving_one_out(reader, datastore)
+            calibration = self._calibrate_leaving_one_out(embedder, datastore)
             source = "the examples of the datastore, each left out in turn"
         store_calibration(self._unwrapped.config, calibration, source, len(datastore))
         return calibration
 
-    def _calibrate_on_held_out(self, reader: Reader, datastore: KNNDatastore, dataset: Dataset) -> Calibration | None:
+    def _calibrate_on_held_out(
+        self, embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dataset
+    ) -> Calibration | None:
         """None if all examples are in the training set: after hours of training, a weaker calibration is better."""
         texts, pairs = texts_of(dataset)
-        predictions = reader.read(texts, pairs)
+        predictions = embedder.embed(texts, pairs)
         labels = label_array(dataset, datastore.label_names, datastore.multi_label)
         try:
             return calibrate_on_held_out(predictions, labels, datastore, texts, pairs)
@@ -210,13 +213,13 @@ class KNNClassifierTrainer(BaseTrainer):
             logger.warning("%s Taking none.", error)
             return None
 
-    def _calibrate_leaving_one_out(self, reader: Reader, datastore: KNNDatastore) -> Calibration:
+    def _calibrate_leaving_one_out(self, embedder: TextEmbedder, datastore: KNNDatastore) -> Calibration:
         rows = leave_one_out_rows(datastore)
         texts, pairs = texts_of(self._datastore_examples.select(rows))
-        calibration = calibrate_leaving_one_out(datastore, rows, reader.read(texts, pairs))
+        calibration = calibrate_leaving_one_out(datastore, rows, embedder.embed(texts, pairs))
         logger.warning(
-            "Calibrated on the training set, of which the classifier knows the labels: the neighbors' weight of "
-            "%.2f is likely too small. Give held-out examples as eval_dataset.",
+            "Calibrated on the training set, whose labels the classifier has learned: the neighbors' weight of %.2f "
+            "is likely too small. Give held-out examples as eval_dataset.",
             calibration.weight,
         )
         return calibration
@@ -238,12 +241,12 @@ class KNNClassifierTrainer(BaseTrainer):
         """
         datastore = self._datastore()
         is_main = self.is_world_process_zero()
-        reader = self._reader(show_progress=is_main)
+        embedder = self._embedder(show_progress=is_main)
         if documents is not None:
-            add_documents(reader, datastore, documents)
+            add_documents(embedder, datastore, documents)
         held_out = self.eval_dataset
         labels = None if held_out is None else labels_by_name(held_out)
-        return fit(reader.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
+        return fit(embedder.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
         """Evaluate the classifier, its neighbors, the mixture of the two, and the experts, if they are fitted.
@@ -260,7 +263,7 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If there is no datastore.
         """
-        metrics = evaluate_parts(self._reader(), self._datastore(), dataset, metric_key_prefix)
+        metrics = evaluate_parts(self._embedder(), self._datastore(), dataset, metric_key_prefix)
         self.log(dict(metrics))
         return metrics
 
@@ -297,7 +300,7 @@ class KNNClassifierTrainer(BaseTrainer):
                 repo_id=self.hub_model_id,
                 folder_path=Path(self.args.output_dir, FOLDER),
                 path_in_repo=FOLDER,
-                commit_message="Delete what an older datastore has left",
+                commit_message="Delete the files of an older datastore",
                 delete_patterns="*",
                 revision=revision or self.args.hub_revision,
             )
@@ -327,7 +330,7 @@ class KNNClassifierTrainer(BaseTrainer):
             "Encoder": public_name(encoder.name_or_path or f"random weights ({encoder.model_type})"),
             "Training examples": "unknown" if self.train_dataset is None else f"{len(self.train_dataset):,}",
             "Loss": loss,
-            "Maximum length": f"{Reader(self._unwrapped, self.processing_class).length} tokens",
+            "Maximum length": f"{make_embedder(self._unwrapped, self.processing_class).max_length} tokens",
             "Pooling": pooling,
             **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
         }
@@ -346,8 +349,8 @@ class KNNClassifierTrainer(BaseTrainer):
         probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
         return classification_metrics(probabilities, prediction.label_ids)
 
-    def _reader(self, **options: Any) -> Reader:
-        return Reader(self.classifier, self.processing_class, **options)
+    def _embedder(self, **options: Any) -> TextEmbedder:
+        return make_embedder(self.classifier, self.processing_class, **options)
 
     def _datastore(self) -> KNNDatastore:
         if self.datastore is None:

@@ -1,9 +1,9 @@
-"""DataCollatorForLabeledExamples: texts, or pairs of texts, with their labels into padded batches."""
+"""DataCollatorForLabeledExamples: make padded batches of labeled texts, or labeled pairs of texts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import torch
 
@@ -12,6 +12,14 @@ from ..text.tokenization import WINDOW, count_tokens, input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+class LabeledExample(TypedDict):
+    """A row of ``load_labeled_examples``."""
+
+    text: str
+    text_pair: NotRequired[str]
+    label: int | list[int]
 
 
 @dataclass
@@ -37,7 +45,7 @@ class DataCollatorForLabeledExamples:
     max_length: int
     num_labels: int | None = None
 
-    def __call__(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: list[LabeledExample]) -> dict[str, torch.Tensor]:
         """Make a batch.
 
         Args:
@@ -89,7 +97,8 @@ class DataCollatorForLabeledExamples:
         counted = text if len(text) <= WINDOW else beginning
         return round(count_tokens(counted, self.tokenizer, None) * len(text) / len(counted))
 
-    def _labels(self, labels: list[Any]) -> torch.Tensor:
+    def _labels(self, labels: list[int] | list[list[int]]) -> torch.Tensor:
+        """Labels of a batch: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1."""
         if self.num_labels is None:
             return torch.tensor(labels)
         multi_hot = torch.zeros(len(labels), self.num_labels)

@@ -1,9 +1,9 @@
-"""evaluate_pipeline: metrics of a text-classification pipeline on labeled examples, with confidence intervals."""
+"""Evaluate a text-classification pipeline on labeled examples, with confidence intervals."""
 
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import evaluate
 import numpy as np
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from transformers import TextClassificationPipeline
 
 
+class BootstrapScore(TypedDict):
+    """Score with its confidence interval and standard error over resamples."""
+
+    score: float
+    confidence_interval: tuple[float, float]
+    standard_error: float
+
+
 def evaluate_pipeline(
     pipe: TextClassificationPipeline,
     data: Dataset | pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
@@ -33,7 +41,7 @@ def evaluate_pipeline(
     label_column: str | None = None,
     text_pair_column: str | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> dict[str, float | BootstrapScore]:
     """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
 
     It replaces ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers
@@ -45,16 +53,16 @@ def evaluate_pipeline(
         data: A table with a column of texts and one of labels: a DataFrame, a data set, columns by name, or a list of
             rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
         metric: A name for ``metric_path``; or a result of ``evaluate.load`` or ``evaluate.combine``. None: all metrics
-            of classification that ``metric_path`` names. If a text may have several labels, a probability from 0.5 is
-            a yes, regardless of the thresholds of the pipeline's ``labels``.
+            of classification that ``metric_path`` names. If a text may have several labels, a probability of 0.5 or
+            more assigns a label, regardless of the thresholds of the pipeline's ``labels``.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
         confidence_level: Confidence level of the intervals.
         n_resamples: Number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
         random_state: Seed of the resamples.
-        text_column: The column of texts. None: ``text``; where there is none, it is guessed by names and by what the
-            columns hold, which is logged.
-        label_column: The column of labels. None: ``label``, or guessed in the same way.
-        text_pair_column: The column of second texts. None: ``text_pair``, if there is one.
+        text_column: Column of texts. None: ``text``; if it does not exist, a column is guessed from names and values,
+            which is logged.
+        label_column: Column of labels. None: ``label``, or guessed in the same way.
+        text_pair_column: Column of second texts. None: ``text_pair``, if it exists.
         **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
 
     Returns:
@@ -94,7 +102,7 @@ def evaluate_pipeline(
     if not _takes_probabilities(loaded):
         predictions = predictions >= 0.5 if multi_label else predictions.argmax(1)
     scores = loaded.compute(predictions=predictions, references=labels)
-    results: dict[str, Any] = dict(scores)
+    results: dict[str, float | BootstrapScore] = dict(scores)
     if strategy == "bootstrap":
 
         def scores_of_resample(rows: np.ndarray, axis: int) -> np.ndarray:
@@ -134,7 +142,14 @@ def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEv
     return any(not isinstance(form["predictions"], Value) for form in forms)
 
 
-def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[str]:
+class LabelScore(TypedDict):
+    """One label in the answer of a pipeline."""
+
+    label: str
+    score: float
+
+
+def _all_labels(answers: list[list[LabelScore]], names: list[str]) -> list[str]:
     """The labels of the data, followed by labels of the pipeline only, in order."""
     known = set()
     for answers_of_text in answers:
@@ -142,11 +157,11 @@ def _all_labels(answers: list[list[dict[str, Any]]], names: list[str]) -> list[s
     unknown = [name for name in names if name not in known]
     if answers and unknown:
         known = ", ".join(sorted(known))
-        raise ValueError(f"The pipeline does not know the label {unknown[0]!r} of the data, but {known}: rename one.")
+        raise ValueError(f"The pipeline has no label {unknown[0]!r} as in the data, only {known}: rename one.")
     return [*names, *sorted(known - set(names))]
 
 
-def _probabilities(answers: list[list[dict[str, Any]]], names: list[str]) -> np.ndarray:
+def _probabilities(answers: list[list[LabelScore]], names: list[str]) -> np.ndarray:
     """The scores of the answers in the order of ``names``, float64 ``(N, C)``."""
     rows = []
     for answers_of_text in answers:

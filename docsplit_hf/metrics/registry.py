@@ -54,7 +54,7 @@ class LabelMetric(ArrayMetric):
 
 
 class Accuracy(LabelMetric):
-    """The share of texts with the right label, or with all labels right."""
+    """Fraction of texts with the right label, or with all labels right."""
 
     def _compute(self, predictions, references):
         predicted, labels = predicted_labels(predictions, references)
@@ -127,7 +127,7 @@ class RankMetric(ArrayMetric):
 
 
 class RecallAtK(RankMetric):
-    """The share of queries with the right candidate among the best k, and the same by guessing for k = 1."""
+    """Fraction of queries with the right candidate among the best k, and that of random guesses for k = 1."""
 
     def __init__(self, *args, k=(1, 10), **kwargs):
         super().__init__(*args, **kwargs)

@@ -62,8 +62,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     objective: str = HfArg(
         default="info_nce",
-        help="What is trained: 'info_nce' as in the papers; 'distillation', the embeddings of another encoder, which "
-        "--teacher names; or a baseline. Options of its own are listed by '--objective NAME --help_all'.",
+        help="Training objective: 'info_nce' as in the papers; 'distillation' of the encoder given by --teacher; or a "
+        "baseline. Its own options are listed by '--objective NAME --help_all'.",
         metadata={"choices": list(OBJECTIVES)},
     )
     temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")
@@ -75,12 +75,12 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     mlm_weight: float | None = HfArg(
         default=0.1,
         help="Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; 1 with "
-        "mlm; 0 with the others.",
+        "mlm; 0 otherwise.",
     )
     mlm_input: str = HfArg(
         default="separate",
-        help="'separate': a masked copy of the views goes through the encoder beside them. 'shared': the masked views "
-        "serve both losses, at half the cost.",
+        help="'separate': the encoder reads a masked copy in addition to the views. 'shared': the masked views serve "
+        "both losses, at half the cost.",
         metadata={"choices": list(MLM_INPUTS)},
     )
     gather_negatives: bool = HfArg(
@@ -91,17 +91,16 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     )
     matryoshka_dims: list[int] | None = HfArg(
         default=None,
-        help="Train the first so many dimensions as embeddings by themselves, beside the whole, such as 128 64. "
-        "Default: the whole alone.",
+        help="Also train these numbers of leading dimensions as embeddings, such as 128 64. Default: only the whole.",
     )
     forward_chunk_size: int | None = HfArg(
         default=None,
-        help="Documents that go through the encoder at once. A batch of any size trains in their memory, with "
-        "the same gradients, for one more forward (gradient caching). Default: the whole batch.",
+        help="Documents per forward pass. A batch of any size then needs only their memory, with the same gradients, "
+        "for one additional forward pass (gradient caching). Default: the whole batch.",
     )
     learning_rate_steps: dict | str | None = HfArg(
         default=None,
-        help="A piecewise constant learning rate, as JSON: from which step on it has which value, such as "
+        help="A piecewise constant learning rate, as JSON from the first step of each rate to the rate, such as "
         '\'{"500": 8e-6, "1000": 6e-6}\'.',
     )
     num_train_epochs: float = HfArg(default=1.0, help="Passes over the documents. The papers use 1.")
@@ -112,7 +111,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=True, help="Leave the last, smaller batch out: it would have fewer negatives."
     )
     metric_for_best_model: str | None = HfArg(default="recall@1", help="The metric that decides the best checkpoint.")
-    greater_is_better: bool | None = HfArg(default=True, help="Whether that metric is to be maximized.")
+    greater_is_better: bool | None = HfArg(default=True, help="Whether a higher value of that metric is better.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ContrastiveTrainingArguments:
         # Before __init__: its error about options of another objective would not name the right class.

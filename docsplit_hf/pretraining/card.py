@@ -78,7 +78,7 @@ def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDo
 
 def _metadata(
     args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit, config: PretrainedConfig, is_adapter: bool
-) -> dict[str, Any]:
+) -> dict[str, str | list[str] | None]:
     """The card's metadata, as ``ModelCardData`` takes them."""
     tags = ["docsplit"] if _is_docsplit(args, collator) else []
     tags.append("document-embeddings")
@@ -96,7 +96,7 @@ def _metadata(
 
 def _citation(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> str:
     if args.objective == "distillation":
-        return f"Cite the encoder that it was distilled from: {public_name(args.teacher)}."
+        return f"Cite the teacher: {public_name(args.teacher)}."
     return DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
 
 

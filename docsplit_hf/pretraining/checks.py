@@ -99,7 +99,7 @@ def _check_batch(args: ContrastiveTrainingArguments) -> None:
         )
     if args.projection_head and (uses_fsdp(args) or args.deepspeed_plugin):
         raise ValueError(
-            "FSDP and DeepSpeed take a projection head apart, which is saved by itself: use DDP, or leave it out."
+            "FSDP and DeepSpeed shard a projection head, which is saved separately: use DDP, or leave it out."
         )
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
@@ -118,7 +118,7 @@ def _check_batch(args: ContrastiveTrainingArguments) -> None:
 def _check_training_documents(args: ContrastiveTrainingArguments, train_dataset: Dataset | IterableDataset) -> None:
     if not has_length(train_dataset):
         if args.max_steps <= 0:
-            raise ValueError("A streaming data set has no length: say how long to train with max_steps.")
+            raise ValueError("A streaming data set has no length: set max_steps.")
         return
     columns = {"input_ids", "sentence_lengths"}
     if hasattr(train_dataset, "column_names") and not columns <= set(train_dataset.column_names):
@@ -148,8 +148,8 @@ def warn_of_equal_views(
     has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
     if not masked_apart and not has_dropout:
         logger.warning(
-            "The views %r are the same text twice, which dropout alone tells apart, and this model has none: their "
-            "embeddings are equal, and nothing is left to learn but to push documents apart. Load it with dropout, "
+            "The views %r are the same text twice, which only dropout makes different, and this model has no dropout: "
+            "their embeddings are equal, and training only pushes documents apart. Load it with dropout, "
             "for example "
             '--config_overrides \'{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}\', or choose other '
             "views.",

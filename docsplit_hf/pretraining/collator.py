@@ -1,17 +1,17 @@
-"""DataCollatorForDocSplit: from segmented documents to the tensors of a contrastive training step."""
+"""DataCollatorForDocSplit: make the tensors of a contrastive training step of segmented documents."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from ..content_hash import short_digest
 from ..encoders.portable.run_encoder import max_positions
 from ..text.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
@@ -19,6 +19,8 @@ from .views import ViewFunction, count_views, get_views
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from ..text.segmentation.segment_documents import SegmentedDocument
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +65,7 @@ class DataCollatorForDocSplit:
     mlm_probability: float = 0.15
     views: str | ViewFunction = "docsplit"
     seed: int = 0
-    views_kwargs: dict[str, Any] | None = None
+    views_kwargs: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         self.view_function = get_views(self.views, self.views_kwargs)
@@ -109,7 +111,7 @@ class DataCollatorForDocSplit:
         """Copy the collator, with docsplit's halves as views, and the epoch fixed at 0."""
         return dataclasses.replace(self, views="docsplit", views_kwargs=None)
 
-    def __call__(self, documents: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, documents: list[SegmentedDocument]) -> dict[str, torch.Tensor]:
         """Make one batch.
 
         Args:
@@ -147,7 +149,7 @@ class DataCollatorForDocSplit:
         batch["view_lengths"] = lengths.T.flatten()
         return batch
 
-    def _views(self, document: dict[str, Any]) -> _DocumentViews:
+    def _views(self, document: SegmentedDocument) -> _DocumentViews:
         tokens = np.asarray(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
@@ -188,8 +190,7 @@ class DataCollatorForDocSplit:
 
 def document_id(tokens: np.ndarray) -> int:
     """Hash the token ids of a document, int64 ``(n,)``, to a signed 64-bit number: equal for duplicates."""
-    digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+    return int.from_bytes(short_digest(tokens.tobytes()), "little", signed=True)
 
 
 def mask_tokens(

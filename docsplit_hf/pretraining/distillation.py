@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
-from ..encoders.backends.backend import PRECISIONS
+from ..encoders.backends.registry import PRECISIONS
 from ..encoders.checkpoints.checkpoint import find_checkpoint
 from ..encoders.document_encoder import DocumentEncoder
 from ..training.distributed import process_count

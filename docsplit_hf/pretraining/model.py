@@ -169,7 +169,7 @@ class AutoModelForDocSplit:
         """Load a pretrained encoder.
 
         Args:
-            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
+            name: A model on the Hub or a folder. None: the included checkpoint, ``"docsplit-small-en"``.
             pooling: Pooling of token states into an embedding: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None:
                 the pooling in the checkpoint's files (DocSplit's or sentence-transformers'), or else ``"cls"``, the
                 papers' choice.
@@ -190,9 +190,13 @@ class AutoModelForDocSplit:
             OSError: If there is no model of that name.
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
-        settings = {"pooling": pooling, "mlm_head": mlm_head, "config_overrides": config_overrides, "dtype": dtype}
         path = find_checkpoint(name)
-        model, _ = read_at_once(path, lambda: cls._load(path, **settings, **kwargs))
+        model, _ = read_at_once(
+            path,
+            lambda: cls._load(
+                path, pooling=pooling, mlm_head=mlm_head, config_overrides=config_overrides, dtype=dtype, **kwargs
+            ),
+        )
         return model
 
     @classmethod
@@ -205,7 +209,7 @@ class AutoModelForDocSplit:
         dtype: torch.dtype | str,
         **kwargs: Any,
     ) -> PreTrainedModel:
-        """The model of a checkpoint that was found."""
+        """Load the model of an existing checkpoint."""
         hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
         checkpoint = open_checkpoint(name, **hub_arguments)
         config = checkpoint.config

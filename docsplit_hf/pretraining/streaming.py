@@ -1,19 +1,21 @@
-"""RepeatedStream: one process's share of a stream, repeated endlessly, with the epoch of each document."""
+"""RepeatedStream: repeat one process's part of a stream endlessly, with the epoch of each document."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
+    from ..text.segmentation.segment_documents import SegmentedDocument
+
 logger = logging.getLogger(__name__)
 
-EPOCH_KEY = "docsplit_epoch"  # not "epoch", a column that data sets of news may have
+EPOCH_KEY = "docsplit_epoch"  # "epoch" might be a column of the data set
 
 
 class RepeatedStream(torch.utils.data.IterableDataset):
@@ -28,7 +30,7 @@ class RepeatedStream(torch.utils.data.IterableDataset):
         super().__init__()
         self.dataset = process_share(dataset, process_index, process_count)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[SegmentedDocument]:
         worker = torch.utils.data.get_worker_info()
         epoch = 0
         while True:
@@ -48,9 +50,9 @@ class RepeatedStream(torch.utils.data.IterableDataset):
 
 
 def process_share(dataset: IterableDataset, process_index: int, process_count: int) -> IterableDataset:
-    """One process's share of the shards of a stream; a shuffled stream distributes its shards anew in each epoch.
+    """Select one process's shards of a stream; a shuffled stream distributes its shards again in each epoch.
 
-    If the shards are fewer than the processes, each process reads the whole stream and skips the others' documents.
+    With fewer shards than processes, each process reads the whole stream and skips the documents of the others.
     """
     from datasets.distributed import split_dataset_by_node
 

@@ -171,7 +171,7 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
 
 
 def _check_options(function: ViewFunction, options: Mapping[str, Any]) -> None:
-    """Refuse options that a view function does not have, and values that are no numbers."""
+    """Refuse options that a view function does not have, and values that are not numbers."""
     parameters = list(inspect.signature(function).parameters.values())
     defaults = {parameter.name: parameter.default for parameter in parameters[3:]}
     name = getattr(function, "__name__", function)

@@ -1,1 +1,1 @@
-"""A saved classifier with the code that answers: for a process without docsplit_hf, and for Inference Endpoints."""
+"""Code saved with a classifier, for use without docsplit_hf and in Inference Endpoints."""

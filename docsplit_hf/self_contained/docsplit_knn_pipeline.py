@@ -1,6 +1,7 @@
-"""The pipeline of a self-contained repository, which transformers imports where its code is trusted.
+"""Pipeline of a self-contained repository, which transformers imports with ``trust_remote_code=True``.
 
-It travels: no import of docsplit_hf at the top, as transformers looks for what a file imports before it runs it.
+It is copied into repositories: without an import of docsplit_hf at the top, as transformers checks a file's imports
+before running it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ PACKAGE = "docsplit_hf"
 
 
 class SelfContainedPipeline(TextClassificationPipeline):
-    """Makes a ``KNNClassifierPipeline``: of the docsplit_hf that is installed, or else of the repository's."""
+    """Make a ``KNNClassifierPipeline`` of the installed docsplit_hf, or else of the repository's copy."""
 
     def __new__(cls, model: Any, *arguments: Any, **kwargs: Any) -> Any:
-        """The pipeline that ``docsplit_hf`` has, as a whole: nothing of it is written twice."""
+        """Return the pipeline class of ``docsplit_hf`` itself, so that no code is duplicated."""
         name = model.config.name_or_path
         if Path(name).is_dir():
             folder = Path(name, PACKAGE)
         else:
-            # The commit that this code came from, which transformers names the folder of its copy after.
+            # The commit of this code: transformers names the folder of its copy after it.
             model.loaded_revision = Path(__file__).parent.name
             folder = None
         try:
@@ -42,7 +43,7 @@ def _download(name: str, commit: str, token: str | bool | None) -> Path:
 
 
 def _import_from(folder: Path) -> Any:
-    """Import the package from its folder, and put nothing else that lies there within the reach of imports."""
+    """Import the package from its folder, without making other files there importable."""
     spec = importlib.util.spec_from_file_location(
         PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
     )

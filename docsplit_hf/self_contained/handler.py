@@ -1,4 +1,4 @@
-"""What Hugging Face's Inference Endpoints call: answers of the pipeline that lies beside this file. It travels."""
+"""Handler for Hugging Face's Inference Endpoints, copied beside a saved pipeline."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from transformers import pipeline
 
 
 class EndpointHandler:
-    """Classifies ``{"inputs": texts, "parameters": {"top_k": 3}}``; the parameters are those of a call."""
+    """Classify ``{"inputs": texts, "parameters": {"top_k": 3}}``; the parameters are those of a call."""
 
     def __init__(self, path: str = "") -> None:
-        self.pipeline = pipeline(model=path, trust_remote_code=True)  # the repository is the endpoint's own
+        self.pipeline = pipeline(model=path, trust_remote_code=True)  # safe: it is the endpoint's own repository
 
     def __call__(self, data: dict[str, Any]) -> list[Any]:
-        """The answers, which can be written as JSON."""
+        """Return the answers, which can be written as JSON; ``data`` is the JSON of a request."""
         return self.pipeline(data["inputs"], **data.get("parameters") or {})

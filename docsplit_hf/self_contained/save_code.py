@@ -1,4 +1,4 @@
-"""save_code: docsplit_hf itself into the folder of a classifier, so that it answers where docsplit_hf is missing."""
+"""Copy docsplit_hf into the folder of a classifier, for use without docsplit_hf."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from pathlib import Path
 
 from .docsplit_knn_pipeline import PACKAGE, SelfContainedPipeline
 
-CONFIG, REQUIREMENTS = "config.json", "requirements.txt"
-ENTRY, HANDLER = "docsplit_knn_pipeline.py", "handler.py"
+CONFIG = "config.json"
+REQUIREMENTS = "requirements.txt"
+ENTRY = "docsplit_knn_pipeline.py"
+HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
-# The package that neighbors/ belongs to, and what it stands on: imports run downwards only.
 ROOT = Path(__file__).parents[1]
+# neighbors/ and the rooms that it imports from
 ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
@@ -25,17 +27,17 @@ CUSTOM_PIPELINES = {
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder with a package of that name that no save put there: the next one would delete it."""
+    """Refuse a folder with a package of that name that no save wrote: the next save would delete it."""
     if (folder / PACKAGE).exists() and not (folder / ENTRY).is_file():
         raise ValueError(f"{folder} has a {PACKAGE} of its own: save to another folder.")
 
 
 def save_code(folder: Path) -> None:
-    """Write the pipeline's code, as it is here, what it needs to be installed, a handler, and who has the pipeline."""
+    """Write the package, its requirements and a handler, and name the pipeline in the configuration."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    if endpoint := config.get("endpoint"):
+    if config.get("endpoint"):
         raise ValueError(
-            f"self_contained=True is for encoders that are saved too, not behind {endpoint}: leave it out."
+            f"self_contained=True is for encoders that are saved too, not behind {config['endpoint']}: leave it out."
         )
     content = json.dumps(config | {"custom_pipelines": CUSTOM_PIPELINES}, indent=2, sort_keys=True)
     (folder / CONFIG).write_text(f"{content}\n", encoding="utf-8")
@@ -49,7 +51,7 @@ def save_code(folder: Path) -> None:
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    # Where the package runs from a clone, its license lies beside it.
+    # If the package runs from a clone, its license is beside it.
     license_text = installed.read_text("licenses/LICENSE") or (ROOT.parent / "LICENSE").read_text(encoding="utf-8")
     (folder / PACKAGE / "LICENSE").write_text(license_text, encoding="utf-8")
     for name in (ENTRY, HANDLER):
@@ -59,7 +61,7 @@ def save_code(folder: Path) -> None:
 
 
 def code_files(folder: Path) -> list[str]:
-    """The names of the files that ``save_code`` wrote to a folder: none, unless the pipeline's own file is there."""
+    """The names of the files that ``save_code`` wrote to a folder; none without the pipeline's own file."""
     if not (folder / ENTRY).is_file():
         return []
     package = (path.relative_to(folder).as_posix() for path in (folder / PACKAGE).rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Characters that no tokenizer, no file or no terminal can take."""
+"""Replace characters that tokenizers, files or terminals cannot handle."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """Replace lone surrogates, which no tokenizer and no file can hold, by U+FFFD."""
-    if text.isascii() or not _SURROGATE.search(text):  # without the copies
+    """Replace lone surrogates, which tokenizers and UTF-8 files cannot hold, by U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):  # avoids two copies of the text
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def on_one_line(text: str) -> str:
-    """A text with single spaces, and without characters that would steer a terminal."""
+    """Replace white space by single spaces, and control characters of terminals as well."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())

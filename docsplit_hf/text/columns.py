@@ -1,16 +1,23 @@
-"""Which column of a table holds the texts, and which the labels."""
+"""Find the columns of texts and labels in a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 TEXT_NAMES = ("text", "document", "body", "content")
 LABEL_NAMES = ("label", "class", "category", "topic")
 
 
+class GuessedColumns(NamedTuple):
+    """Columns of texts and labels; no label column if none fits."""
+
+    text: str
+    label: str | None
+
+
 def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
-    """The columns of the rows; raises if a needed one is missing."""
+    """List the columns of the rows; raise if a needed one is missing."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in needed:
         if name not in (None, *columns):
@@ -20,18 +27,27 @@ def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]
 
 def guess_columns(
     rows: Sequence[dict[str, Any]], most_labels: int | None = None, text_column: str | None = None
-) -> tuple[str, str | None]:
-    """The columns of texts and of labels, by their names or by what they hold. The second is None if no column fits."""
+) -> GuessedColumns:
+    """Guess the columns of texts and labels from their names or their values.
+
+    ``most_labels`` limits the number of different labels.
+    """
     columns = columns_of(rows)
     if not columns:
         raise ValueError("The table has no rows, so that there is nothing to read: give one with texts.")
-    held = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
-    lower = {name.lower(): name for name in reversed(columns)}
-    by_length = sorted(columns, key=lambda name: -sum(map(len, held[name])))
-    text = text_column or next((lower[name] for name in TEXT_NAMES if name in lower), by_length[0])
-    # Labels come again and again, and are no numbers where there is a choice.
-    kinds = {name: len(set(held[name])) for name in columns if name != text}
+    values = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
+    by_lower_name = {name.lower(): name for name in reversed(columns)}
+    if text_column:
+        text = text_column
+    else:
+        longest = max(columns, key=lambda name: sum(map(len, values[name])))
+        text = next((by_lower_name[name] for name in TEXT_NAMES if name in by_lower_name), longest)
+    distinct = {name: len(set(values[name])) for name in columns if name != text}
+    for name in LABEL_NAMES:
+        if by_lower_name.get(name) in distinct:
+            return GuessedColumns(text, by_lower_name[name])
+    # The values of a column of labels are repeated. Columns of words go before columns of numbers.
     limit = len(rows) if most_labels is None else most_labels
-    few = [name for name, count in kinds.items() if 1 < count <= min(limit, len(held[name]) / 2)]
-    by_count = sorted(few, key=lambda name: (all(map(str.isdecimal, held[name])), -kinds[name]))
-    return text, next((lower[name] for name in LABEL_NAMES if lower.get(name) in kinds), next(iter(by_count), None))
+    repeated = [name for name, count in distinct.items() if 1 < count <= min(limit, len(values[name]) / 2)]
+    preferred = sorted(repeated, key=lambda name: (all(map(str.isdecimal, values[name])), -distinct[name]))
+    return GuessedColumns(text, preferred[0] if preferred else None)

@@ -1,4 +1,4 @@
-"""Examples that are there twice, and equal texts with different labels: counted, and named in the log."""
+"""Remove duplicate examples, and warn about equal texts with different labels."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_SHOWN = 3
-LONGEST_SHOWN = 60  # characters of a text
+MAX_SHOWN_TEXTS = 3
+MAX_SHOWN_CHARACTERS = 60  # of a text
 
 
 def without_copies(examples: Dataset, name: str) -> Dataset:
-    """The examples without those whose text, pair and labels another one has already, which are counted in the log.
+    """Drop examples that repeat the text, pair and labels of an earlier one; the log has their number.
 
-    A copy is no evidence: it would be answered by its twin, and make answers look surer than they are.
+    A held-out duplicate would be answered by its training example, and the measured accuracy would be too high.
     """
-    texts = [name for name in ("text", "text_pair") if name in examples.column_names]
-    contents = list(zip(*(examples[column][:] for column in texts), strict=True))
+    columns = [column for column in ("text", "text_pair") if column in examples.column_names]
+    contents = list(zip(*(examples[column][:] for column in columns), strict=True))
     labels = [label_set(given) for given in labels_by_name(examples)]
     warn_of_contradictions(zip(contents, labels, strict=True))
-    first: dict[Any, int] = {}
+    first_rows: dict[Any, int] = {}
     for row, example in enumerate(zip(contents, labels, strict=True)):
-        first.setdefault(example, row)
-    if len(first) == len(examples):
+        first_rows.setdefault(example, row)
+    if len(first_rows) == len(examples):
         return examples
-    copies = len(examples) - len(first)
     logger.warning(
         "%s: %d of %d examples repeat the text and the label of another one, and are left out.",
         name,
-        copies,
+        len(examples) - len(first_rows),
         len(examples),
     )
-    return examples.select(sorted(first.values()))
+    return examples.select(sorted(first_rows.values()))
 
 
 def warn_of_contradictions(examples: Iterable[tuple[Sequence[str | None], frozenset[str]]]) -> None:
-    """Name the texts that have different labels."""
-    found: dict[tuple[str | None, ...], list[frozenset[str]]] = {}
+    """Warn about texts with different labels. ``examples`` are texts (and pairs) with their labels."""
+    labels_of_texts: dict[tuple[str | None, ...], list[frozenset[str]]] = {}
     for content, labels in examples:
-        known = found.setdefault(tuple(content), [])
-        if labels not in known:
-            known.append(labels)
-    different = {content: given for content, given in found.items() if len(given) > 1}
-    if not different:
+        found = labels_of_texts.setdefault(tuple(content), [])
+        if labels not in found:
+            found.append(labels)
+    contradictory = {content: found for content, found in labels_of_texts.items() if len(found) > 1}
+    if not contradictory:
         return
     shown = []
-    for content, given in list(different.items())[:MOST_SHOWN]:
-        text = " ".join(str(content[0]).split())[:LONGEST_SHOWN]
-        names = " and ".join(repr(", ".join(sorted(labels))) for labels in given)
+    for content, found in list(contradictory.items())[:MAX_SHOWN_TEXTS]:
+        text = " ".join(str(content[0]).split())[:MAX_SHOWN_CHARACTERS]
+        names = " and ".join(repr(", ".join(sorted(labels))) for labels in found)
         shown.append(f"{text!r} as {names}")
-    more = ", and others" if len(different) > MOST_SHOWN else ""
-    logger.warning("%d texts have different labels: %s%s. Keep one of them.", len(different), "; ".join(shown), more)
+    more = ", and others" if len(contradictory) > MAX_SHOWN_TEXTS else ""
+    logger.warning(
+        "%d texts have different labels: %s%s. Keep one of them.", len(contradictory), "; ".join(shown), more
+    )
 
 
 def label_set(labels: str | Iterable[str]) -> frozenset[str]:
-    """The labels of an example, in no order."""
+    """The labels of an example, unordered."""
     return frozenset([labels] if isinstance(labels, str) else labels)

@@ -1,4 +1,4 @@
-"""load_example_texts: short texts that come with the package, to try it on."""
+"""Example texts that are included in the package."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def load_example_texts() -> pd.DataFrame:
-    """Load the example texts that come with the package, to try it without any file of your own.
+    """Load the example texts of the package, to try it without a file of your own.
 
     Returns:
-        73 English texts, in the columns ``text`` and ``label``. 40 have one of four labels (astronomy, cooking, music,
-        sport), two of them a wrong one, for ``audit`` to find; the others have None. The last text is long.
+        73 English texts in the columns ``text`` and ``label``. 40 have one of four labels (astronomy, cooking, music,
+        sport); two of these labels are wrong, for ``audit`` to find. The other labels are None. The last text is long.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Read a file, or a folder of .txt files, as rows: formats, encodings, separators, and errors that name the file."""
+"""Read a file, or a folder of .txt files, as rows. Errors name the file."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from .spreadsheet_cells import MARKER, original_cell
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, of which each row may have others
+ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, which may differ by row
 CHARACTERS_TO_LOOK_AT = 10_000  # for the separator in a header
-MOST_RANGES = 240  # which most numbers of processes and workers divide
-SMALLEST_RANGE = 65_536  # bytes: of smaller ones, a good part would be read twice
+MOST_RANGES = 240  # divisible by most numbers of processes and workers
+SMALLEST_RANGE = 65_536  # bytes; a good part of smaller ranges would be read twice
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 SEPARATORS = (",", ";", "\t", "|")
 MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
-UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # what is wrong with the bytes
+UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # errors of damaged files
 
 
 def load_file(
     path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
 ) -> Dataset | IterableDataset:
-    """Load a file, a row per line of ``.txt``; or a folder, a row per ``.txt`` file, its first folder as ``label``.
+    """Load a file, or a folder with a row for each ``.txt`` file and its first subfolder as ``label``.
 
-    The shards of a stream are ranges of bytes of a ``.jsonl`` file, row groups, or files.
+    A ``.txt`` file by itself has a row for each line. The shards of a stream are byte ranges of a ``.jsonl`` file, row
+    groups, or files.
     """
     import datasets
     from datasets.data_files import DataFilesList
@@ -42,12 +43,12 @@ def load_file(
     try:
         codecs.lookup(encoding or "utf-8")
     except LookupError as error:
-        raise ValueError(f"There is no encoding {encoding!r}: give one that Python knows, such as 'cp1252'.") from error
+        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
     if path.is_dir():
         return _load_folder(path, streaming, encoding)
     kind = file_format(path)
     _refuse_ambiguous_name(path)
-    # DataFilesList: a string would be taken for a pattern, and another file might match it.
+    # DataFilesList, because a string is a pattern that another file might match.
     data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, file_state(path)))])}
     with naming(path):
         options = reader_options(path, kind, csv_separator, encoding)
@@ -56,7 +57,7 @@ def load_file(
         first = next(iter(rows), None)
         if first is None:
             raise ValueError("it holds no rows")
-        if "__index_level_0__" in first:  # pandas takes the first field for the row's name
+        if "__index_level_0__" in first:  # rows have more fields than the header, so pandas makes an index of the first
             raise ValueError(MORE_FIELDS)
         if not streaming:
             rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
@@ -64,14 +65,16 @@ def load_file(
         if MARKER in first:
             return rows.remove_columns(MARKER)
         if kind == "json" and _has_rows_by_line(path, encoding or "utf-8-sig"):
-            ranges = [(str(path), *bounds, file_state(path)) for bounds in byte_ranges(path.stat().st_size)]
-            arguments = {"ranges": ranges, "encoding": encoding or "utf-8-sig"}
-            return datasets.IterableDataset.from_generator(_read_ranges, gen_kwargs=arguments)
+            state = file_state(path)
+            ranges = [(str(path), start, end, state) for start, end in byte_ranges(path.stat().st_size)]
+            return datasets.IterableDataset.from_generator(
+                _read_ranges, gen_kwargs={"ranges": ranges, "encoding": encoding or "utf-8-sig"}
+            )
     return rows.reshard() if kind == "parquet" else rows
 
 
 def file_format(path: Path) -> str:
-    """What ``datasets`` calls the format of a file, by its ending in any case; the file is not opened."""
+    """Name in ``datasets`` of a file's format, from its ending in upper or lower case."""
     suffix = without_gz(path).suffix.lower()
     if suffix not in FILE_FORMATS:
         raise ValueError(f"The format of {path} is unknown. Known endings: {sorted(FILE_FORMATS)}, also with .gz.")
@@ -79,12 +82,12 @@ def file_format(path: Path) -> str:
 
 
 def without_gz(path: Path) -> Path:
-    """The path without the ending of gzip, if it has it."""
+    """The path without the ending ``.gz``."""
     return path.with_suffix("") if _is_compressed(path) else path
 
 
 def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
-    """The columns of a file, without reading all of it: in JSON those of the first rows."""
+    """List the columns of a file from its beginning: in JSON, from the first rows."""
     if path.is_file() and file_format(path) == "json":
         rows = read_json_rows(path, encoding)
         return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
@@ -92,7 +95,7 @@ def find_columns(path: Path, csv_separator: str | None = None, encoding: str | N
 
 
 def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str, Any]]:
-    """Read JSON lines, or one JSON list of objects, as they are: ``datasets`` would make dates of some strings."""
+    """Read JSON lines, or one JSON list of objects, without conversion: ``datasets`` turns some strings into dates."""
     number = 0
     encoding = encoding or _detect_encoding(path)
     with _open(path, "rt", encoding=encoding, newline="\n") as file:
@@ -114,7 +117,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file, and what to do, where reading it fails."""
+    """Add the path and the next step to errors of reading a file."""
     import datasets
 
     try:
@@ -124,24 +127,24 @@ def naming(path: Path) -> Iterator[None]:
         reason = error.__cause__ if is_general and error.__cause__ is not None else error
         hint = ""
         if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
-            hint = " Say in what it is encoded: encoding='cp1252' for much from Windows, 'latin-1', ..."
-        said = (str(reason) or repr(reason)).strip().rstrip(".")
-        raise ValueError(f"{path} cannot be used: {said}.{hint}") from error
+            hint = " Give its encoding: encoding='cp1252' for many files from Windows, 'latin-1', ..."
+        message = (str(reason) or repr(reason)).strip().rstrip(".")
+        raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
 
 
 def find_text_files(folder: Path) -> Iterator[Path]:
-    """The ``.txt`` files in a folder, at any depth, in no order."""
+    """Find the ``.txt`` files in a folder at any depth, unordered."""
     return (file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
 
 
 def byte_ranges(size: int) -> list[tuple[int, int]]:
-    """Where each range of a file begins and ends, in bytes: of nearly the same size, and one at least."""
+    """Divide a file into ranges of nearly equal size: start and end in bytes."""
     count = min(MOST_RANGES, max(1, size // SMALLEST_RANGE))
     return list(pairwise(size * i // count for i in range(count + 1)))
 
 
 def lines_between(path: Path, start: int, end: int) -> Iterator[bytes]:
-    """The lines that begin in a range, whole: each line of a file begins in one of its ranges."""
+    """Read the complete lines that begin in a range."""
     with open(path, "rb") as file:
         if start:
             file.seek(start - 1)
@@ -151,14 +154,14 @@ def lines_between(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def file_state(path: Path) -> tuple[int, int]:
-    """A value that changes when the file does, so that a cache does not return an older one."""
+    """Time and size of a file, which detect changes for a cache."""
     return path.stat().st_mtime_ns, path.stat().st_size
 
 
 def refuse_separator(kind: str, csv_separator: str | None) -> None:
-    """Refuse a separator of columns for a file that is no ``.csv`` file."""
+    """Refuse a column separator for other files than ``.csv``."""
     if csv_separator is not None and kind != "csv":
-        raise ValueError(f"it is no .csv file, and csv_separator={csv_separator!r} is for those")
+        raise ValueError(f"it is not a .csv file, and csv_separator={csv_separator!r} is for those")
 
 
 def _is_compressed(path: Path) -> bool:
@@ -170,13 +173,13 @@ def _open(path: Path, mode: str, **options: str | None) -> IO:
 
 
 def _detect_encoding(path: Path) -> str:
-    """UTF-16 where a file begins with its byte order mark, otherwise UTF-8, whose mark is left out."""
+    """UTF-16 for a file with its byte order mark, otherwise UTF-8 with or without a mark."""
     with _open(path, "rb") as file:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
 def _refuse_ambiguous_name(path: Path) -> None:
-    """Refuse names that ``datasets`` would take for a URL or a pattern, and read another file."""
+    """Refuse names that ``datasets`` would take for a URL or a pattern of other files."""
     place = path.absolute().as_posix().removeprefix(path.absolute().drive)
     if "::" in place or (_is_compressed(path) and (":/" in place or "\\" in place or re.search(r"[][*]", path.name))):
         decompressed = " or decompress it" if _is_compressed(path) and "::" not in place else ""
@@ -195,11 +198,11 @@ def _refuse_no_bytes(path: Path) -> None:
 
 
 def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
-    """The options of the reader of ``datasets`` or, for ``.csv`` files, of pandas; what does not fit is refused."""
+    """Keyword arguments for the reader of ``datasets`` or, for ``.csv`` files, pandas; refuse unsuitable options."""
     refuse_separator(kind, csv_separator)
     if kind == "parquet":
         if encoding is not None:
-            raise ValueError(f"it is no text, and encoding={encoding!r} is for text files")
+            raise ValueError(f"it is not a text file, and encoding={encoding!r} is for text files")
         return {}
     encoding = encoding or _detect_encoding(path)
     if kind == "json":
@@ -211,9 +214,10 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
     import pandas as pd
 
     _refuse_no_bytes(path)
-    options = {"encoding": encoding, "sep": _separator(path, csv_separator, encoding), "na_filter": False}
-    columns = list(pd.read_csv(path, nrows=0, **options).columns)
-    # Pandas would take "NA" for missing, "007" for a number, and "true" for a truth value.
+    separator = _separator(path, csv_separator, encoding)
+    columns = list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
+    options = {"encoding": encoding, "sep": separator, "na_filter": False}
+    # By default, pandas reads "NA" as missing, "007" as a number, and "true" as a boolean.
     if MARKER not in columns:
         return options | {"converters": dict.fromkeys(range(len(columns)), str)}
     converters = dict.fromkeys(range(len(columns)), original_cell)
@@ -221,8 +225,9 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:
+    """The given separator, or the usual one of the ending; refuse a file that seems to have another one."""
     if given is not None:
-        given = given.replace("\\t", "\t")  # as it is typed in a shell
+        given = given.replace("\\t", "\t")  # as typed in a shell
         if len(given) != 1:
             raise ValueError(f"csv_separator must be one character, got {given!r}")
         return given
@@ -240,6 +245,7 @@ def _separator(path: Path, given: str | None, encoding: str) -> str:
 
 
 def _has_rows_by_line(path: Path, encoding: str) -> bool:
+    """Whether a JSON file has an object in each line."""
     if _is_compressed(path):
         return False
     with open(path, "rb") as file:
@@ -269,9 +275,9 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
     labels = [next(iter(path.relative_to(folder).parts[:-1]), None) for path in paths]
     files = [(str(path), label, file_state(path)) for path, label in zip(paths, labels, strict=True)]
     features = datasets.Features(text=datasets.Value("string"), label=datasets.Value("string"))
-    arguments = {"features": features, "gen_kwargs": {"files": files, "encoding": encoding}}
+    kind = datasets.IterableDataset if streaming else datasets.Dataset
     with naming(folder):
-        return (datasets.IterableDataset if streaming else datasets.Dataset).from_generator(_read_texts, **arguments)
+        return kind.from_generator(_read_texts, features=features, gen_kwargs={"files": files, "encoding": encoding})
 
 
 def _read_texts(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:

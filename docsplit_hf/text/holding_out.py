@@ -1,13 +1,14 @@
-"""Rows to evaluate on, such that equal texts are on one side and no class loses its last example."""
+"""Split rows into training and held-out rows, with equal texts together."""
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..content_hash import short_digest
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -16,10 +17,17 @@ if TYPE_CHECKING:
 def hold_out(
     fingerprints: np.ndarray, count: int, seed: int = 0, labels: Sequence[Iterable[int]] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw at most ``count`` rows at random; give the rows to keep and those held out, both in random order.
+    """Draw at most ``count`` rows to hold out at random.
 
-    Rows of equal ``fingerprints``, ``(N,)``, are held out together. ``labels`` are the numbers of each row's classes:
-    of every class nearly the same share is held out, and at least one example kept. The rarest label of a row counts.
+    Args:
+        fingerprints: Fingerprint of each row, ``(N,)``. Rows with equal fingerprints are held out together.
+        count: Rows to hold out.
+        seed: Seed of the random draw.
+        labels: Class numbers of each row. Nearly the same proportion of every class is held out, and at least one
+            example of each is kept. A row with several labels counts for the rarest of them.
+
+    Returns:
+        Rows to keep and rows held out, both in random order.
     """
     generator = np.random.default_rng(seed)
     group = np.unique(fingerprints, return_inverse=True)[1]
@@ -37,11 +45,12 @@ def hold_out(
     for number in order.tolist():
         if left == 0 or len(chosen) == len(sizes) - 1:
             break
-        classes = in_group.get(number, {})
-        if sizes[number] <= left and all(in_class[label] > times for label, times in classes.items()):
+        group_labels = in_group.get(number, {})
+        keeps_all_classes = all(in_class[label] > times for label, times in group_labels.items())
+        if sizes[number] <= left and keeps_all_classes:
             chosen.append(number)
             left -= sizes[number]
-            in_class.subtract(classes)
+            in_class.subtract(group_labels)
     rows = generator.permutation(len(group))
     is_held_out = np.isin(group, chosen)[rows]
     return rows[~is_held_out], rows[is_held_out]
@@ -50,15 +59,18 @@ def hold_out(
 def hold_out_of_each_class(
     texts: Sequence[Hashable], labels: np.ndarray, share: float, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows to keep and those to hold out, ascending: a share of the different texts of every class.
+    """Hold out a fraction ``share`` of the different texts of every class.
 
-    Equal texts stay together. Of two different texts of a class one at least is held out, and one kept.
+    Equal texts stay together. If a class has two different texts or more, at least one is held out and one kept.
+
+    Returns:
+        Rows to keep and rows held out, both ascending.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
     labels_of: dict[Hashable, set[int]] = {}
     for text, label in zip(texts, np.asarray(labels).tolist(), strict=True):
         labels_of.setdefault(text, set()).add(label)
-    in_class = Counter(label for several in labels_of.values() for label in several)
+    in_class = Counter(label for text_labels in labels_of.values() for label in text_labels)
     left = {label: min(max(round(share * count), 1), count - 1) for label, count in in_class.items()}
     chosen = set()
     for row in order:
@@ -72,27 +84,26 @@ def hold_out_of_each_class(
 
 
 def fingerprint(values: Iterable[Any]) -> int:
-    """A number of 64 bits that is equal for equal values, such as texts, or the columns of a row."""
-    digest = hashlib.blake2b(digest_size=8)
-    for value in values:
-        encoded = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%s" % (len(encoded), encoded))
-    return int.from_bytes(digest.digest(), "little")
+    """64-bit hash of values, such as the columns of a row."""
+    texts = (value if isinstance(value, str) else repr(value) for value in values)
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return int.from_bytes(short_digest(b"".join(b"%d:%s" % (len(part), part) for part in encoded)), "little")
 
 
 def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
-    """The fingerprint of each row's values in some columns, uint64 ``(N,)``."""
+    """Fingerprint of each row's values in some columns, uint64 ``(N,)``."""
     batches = dataset.with_format(None).select_columns(columns).iter(batch_size=1000)
     rows = (row for batch in batches for row in zip(*(batch[column] for column in columns), strict=True))
     return np.fromiter((fingerprint(row) for row in rows), dtype=np.uint64, count=len(dataset))
 
 
 def _in_proportion(strata: list[int], sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """An order of the groups in which every beginning has the same share of each stratum."""
+    """Order groups so that every prefix of the order has the same proportion of each stratum (systematic sampling)."""
     names, stratum = np.unique(strata, return_inverse=True)
     total = np.bincount(stratum, weights=sizes)
-    start = generator.random(len(names))  # so that it is chance which of the small strata come first
-    before, positions = np.zeros(len(names)), np.empty(len(strata))
+    start = generator.random(len(names))  # puts the small strata in random order
+    before = np.zeros(len(names))
+    positions = np.empty(len(strata))
     for i, (number, size) in enumerate(zip(stratum, sizes, strict=True)):
         positions[i] = (before[number] + start[number] * size) / total[number]
         before[number] += size

@@ -1,4 +1,4 @@
-"""Texts with labels from the Hub, a file or a folder, as train, validation and test."""
+"""Load labeled texts from the Hub, a file or a folder, as train, validation and test."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .characters import replace_lone_surrogates
 from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, hold_out
 from .labels import (
     describe_alike,
+    joined_labels_hint,
     label_name,
     label_names_of,
     merged_labels,
     number_or_name,
     separate_labels,
-    suspect_several,
 )
 from .sources import (
     KEPT,
@@ -38,8 +38,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Columns beside the example: kept or why not, whether its label is a list, whether a lone surrogate was replaced.
-REMARKS = OUTCOME, IS_LIST, REPLACED = "_docsplit_outcome", "_docsplit_is_list", "_docsplit_replaced"
+# Temporary columns of an example.
+OUTCOME = "_docsplit_outcome"  # kept, or the reason to drop it
+IS_LIST = "_docsplit_is_list"  # whether its label is a list
+REPLACED = "_docsplit_replaced"  # whether a lone surrogate was replaced
+TEMPORARY_COLUMNS = (OUTCOME, IS_LIST, REPLACED)
+
+
+Example = dict[str, str | list[str] | bool | None]  # texts, names of labels, id, and the temporary columns
+
+
+class ReadingOptions(NamedTuple):
+    """How labels and columns are read from a source."""
+
+    columns: dict[str, str]  # names of the columns in the source, by text, text_pair, label, id
+    label_separator: str | None
+    csv_separator: str | None
+    encoding: str | None
 
 
 def load_labeled_examples(
@@ -61,52 +76,52 @@ def load_labeled_examples(
     encoding: str | None = None,
     merge_labels: bool = False,
 ) -> DatasetDict:
-    """Load texts, or pairs of texts, with their labels from wherever they are.
+    """Load labeled texts, or labeled pairs of texts, from any source.
 
-    A label is a string, a whole number or a truth value; a list of them where several labels apply to a text. Classes
-    keep the order of a ``ClassLabel``; otherwise they are sorted, numbers by size, those of the training set first.
-    What cannot be used is dropped and counted in the log: examples whose label is missing (in a ``ClassLabel`` also
-    -1), or whose text is not a string or white space. A validation or test set without any label is left out.
+    A label is a string, a whole number or a boolean, or a list of them if texts have several labels. Classes keep the
+    order of a ``ClassLabel``; otherwise they are sorted, numbers by size, classes of the training set first. Unusable
+    examples are dropped and counted in the log: those without a label (in a ``ClassLabel`` also -1), and those with a
+    text that is not a string, or blank. A validation or test set without any label is left out.
 
     Args:
-        source: A data set on the Hub, or one that is loaded already; a pandas DataFrame; a ``.jsonl``, ``.json``,
-            ``.csv``, ``.tsv`` or ``.parquet`` file (also compressed with gzip), which is the training set; a folder
-            with files named after their split; or a folder with a folder of ``.txt`` files for each class, or with such
-            a folder for each split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only an empty
-            field is missing: ``NA`` is a word, and so are ``true`` and ``007``.
-        config_name: The configuration of a data set on the Hub.
-        text_column: The column that holds the texts.
-        text_pair_column: The column with the second texts, for pairs.
-        label_column: The column that holds the labels.
-        id_column: A column that tells the examples of a split apart, to be kept.
-        train_split: The split to train on. ``"a+b"`` joins splits, here and below.
-        validation_split: The split to validate on. None: ``validation``, ``valid`` or ``dev``, if there is one that is
-            not used otherwise.
-        test_split: The split to test on. None: ``test``, if there is one that is not used otherwise.
-        validation_size: What to hold out of the training set where there is no split to validate on: a fraction of it,
-            or a number of examples from 1. Stratified by label; of several labels, by the rarest. Equal texts stay
-            together, and no class loses its last example, so fewer may be held out. 0 holds none out.
-        test_size: The same for where there is no split to test on. It is held out first.
-        seed: Decides which examples are held out.
-        label_separator: What separates the labels of a text where they stand in one string, such as ``";"`` in
-            ``"a;b"``. Strings that are lists in JSON or Python, such as ``"['a', 'b']"``, are read as lists then.
-        csv_separator: What separates the columns of a ``.csv`` file. None: a comma, in ``.tsv`` a tab.
-        encoding: Of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 where a file begins with its byte order
-            mark.
-        merge_labels: Whether labels that differ only by case, Unicode form (NFC, NFD) or white space around them become
-            the most frequent one of them; how many is logged. They are named in a warning otherwise.
+        source: A data set on the Hub or in memory; a pandas DataFrame; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or
+            ``.parquet`` file (also compressed with gzip), used as training set; a folder with files named after their
+            split; a folder with a folder of ``.txt`` files for each class; or a folder with such a folder for each
+            split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only empty fields are missing:
+            ``NA``, ``true`` and ``007`` are strings.
+        config_name: Configuration of a data set on the Hub.
+        text_column: Column with the texts.
+        text_pair_column: Column with the second texts, for pairs.
+        label_column: Column with the labels.
+        id_column: Column with a unique id for each example of a split, to be kept.
+        train_split: Training split. ``"a+b"`` joins splits, here and below.
+        validation_split: Validation split. None: ``validation``, ``valid`` or ``dev``, if it exists and has no other
+            use.
+        test_split: Test split. None: ``test``, if it exists and has no other use.
+        validation_size: Number of training examples (1 or more), or fraction of them (below 1), to hold out if there is
+            no validation split. Stratified by label, or by the rarest label of a text with several. Equal texts stay
+            together and every class keeps an example, so fewer may be held out. 0 holds none out.
+        test_size: The same for the test split. The test set is held out first.
+        seed: Seed of the draw of held-out examples.
+        label_separator: Separator of labels in one string, such as ``";"`` in ``"a;b"``. With a separator, strings that
+            are lists in JSON or Python, such as ``"['a', 'b']"``, are read as lists.
+        csv_separator: Column separator of a ``.csv`` file. None: a comma, or a tab in ``.tsv``.
+        encoding: Encoding of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 if a file begins with its byte
+            order mark.
+        merge_labels: Whether to merge labels that differ only by case, Unicode form (NFC, NFD) or surrounding white
+            space into the most frequent one; the number is logged. Without it, a warning names such labels.
 
     Returns:
-        ``train``, ``validation`` unless nothing was to be held out, and ``test`` if there is one, with the columns
-        ``text``, ``text_pair`` (if asked for), ``label`` (a ``ClassLabel``, or a list of them) and ``id`` (if asked
-        for).
+        ``train``, ``validation`` unless none is held out, and ``test`` if there is one, with the columns ``text``,
+        ``text_pair`` (with ``text_pair_column``), ``label`` (a ``ClassLabel``, or a list of it) and ``id`` (with
+        ``id_column``).
 
     Raises:
-        FileNotFoundError: If the source looks like a path and there is nothing there.
+        FileNotFoundError: If the source looks like a path that does not exist.
         TypeError: If the source is a stream, or none of the above.
-        ValueError: If a file cannot be read or is empty, a split or a column does not exist, a label is no class, an id
-            is missing or repeated, nothing usable is left, there are too few examples to hold any out, or all training
-            examples have the same label.
+        ValueError: If a file cannot be read or is empty, a split or a column does not exist, a label is not a class, an
+            id is missing or repeated, no usable example is left, there are too few examples to hold any out, or all
+            training examples have the same label.
 
     Example:
 
@@ -126,24 +141,34 @@ def load_labeled_examples(
     if label_separator == "":
         raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
-    columns = {name: column for name, column in columns.items() if column is not None}
-    options = {"csv_separator": csv_separator, "encoding": encoding}
-    available = find_splits(source, config_name, **options)
+    options = ReadingOptions(
+        columns={name: column for name, column in columns.items() if column is not None},
+        label_separator=label_separator,
+        csv_separator=csv_separator,
+        encoding=encoding,
+    )
+    available = find_splits(source, config_name, csv_separator, encoding)
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
-    splits, class_names = {}, {}
+    splits = {}
+    train_classes: list[str] = []  # declared by a ClassLabel
     for name, part_names in parts.items():
-        read = [_read_rows(available[part], part, columns, label_separator, options) for part in part_names]
-        examples, declared = zip(*read, strict=True)
-        usable = _keep_usable(datasets.concatenate_datasets(examples), name)
+        read = [_read_rows(available[part], part, options) for part in part_names]
+        usable = _keep_usable(datasets.concatenate_datasets([rows.examples for rows in read]), name)
         if usable is not None:
-            splits[name], class_names[name] = usable, list(dict.fromkeys(chain(*declared)))
-    alone = zip(splits["train"]["label"][:], splits["train"][IS_LIST][:], strict=True)
-    remark = suspect_several([names[0] for names, is_list in alone if not is_list])
-    if remark:
-        logger.warning(f"Of column {label_column!r} {remark}")
-    splits, merged = _with_one_spelling(splits, merge_labels)
-    declared = [name for name in class_names["train"] if name not in merged]
-    splits = _number_labels(splits, declared, label_column)
+            splits[name] = usable
+        if name == "train":
+            train_classes = list(dict.fromkeys(chain.from_iterable(rows.class_names for rows in read)))
+    train_labels = zip(splits["train"]["label"][:], splits["train"][IS_LIST][:], strict=True)
+    hint = joined_labels_hint([names[0] for names, is_list in train_labels if not is_list])
+    if hint:
+        logger.warning(f"Of column {label_column!r} {hint}")
+    merged = _labels_to_merge(splits, merge_labels)
+    if merged:
+        splits = {
+            name: split.map(_merge_example, fn_kwargs={"merged": merged}, desc="Merging labels")
+            for name, split in splits.items()
+        }
+    splits = _number_labels(splits, [name for name in train_classes if name not in merged], label_column)
     _check_classes(splits, label_column)
     for name, size in (("test", test_size), ("validation", validation_size)):
         if name not in splits and size > 0:
@@ -152,7 +177,7 @@ def load_labeled_examples(
 
 
 def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[str, list[str]]:
-    """For each of train, validation and test the names of the splits that it is made of."""
+    """Names of the source splits that make up train, validation and test."""
     parts = {name: split.split("+") for name, split in wanted.items() if split is not None}
     for name, splits in parts.items():
         missing = [split for split in splits if split not in available]
@@ -170,25 +195,43 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
-def _read_rows(
-    split: Dataset | Path, split_name: str, columns: dict[str, str], label_separator: str | None, options: dict
-) -> tuple[Dataset, list[str]]:
-    """An example for every row, also for those to drop, with labels by name; and the names of a ``ClassLabel``."""
+class _ReadSplit(NamedTuple):
+    """An example for every row, including those to drop, with labels by name; and the names of a ``ClassLabel``."""
+
+    examples: Dataset
+    class_names: list[str]
+
+
+def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) -> _ReadSplit:
+    """Read all rows of a split."""
     import datasets
 
-    string, boolean = datasets.Value("string"), datasets.Value("bool")
-    features = {name: datasets.List(string) if name == "label" else string for name in columns}
-    features = datasets.Features({**features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
-    making = {"columns": columns, "label_separator": label_separator}
+    columns = options.columns
+    string = datasets.Value("string")
+    boolean = datasets.Value("bool")
+    example_features = {name: datasets.List(string) if name == "label" else string for name in columns}
+    features = datasets.Features({**example_features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
     if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
         with naming(split):
-            refuse_separator("json", options["csv_separator"])
-            arguments = {"path": split.absolute(), "encoding": options["encoding"], "making": making}
-            arguments["state"] = file_state(split)
-            return datasets.Dataset.from_generator(_read_json_examples, features, gen_kwargs=arguments), []
+            refuse_separator("json", options.csv_separator)
+            examples = datasets.Dataset.from_generator(
+                _read_json_examples,
+                features,
+                gen_kwargs={
+                    "path": split.absolute(),
+                    "encoding": options.encoding,
+                    "columns": columns,
+                    "label_separator": options.label_separator,
+                    "state": file_state(split),
+                },
+            )
+        return _ReadSplit(examples, class_names=[])
     if isinstance(split, datasets.IterableDataset):
         raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
-    rows = load_file(split, **options) if isinstance(split, Path) else split.with_format(None)
+    if isinstance(split, Path):
+        rows = load_file(split, csv_separator=options.csv_separator, encoding=options.encoding)
+    else:
+        rows = split.with_format(None)
     if len(rows) == 0:
         raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
     _check_columns(rows.column_names, columns, split_name)
@@ -199,24 +242,31 @@ def _read_rows(
     needed = list(dict.fromkeys(columns.values()))
     examples = rows.select_columns(needed).map(
         _make_example,
-        fn_kwargs={**making, "class_names": class_names},
+        fn_kwargs={"columns": columns, "label_separator": options.label_separator, "class_names": class_names},
         remove_columns=needed,
         features=features,
         desc=f"Reading {split_name}",
     )
-    return examples, class_names or []
+    return _ReadSplit(examples, class_names or [])
 
 
 def _read_json_examples(
-    path: Path, encoding: str | None, making: dict[str, Any], state: tuple[int, int]
-) -> Iterator[dict[str, Any]]:
-    found: set[str] | None = None
+    path: Path,
+    encoding: str | None,
+    columns: dict[str, str],
+    label_separator: str | None,
+    state: tuple[int, int],
+) -> Iterator[Example]:
+    """Examples of a JSON file. ``datasets`` names its cache after the arguments: ``state`` changes with the file."""
+    found: set[str] = set()
+    is_empty = True
     for row in read_json_rows(path, encoding):
-        found = {*(found or ()), *row}
-        yield _make_example(row, **making)
-    if found is None:
+        is_empty = False
+        found.update(row)
+        yield _make_example(row, columns, label_separator)
+    if is_empty:
         raise ValueError("it holds no rows")
-    _check_columns(found, making["columns"], path.name)
+    _check_columns(found, columns, path.name)
 
 
 def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
@@ -230,7 +280,8 @@ def _make_example(
     columns: dict[str, str],
     label_separator: str | None = None,
     class_names: list[str] | None = None,
-) -> dict[str, Any]:
+) -> Example:
+    """Make an example of a row of any source."""
     values = {name: row.get(column) for name, column in columns.items()}
     label = values.pop("label")
     if label_separator is not None and label is not None:
@@ -250,9 +301,10 @@ def _make_example(
 
 
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
-    """The examples that can be used, or None if the labels of a validation or test set are hidden."""
+    """Drop unusable examples; None for a validation or test set without labels."""
     outcomes = examples[OUTCOME][:]
-    counts, replaced = Counter(outcomes), sum(examples[REPLACED][:])
+    counts = Counter(outcomes)
+    replaced = sum(examples[REPLACED][:])
     dropped = describe_dropped(counts)
     message = f"{name}: kept {counts[KEPT]} of {len(outcomes)} examples." + (f" Dropped: {dropped}." if dropped else "")
     message += f" Lone surrogates were replaced in {replaced}." if replaced else ""
@@ -272,32 +324,30 @@ def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     return usable
 
 
-def _with_one_spelling(splits: dict[str, Dataset], merge_labels: bool) -> tuple[dict[str, Dataset], dict[str, str]]:
-    """The splits with the most frequent spelling of each label, and what became of the others; or a warning alone."""
+def _labels_to_merge(splits: dict[str, Dataset], merge_labels: bool) -> dict[str, str]:
+    """Labels that differ only in spelling from a more frequent one, with that one; only a warning by default."""
     counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
     if not merge_labels:
-        remark = describe_alike(counts, "If they are the same, merge_labels=True makes one of them.")
-        if remark is not None:
-            logger.warning(remark)
-        return splits, {}
+        warning = describe_alike(counts, "If they are the same, pass merge_labels=True to merge them.")
+        if warning is not None:
+            logger.warning(warning)
+        return {}
     merged = merged_labels(counts)
-    if not merged:
-        return splits, {}
-    logger.warning(
-        "%d examples have another spelling of their label now: %s.",
-        sum(counts[name] for name in merged),
-        ", ".join(f"{name!r} is {to!r}" for name, to in merged.items()),
-    )
-    options = {"fn_kwargs": {"merged": merged}, "desc": "Merging labels"}
-    return {name: split.map(_merge_example, **options) for name, split in splits.items()}, merged
+    if merged:
+        logger.warning(
+            "%d examples have another spelling of their label now: %s.",
+            sum(counts[name] for name in merged),
+            ", ".join(f"{name!r} is {to!r}" for name, to in merged.items()),
+        )
+    return merged
 
 
-def _merge_example(example: dict[str, Any], merged: dict[str, str]) -> dict[str, Any]:
+def _merge_example(example: dict[str, list[str]], merged: dict[str, str]) -> dict[str, list[str]]:
     return {"label": list(dict.fromkeys(merged.get(name, name) for name in example["label"]))}
 
 
 def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:
-    """Labels by number instead of by name, a class having the same number in all splits."""
+    """Replace names of labels by numbers, equal in all splits."""
     import datasets
 
     is_list = set(chain.from_iterable(split[IS_LIST][:] for split in splits.values()))
@@ -308,12 +358,18 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     for new in (found["train"], set().union(*found.values())):
         names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
-    features = {name: feature for name, feature in splits["train"].features.items() if name not in REMARKS}
+    features = {name: feature for name, feature in splits["train"].features.items() if name not in TEMPORARY_COLUMNS}
     features = datasets.Features({**features, "label": datasets.List(label) if is_list == {True} else label})
-    options = {"batched": True, "remove_columns": list(REMARKS), "features": features}
-    options["fn_kwargs"] = {"numbers": {name: number for number, name in enumerate(names)}}
+    numbers = {name: number for number, name in enumerate(names)}
     return {
-        name: split.map(_number_batch, **options, desc=f"Numbering the labels of {name}")
+        name: split.map(
+            _number_batch,
+            batched=True,
+            fn_kwargs={"numbers": numbers},
+            remove_columns=list(TEMPORARY_COLUMNS),
+            features=features,
+            desc=f"Numbering the labels of {name}",
+        )
         for name, split in splits.items()
     }
 
@@ -324,6 +380,7 @@ def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[
 
 
 def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Dataset]:
+    """Split a training set into ``train`` and the split ``name``."""
     count = int(size) if size >= 1 else max(1, round(size * len(train)))
     if count >= len(train):
         out = f"{count} of {len(train)} training examples out for {name}"
@@ -342,7 +399,9 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
         shown = ", ".join(repr(names[label]) for label in only_once[:5]) + more
         message += f" Classes with one example only, which is kept to train on: {shown}."
     if len(held_out) < count:
-        message += f" {count} were asked for: others repeat too often, or are the last of their class."
+        message += (
+            f" This is less than the requested {count}: other texts repeat too often, or are the last of a class."
+        )
     if len(held_out) == 0:
         raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
     logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
@@ -354,13 +413,13 @@ def _label_lists(split: Dataset) -> list[list[int]]:
 
 
 def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
-    """Refuse a training set with nothing to tell apart, and log the classes that are never trained on."""
+    """Refuse a training set of one class, and warn about classes without training examples."""
     names = label_names_of(splits["train"])
     labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
         given = [names[number] for number in labels["train"][0]]
         only = f"{len(labels['train'])} training examples has the label {given}"
-        raise ValueError(f"Each of the {only}: there is nothing to tell apart. Check column {label_column!r}.")
+        raise ValueError(f"Each of the {only}: classification needs two labels. Check column {label_column!r}.")
     for name, given in labels.items():
         if untrained := sorted(set(chain(*given)) - set(chain(*labels["train"]))):
             logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

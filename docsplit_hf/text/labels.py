@@ -1,4 +1,4 @@
-"""Labels: their names, as sources have them, and their numbers, as data sets and datastores have them."""
+"""Convert labels between the names in sources and the numbers in data sets and datastores."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROWS_TO_GUESS_BY = 1_000
-MOST_ALIKE = 5  # groups of labels that a warning names
+MAX_GUESS_ROWS = 1_000  # rows from which columns are guessed
+MAX_SHOWN_GROUPS = 5  # groups of similar labels in a warning
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
@@ -34,7 +34,7 @@ def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
 
 
 def label_names_of(dataset: Dataset) -> list[str]:
-    """The names of the labels in the order of their numbers, of a ``ClassLabel`` or of lists of it."""
+    """Names of the labels in the order of their numbers, from a ``ClassLabel`` or a list of it."""
     feature = dataset.features.get("label")
     names = getattr(getattr(feature, "feature", feature), "names", None)
     if names is None:
@@ -43,7 +43,7 @@ def label_names_of(dataset: Dataset) -> list[str]:
 
 
 def is_multi_label(dataset: Dataset) -> bool:
-    """Whether the column ``label`` holds lists."""
+    """Whether the column ``label`` has lists."""
     return hasattr(dataset.features["label"], "feature")
 
 
@@ -53,31 +53,33 @@ def with_class_labels(
     label_column: str | None = None,
     text_pair_column: str | None = None,
 ) -> Dataset:
-    """A table in memory as a data set with ``text`` and ``label``, its labels by name as a ``ClassLabel``.
+    """Make a data set with ``text`` and ``label`` (a ``ClassLabel``) of a table in memory.
 
-    Columns that are not named are ``text`` and ``label``; where there are none, they are guessed, which is logged.
+    By default the columns are ``text`` and ``label``; if these do not exist, they are guessed, which is logged.
     """
     import datasets
     import pandas as pd
 
     data = as_dataset(pd.DataFrame(table) if isinstance(table, dict | list) else table)
-    given = {"text": text_column, "label": label_column, "text_pair": text_pair_column}
-    data = _with_standard_names(data, given)
+    data = _with_standard_names(data, {"text": text_column, "label": label_column, "text_pair": text_pair_column})
     feature = data.features["label"]
     if hasattr(getattr(feature, "feature", feature), "names"):
         return data
     given = data.with_format(None)["label"][:]
     rows = [[label_name(label) for label in (labels if isinstance(labels, list) else [labels])] for labels in given]
-    if (row := next((row for row, names in enumerate(rows) if None in names), None)) is not None:
-        raise ValueError(f"Row {row} has no label ({given[row]!r}): leave it out.")
-    label = datasets.ClassLabel(names=sorted(set(chain(*rows)), key=number_or_name))
-    numbers, several = [label.str2int(names) for names in rows], hasattr(feature, "feature")
-    column = (numbers, datasets.List(label)) if several else ([number for (number,) in numbers], label)
-    return data.remove_columns("label").add_column("label", column[0], feature=column[1])
+    for row, names in enumerate(rows):
+        if None in names:
+            raise ValueError(f"Row {row} has no label ({given[row]!r}): leave it out.")
+    class_label = datasets.ClassLabel(names=sorted(set(chain(*rows)), key=number_or_name))
+    numbers = [class_label.str2int(names) for names in rows]
+    data = data.remove_columns("label")
+    if hasattr(feature, "feature"):
+        return data.add_column("label", numbers, feature=datasets.List(class_label))
+    return data.add_column("label", [number for (number,) in numbers], feature=class_label)
 
 
 def _with_standard_names(data: Dataset, given: Mapping[str, str | None]) -> Dataset:
-    """The same rows with the columns of texts and labels called ``text``, ``label`` and maybe ``text_pair``."""
+    """Rename the given or guessed columns to ``text``, ``label`` and ``text_pair``."""
     columns = data.column_names
     for name, column in given.items():
         if column is not None and column not in columns:
@@ -96,26 +98,28 @@ def _with_standard_names(data: Dataset, given: Mapping[str, str | None]) -> Data
 
 
 def _guess(data: Dataset, found: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The columns of texts and of labels, beside those that are found already; None where none fits."""
+    """Guess the columns of texts and labels among the columns without a role; None where none fits."""
     taken = [column for name, column in found.items() if column is not None and name != "text"]
     free = data.select_columns([column for column in data.column_names if column not in taken])
-    rows = free.select(range(min(len(free), ROWS_TO_GUESS_BY))).with_format(None).to_list()
-    text, label = guess_columns(rows, text_column=found["text"])
+    rows = free.select(range(min(len(free), MAX_GUESS_ROWS))).with_format(None).to_list()
+    guessed = guess_columns(rows, text_column=found["text"])
     features = {name: getattr(feature, "feature", feature) for name, feature in free.features.items()}
-    classes = [name for name, feature in features.items() if hasattr(feature, "names")]
-    return {"text": text, "label": classes[0] if len(classes) == 1 else label}
+    class_labels = [name for name, feature in features.items() if hasattr(feature, "names")]
+    return {"text": guessed.text, "label": class_labels[0] if len(class_labels) == 1 else guessed.label}
 
 
 def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:
-    """The names of each row's label, or of its labels."""
-    names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
+    """The name of each row's label, or the list of names of its labels."""
+    names = label_names_of(dataset)
+    labels = dataset.with_format(None)["label"][:]
     return [[names[i] for i in given] if isinstance(given, list) else names[given] for given in labels]
 
 
 def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool) -> np.ndarray:
-    """The labels of examples by ``label_names``: int64 ``(N,)``, or with ``multi_label`` bool ``(N, C)``."""
+    """Label numbers in the order of ``label_names``: int64 ``(N,)``, or with ``multi_label`` bool ``(N, C)``."""
     number = {name: i for i, name in enumerate(label_names)}
-    names, labels = label_names_of(dataset), dataset.with_format(None)["label"][:]
+    names = label_names_of(dataset)
+    labels = dataset.with_format(None)["label"][:]
     result = np.zeros((len(labels), len(number)), bool) if multi_label else np.zeros(len(labels), np.int64)
     for row, given in enumerate(labels):
         for label in given if multi_label else [given]:
@@ -131,7 +135,7 @@ def label_array(dataset: Dataset, label_names: Sequence[str], multi_label: bool)
 
 
 def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
-    """The name of a class, of a label as a source has it, or of one of ``class_names``; None if it is missing."""
+    """Name of a label in a source, or of a number in ``class_names``; None if it is missing."""
     if label is None or label != label or (isinstance(label, str) and not label.strip()):  # NaN is not itself
         return None
     if class_names is not None:
@@ -143,22 +147,22 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
     if isinstance(label, float) and label.is_integer():
         label = int(label)
     if not isinstance(label, str | int):
-        raise ValueError(f"The label {label!r} is no class: give names or whole numbers, or choose label_column.")
+        raise ValueError(f"The label {label!r} is not a class: give names or whole numbers, or choose label_column.")
     return str(label)
 
 
 def number_or_name(name: str) -> tuple[float, str]:
-    """A key that sorts names that are numbers by size, before the others."""
+    """Sort key that puts numbers first, by size."""
     return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)
 
 
 def plain_spelling(name: str) -> str:
-    """A label without what the eye overlooks: case, the form of its accents (NFC or NFD), and white space around it."""
+    """Normalize case, Unicode form (NFC or NFD) and surrounding white space of a label."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold()).strip()
 
 
 def alike_labels(counts: Mapping[str, int]) -> list[list[str]]:
-    """Labels that differ in their spelling alone, in groups of two or more; the most frequent of each comes first."""
+    """Groups of labels with the same ``plain_spelling``, the most frequent label of each group first."""
     groups: dict[str, list[str]] = {}
     for name in counts:
         groups.setdefault(plain_spelling(name), []).append(name)
@@ -166,22 +170,22 @@ def alike_labels(counts: Mapping[str, int]) -> list[list[str]]:
 
 
 def describe_alike(counts: Mapping[str, int], advice: str) -> str | None:
-    """A warning that names labels which differ in their spelling alone; None if there are none."""
+    """A warning about labels that differ only in their spelling; None if there are none."""
     groups = alike_labels(counts)
     if not groups:
         return None
-    named = "; ".join(" and ".join(repr(name) for name in names) for names in groups[:MOST_ALIKE])
-    more = f"; and {len(groups) - MOST_ALIKE} more" if len(groups) > MOST_ALIKE else ""
-    return f"Labels differ only by case, Unicode form or white space around them: {named}{more}. {advice}"
+    shown = "; ".join(" and ".join(repr(name) for name in names) for names in groups[:MAX_SHOWN_GROUPS])
+    more = f"; and {len(groups) - MAX_SHOWN_GROUPS} more" if len(groups) > MAX_SHOWN_GROUPS else ""
+    return f"Labels differ only by case, Unicode form or white space around them: {shown}{more}. {advice}"
 
 
 def merged_labels(counts: Mapping[str, int]) -> dict[str, str]:
-    """For each label that differs from a more frequent one in its spelling alone, that one."""
+    """Map each label to the most frequent label with the same ``plain_spelling``, if that is another one."""
     return {name: names[0] for names in alike_labels(counts) for name in names[1:]}
 
 
 def separate_labels(label: Any, separator: str) -> list[Any] | None:
-    """The labels in one string, joined by ``separator`` or as a list in JSON or Python; None if it is blank."""
+    """Split a string of labels that ``separator`` joins or that is a list in JSON or Python; None if it is blank."""
     if not isinstance(label, str):
         return label if isinstance(label, list) else [label]
     if not label.strip():
@@ -197,18 +201,22 @@ def separate_labels(label: Any, separator: str) -> list[Any] | None:
     return [part.strip() for part in label.split(separator) if part.strip()]
 
 
-def suspect_several(names: Sequence[str]) -> str | None:
-    """A hint for the user if half of the labels or more look like several names in one string, otherwise None."""
-    for look, separator, joined in (
-        ("hold ';'", ";", [name for name in names if ";" in name]),
-        ("look like lists", ",", [name for name in names if _looks_like_list(name)]),
-    ):
-        if len(joined) * 2 >= len(names) > 0:
-            return (
-                f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, each taken for one class: "
-                f"if they are several, label_separator={separator!r}."
-            )
+def joined_labels_hint(names: Sequence[str]) -> str | None:
+    """A hint for the user if at least half of the labels look like several labels in one string."""
+    with_semicolon = [name for name in names if ";" in name]
+    if len(with_semicolon) * 2 >= len(names) > 0:
+        return _separator_hint(names, with_semicolon, look="contain ';'", separator=";")
+    like_lists = [name for name in names if _looks_like_list(name)]
+    if len(like_lists) * 2 >= len(names) > 0:
+        return _separator_hint(names, like_lists, look="look like lists", separator=",")
     return None
+
+
+def _separator_hint(names: Sequence[str], joined: Sequence[str], look: str, separator: str) -> str:
+    return (
+        f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, and each is read as one class: if they "
+        f"are several labels, pass label_separator={separator!r}."
+    )
 
 
 def _looks_like_list(label: str) -> bool:

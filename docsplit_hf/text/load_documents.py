@@ -1,10 +1,10 @@
-"""Documents without labels, from the Hub, from files or from a folder."""
+"""Load unlabeled documents from the Hub, files, a folder or memory."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,35 +45,33 @@ def load_documents(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> dict[str, Dataset | IterableDataset]:
-    """Load unlabeled documents from wherever they are.
+    """Load unlabeled documents from any source.
 
     Args:
-        source: A data set on the Hub; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or ``.txt`` file (also
-            compressed with gzip); a folder; a data set that is loaded already; or a pandas DataFrame, or a Series of
-            texts. A ``.txt`` file given by itself holds one document per line; in a folder each is one document,
-            where ``.txt`` files are looked for at any depth.
-        config_name: The configuration of a data set on the Hub.
-        split: The split of it.
-        streaming: Read as you go instead of downloading and converting first. The training documents are shuffled
-            through a buffer of 1,000. Processes and data loader workers share the shards among them (ranges of bytes of
-            a ``.jsonl`` file, row groups of a ``.parquet`` file, files of a folder), so the order depends on their
-            number.
-        test_size: Documents to hold out: drawn at random, but at most a tenth of all; from a stream, the first ones,
-            which are read at once. 0 holds none out. Of documents with the same text none is in ``train`` if one is in
-            ``test``.
-        seed: Decides which documents are held out, and the order of a stream.
-        text_column: The column by which documents are the same. Where there is none of this name, all columns are.
-        csv_separator: What separates the columns of a ``.csv`` file. None: a comma, in ``.tsv`` a tab.
-        encoding: Of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 where a file begins with its byte order
-            mark.
+        source: A data set on the Hub or in memory; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or
+            ``.txt`` file (also compressed with gzip); a folder of ``.txt`` files at any depth; or a pandas DataFrame,
+            or a Series of texts. A single ``.txt`` file has one document per line; in a folder each file is one
+            document.
+        config_name: Configuration of a data set on the Hub.
+        split: Split of a data set on the Hub.
+        streaming: Read during use instead of downloading and converting first. The training documents are shuffled
+            through a buffer of 1,000. Processes and data loader workers share the shards (byte ranges of a ``.jsonl``
+            file, row groups of a ``.parquet`` file, files of a folder), so the order depends on their number.
+        test_size: Number of documents to hold out, 0 for none. They are drawn at random, at most a tenth of all; of a
+            stream they are the first ones, which are read at once. ``train`` and ``test`` have no text in common.
+        seed: Seed of the held-out documents and of the order of a stream.
+        text_column: Column that decides whether documents are equal. If it does not exist, all columns do.
+        csv_separator: Column separator of a ``.csv`` file. None: a comma, or a tab in ``.tsv``.
+        encoding: Encoding of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 if a file begins with its byte
+            order mark.
 
     Returns:
-        ``train`` and, with ``test_size`` above 0, ``test``, which is a ``Dataset`` in any case.
+        ``train`` and, with ``test_size`` above 0, ``test``, which is always a ``Dataset``.
 
     Raises:
-        FileNotFoundError: If the source looks like a path and there is nothing there, or a folder holds no text.
-        ValueError: If a file's format is unknown, it cannot be read or is empty, or there are too few documents to hold
-            any out.
+        FileNotFoundError: If the source looks like a path that does not exist, or a folder has no text.
+        ValueError: If the format of a file is unknown, it cannot be read or is empty, or there are too few documents to
+            hold any out.
 
     Example:
 
@@ -96,7 +94,7 @@ def load_documents(
     else:
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded
-    with naming(path) if path is not None else nullcontext():  # a stream is read here
+    with naming(path) if path is not None else nullcontext():  # holding out reads the beginning of a stream
         return _hold_out(loaded, test_size, seed, text_column)
 
 
@@ -108,15 +106,20 @@ def load_unlabeled_texts(
     encoding: str | None = None,
     held_out: Iterable[Dataset] = (),
 ) -> Dataset:
-    """What ``load_documents`` reads, as ``text`` and maybe ``text_pair``. What cannot be used is dropped and counted.
+    """Load documents with the columns ``text`` and, for pairs, ``text_pair``.
 
-    So are texts that are ``held_out``: nothing may be learned from them.
+    Unusable texts are dropped and counted in the log. So are texts in ``held_out``, so that none of them is learned
+    from.
     """
-    options = {"csv_separator": csv_separator, "encoding": encoding}
-    rows = load_documents(source, test_size=0, text_column=text_column, **options)["train"]
+    loaded = load_documents(
+        source, test_size=0, text_column=text_column, csv_separator=csv_separator, encoding=encoding
+    )
+    rows = loaded["train"]
     if rows.column_names == ["text"]:  # of .txt files
         text_column = "text"
-    columns = {"text": text_column} | ({"text_pair": text_pair_column} if text_pair_column else {})
+    columns = {"text": text_column}
+    if text_pair_column:
+        columns["text_pair"] = text_pair_column
     for name, column in columns.items():
         if column not in rows.column_names:
             found = sorted(rows.column_names)
@@ -124,7 +127,7 @@ def load_unlabeled_texts(
         refuse_other_types(rows.features[column], column, f"{name}_column")
     texts = rows.select_columns(list(columns.values())).rename_columns({old: new for new, old in columns.items()})
     values = zip(*(texts[name][:] for name in columns), strict=True)
-    outcomes = [NOT_A_STRING if None in several else outcome_of(several) for several in values]
+    outcomes = [NOT_A_STRING if None in row else outcome_of(row) for row in values]
     usable = keep_usable(texts, outcomes)
     known = [fingerprints_of(examples, list(columns)) for examples in held_out]
     new = np.flatnonzero(~np.isin(fingerprints_of(usable, list(columns)), np.concatenate(known) if known else []))
@@ -147,8 +150,10 @@ def _hold_out(
     if isinstance(dataset, datasets.IterableDataset):
         held_out = list(dataset.take(test_size))
         if len(held_out) < test_size:
-            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10}, say"
-            raise ValueError(f"The stream ends after {len(held_out)} documents, and {most}, or do without streaming.")
+            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10} or so"
+            raise ValueError(
+                f"The stream ends after {len(held_out)} documents, and {most}, or load it without streaming."
+            )
         if not held_out:
             return {"train": dataset.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
         # By content, not by position: each data loader worker skips in its own shards.
@@ -167,17 +172,20 @@ def _hold_out(
     kept, held_out = hold_out(fingerprints, min(test_size, len(dataset) // 10), seed)
     if len(held_out) == 0:
         repeats = f"{repeated} of {len(dataset)} documents repeat another one"
-        raise ValueError(f"{repeats}, so that none can be held out: give others, raise test_size, or set test_size=0.")
+        raise ValueError(
+            f"{repeats}, so that none can be held out: give other documents, raise test_size, or set test_size=0."
+        )
     if repeated:
         logger.info(
-            f"{repeated} of {len(dataset)} documents repeat another one. None of them is in both train and test."
+            f"{repeated} of {len(dataset)} documents repeat another one. Train and test have no document in common."
         )
     return datasets.DatasetDict({"train": dataset.select(kept), "test": dataset.select(held_out)})
 
 
 def _identifying(columns: list[str], text_column: str) -> list[str]:
+    """Columns that decide whether documents are equal."""
     return [text_column] if text_column in columns else sorted(columns)
 
 
-def _is_not_among(row: dict[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
+def _is_not_among(row: Mapping[str, Any], columns: list[str], fingerprints: set[int]) -> bool:
     return fingerprint(row.get(column) for column in columns) not in fingerprints

@@ -1,4 +1,4 @@
-"""The embedded corpus: the documentation of Python packages that are installed anyway."""
+"""Corpus of docstrings from installed Python packages."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-DOCUMENTATION = "documentation"  # its name on the command line
+DOCUMENTATION = "documentation"  # name of the corpus on the command line
 PACKAGES = ("accelerate", "datasets", "huggingface_hub", "numpy", "pandas", "torch", "transformers")
-MINIMUM_WORDS = 60  # long enough that both halves of a document say something
-DOCUMENTS_PER_PACKAGE = 1000  # so that no package outweighs the others
+MINIMUM_WORDS = 60  # long enough for two meaningful halves
+DOCUMENTS_PER_PACKAGE = 1000  # limits the weight of large packages
 
 
 def load_package_documentation(
     packages: tuple[str, ...] = PACKAGES, test_size: int = 500, seed: int = 0, num_proc: int | None = None
 ) -> DatasetDict:
-    """Docstrings of installed packages as documents: real text, present on every machine, labeled by package.
+    """Load docstrings of installed packages as documents, labeled by package: real text on every machine.
 
-    The docstrings of modules, classes and functions with at least 60 words are read from the source files, which are
-    parsed and never imported. Repeated ones are left out, and at most 1,000 are drawn from each package. The corpus
-    depends on the versions of the packages that are installed.
+    Docstrings of at least 60 words are read from the source files of modules, classes and functions; the files are
+    parsed, never imported. Duplicates are left out, and at most 1,000 docstrings are drawn from each package. The
+    corpus depends on the installed versions.
 
     Args:
-        packages: Names of the packages to read, as they are imported.
+        packages: Import names of the packages to read.
         test_size: Number of held-out documents; 0 for none.
-        seed: Decides which documents are drawn and which are held out.
-        num_proc: Number of processes to parse with. None is one.
+        seed: Seed of the drawn and of the held-out documents.
+        num_proc: Number of processes for parsing. None: one.
 
     Returns:
-        ``train``, and ``test`` if any are held out, with the columns ``text``, ``name`` (dotted path of what is
-        documented) and ``label`` (the package). Cached by ``datasets`` for the versions at hand.
+        ``train``, and ``test`` unless ``test_size`` is 0, with the columns ``text``, ``name`` (dotted path of the
+        documented object) and ``label`` (the package). Cached by ``datasets`` for the installed versions.
 
     Raises:
         ModuleNotFoundError: If a package is not installed.
-        ValueError: If there are no more documents than are to be held out.
+        ValueError: If there are not more documents than ``test_size``.
     """
     import datasets
 
@@ -58,7 +58,8 @@ def load_package_documentation(
         num_proc=None if num_proc is None else min(num_proc, len(packages)),
     )
     chosen: list[int] = []
-    taken, seen = [0] * len(packages), set()
+    taken = [0] * len(packages)
+    seen = set()
     shuffled = documents.shuffle(seed=seed)
     for index, (label, text) in enumerate(zip(shuffled["label"], shuffled["text"], strict=True)):
         if taken[label] < DOCUMENTS_PER_PACKAGE and text not in seen:
@@ -66,7 +67,7 @@ def load_package_documentation(
             seen.add(text)
             chosen.append(index)
     if test_size >= len(chosen):
-        raise ValueError(f"There are {len(chosen)} documents, and {test_size} are to be held out: hold out fewer.")
+        raise ValueError(f"There are {len(chosen)} documents, too few to hold out {test_size}: lower test_size.")
     kept = shuffled.select(chosen)
     return kept.train_test_split(test_size=test_size, seed=seed) if test_size else datasets.DatasetDict(train=kept)
 
@@ -79,7 +80,7 @@ def _folder_of(package: str) -> str:
 
 
 def _documents(packages: list[str], folders: list[str], versions: list[str]) -> Iterator[dict[str, object]]:
-    """``versions`` is part of the arguments because ``datasets`` names its cache after them."""
+    """Rows of the corpus. ``datasets`` names its cache after the arguments, so ``versions`` is one of them."""
     for package, folder in zip(packages, folders, strict=True):
         root = Path(folder)
         for file in sorted(root.rglob("*.py")):
@@ -91,10 +92,10 @@ def _documents(packages: list[str], folders: list[str], versions: list[str]) -> 
 def _docstrings(source: str, module: str) -> Iterator[tuple[str, str]]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # other people's escape sequences
+            warnings.simplefilter("ignore", SyntaxWarning)  # invalid escape sequences in the packages
             tree = ast.parse(source)
     except SyntaxError:
-        return  # templates and sources for other versions of Python that packages carry along
+        return  # a template, or source for another version of Python
     stack: list[tuple[str, ast.AST]] = [(module, tree)]
     while stack:
         name, node = stack.pop()
@@ -107,7 +108,7 @@ def _docstrings(source: str, module: str) -> Iterator[tuple[str, str]]:
 
 
 def unwrap_paragraphs(text: str) -> str:
-    """Join the hard-wrapped lines of paragraphs, and not those of code, lists and headings."""
+    """Join the hard-wrapped lines of paragraphs, but not lines of code, lists and headings."""
     paragraphs: list[str] = []
     for line in text.split("\n"):
         previous = paragraphs[-1] if paragraphs else ""

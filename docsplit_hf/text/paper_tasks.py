@@ -1,4 +1,4 @@
-"""The twelve data sets of the paper on classification with neighbors, or a folder of one's own."""
+"""Load the twelve data sets of the paper on nearest-neighbor classification, or a folder with the same columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .file_formats import find_columns
 from .labeled_examples import load_labeled_examples
@@ -16,14 +16,15 @@ from .sources import find_splits, refuse_mistyped_path
 if TYPE_CHECKING:
     from datasets import DatasetDict
 
-TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text",))  # of a folder, the first that are there
+# Columns of texts that a folder may have; the first match is used.
+TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text", None))
 
 
 @dataclass(frozen=True)
 class Task:
-    """Where a data set of the paper is, and what the paper trained with on it (its table 3).
+    """Data set of the paper, with the training arguments of its table 3.
 
-    ``knn_weight`` is lambda of equation 3. ``prepare`` makes the columns named here of a row on the Hub.
+    ``knn_weight`` is lambda of equation 3. ``prepare`` converts a row on the Hub to the columns named here.
     """
 
     name: str
@@ -39,14 +40,14 @@ class Task:
     label_column: str = "label"
     train_split: str = "train"
     test_split: str = "validation"
-    metric: str = "accuracy"  # in which the paper's tables are, by its name in docsplit_hf.metrics
+    metric: str = "accuracy"  # of the paper's tables, by its name in docsplit_hf.metrics
     max_length: int = 128
     epochs: int = 3
     warmup_steps: int = 100
     prepare: Callable[[Mapping[str, Any]], dict[str, str]] | None = None
 
-    def training_arguments(self) -> dict[str, Any]:
-        """Table 3 as training arguments; the batch is that of a whole step."""
+    def training_arguments(self) -> dict[str, int | float]:
+        """Keyword arguments for the trainer, from Table 3; the batch size is that of a whole step."""
         return {
             "per_device_train_batch_size": self.batch_size,
             "learning_rate": self.learning_rate,
@@ -56,24 +57,38 @@ class Task:
 
 
 def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
-    """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as CLUE's own baseline does."""
-    text, target = row["text"], row["target"]
-    spans = sorted((target[f"{span}_index"], target[f"{span}_text"], span) for span in ("span1", "span2"))
-    (first, first_text, _), (second, second_text, _) = spans
-    if not (text.startswith(first_text, first) and text.startswith(second_text, second)):
+    """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as in CLUE's own baseline."""
+    text = row["text"]
+    target = row["target"]
+    noun = _Span(target["span1_index"], target["span1_text"], "__")
+    pronoun = _Span(target["span2_index"], target["span2_text"], "[]")
+    first, second = sorted([noun, pronoun])
+    if not (text.startswith(first.text, first.start) and text.startswith(second.text, second.start)):
         raise ValueError(f"{target} does not fit the text {text!r}: check the indices.")
-    if first + len(first_text) > second:
+    if first.end > second.start:
         raise ValueError(f"The spans of {target} overlap: leave the row out.")
-    marked, end = "", 0
-    for index, span_text, span in spans:
-        opening, closing = "__" if span == "span1" else "[]"
-        marked += text[end:index] + opening + span_text + closing
-        end = index + len(span_text)
-    return {"text": marked + text[end:]}
+    between = text[first.end : second.start]
+    return {"text": text[: first.start] + first.marked + between + second.marked + text[second.end :]}
+
+
+class _Span(NamedTuple):
+    """Part of a text, and the two characters to put around it."""
+
+    start: int
+    text: str
+    marks: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def marked(self) -> str:
+        return self.marks[0] + self.text + self.marks[1]
 
 
 def join_keywords(row: Mapping[str, Any]) -> dict[str, str]:
-    """A pair of texts from a row of CSL: an abstract, and what may be its keywords with ``；`` between them."""
+    """Make a pair of texts of a row of CSL: an abstract, and candidate keywords joined by ``；``."""
     return {"text": row["abst"], "text_pair": "；".join(row["keyword"])}
 
 
@@ -96,7 +111,7 @@ TASKS = {
         _english("SST-2", "sst2", "sentence", None, 0.0),
         _english("MRPC", "mrpc", "sentence1", "sentence2", 0.0),
         _english("QQP", "qqp", "question1", "question2", 0.5),
-        # The paper gives one figure for both; they are of nearly the same size, so theirs together is their mean.
+        # The paper gives one figure for both sets. They have nearly equal size, so the joint figure is the mean.
         _english("MNLI", "mnli", "premise", "hypothesis", 0.0, test_split="validation_matched+validation_mismatched"),
         _english("QNLI", "qnli", "question", "sentence", 0.2),
     )
@@ -110,34 +125,44 @@ def load_task(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> DatasetDict:
-    """Load a data set of the paper by its name in ``TASKS``; or a folder or file with the columns of one.
+    """Load a data set of the paper by its name in ``TASKS``, or a folder or file with the same columns.
 
-    The paper chose k, T and lambda on the development sets that it reports. Here these are the test set, and validation
-    is held out of the training set.
+    The paper tunes k, T and lambda on the development sets that it reports. Here a development set is the test set, and
+    the validation set is held out of the training set.
     """
-    options = {"csv_separator": csv_separator, "encoding": encoding}
-    if (task := find_task(name_or_folder)) is not None:
-        return _load_from_hub(task, seed, validation_size, options)
+    task = find_task(name_or_folder)
+    if task is not None:
+        return _load_from_hub(task, seed, validation_size, csv_separator, encoding)
     if not Path(name_or_folder).exists():
         refuse_mistyped_path(str(name_or_folder))
         near = {name.lower(): name for name in TASKS}
         near = [near[name] for name in difflib.get_close_matches(str(name_or_folder).lower(), near, n=1)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"There is no task {str(name_or_folder)!r}.{hint} Give a folder, or one of {sorted(TASKS)}.")
-    columns = _find_text_columns(Path(name_or_folder), options)
-    return load_labeled_examples(name_or_folder, **columns, **options, validation_size=validation_size, seed=seed)
+    text_column, text_pair_column = _find_text_columns(Path(name_or_folder), csv_separator, encoding)
+    return load_labeled_examples(
+        name_or_folder,
+        text_column=text_column,
+        text_pair_column=text_pair_column,
+        csv_separator=csv_separator,
+        encoding=encoding,
+        validation_size=validation_size,
+        seed=seed,
+    )
 
 
 def find_task(name: str | Path) -> Task | None:
-    """The task of that name, in capitals or not; None for anything else, such as a folder."""
+    """The task of that name in upper or lower case; None for anything else, such as a folder."""
     return {known.lower(): task for known, task in TASKS.items()}.get(str(name).lower())
 
 
-def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[str, str | None]) -> DatasetDict:
+def _load_from_hub(
+    task: Task, seed: int, validation_size: float, csv_separator: str | None, encoding: str | None
+) -> DatasetDict:
     import datasets
 
     loaded = datasets.load_dataset(task.dataset, task.config_name)
-    # Only these: what is left would be taken for validation, and its rows need not be such that they can be prepared.
+    # Another split would be taken for validation, and ``prepare`` might fail on its rows.
     splits = {name: loaded[name] for name in (task.train_split, *task.test_split.split("+"))}
     if task.prepare is not None:
         splits = {name: split.map(task.prepare, desc=f"Preparing {name}") for name, split in splits.items()}
@@ -150,16 +175,18 @@ def _load_from_hub(task: Task, seed: int, validation_size: float, options: dict[
         test_split=task.test_split,
         validation_size=validation_size,
         seed=seed,
-        **options,
+        csv_separator=csv_separator,
+        encoding=encoding,
     )
 
 
-def _find_text_columns(source: Path, options: dict[str, str | None]) -> dict[str, str]:
+def _find_text_columns(source: Path, csv_separator: str | None, encoding: str | None) -> tuple[str, str | None]:
+    """The columns of texts and of second texts in the training file."""
     file = find_splits(source).get("train")
     if file is None:
         raise ValueError(f"The folder {source} has no training set: name a file train.jsonl.")
-    columns = find_columns(file, **options)
-    for names in TEXT_COLUMNS:
-        if set(names) <= set(columns):
-            return dict(zip(("text_column", "text_pair_column"), names, strict=False))
+    columns = find_columns(file, csv_separator, encoding)
+    for text_column, text_pair_column in TEXT_COLUMNS:
+        if text_column in columns and (text_pair_column is None or text_pair_column in columns):
+            return text_column, text_pair_column
     raise ValueError(f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them.")

@@ -1,4 +1,4 @@
-"""Where data comes from: a file or a folder, the Hub, or memory; and which of its rows cannot be used."""
+"""Open a source of data (a file or folder, the Hub, memory), and drop unusable rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
-KEPT, NO_LABEL, NOT_A_STRING, EMPTY = "kept", "without a label", "not a string", "empty"  # what becomes of a row
+# Outcomes of a row: kept, or the reason to drop it.
+KEPT = "kept"
+NO_LABEL = "without a label"
+NOT_A_STRING = "not a string"
+EMPTY = "empty"
 SINGLE_SENTENCE = "single sentence"
-REASONS = (NO_LABEL, NOT_A_STRING, EMPTY, SINGLE_SENTENCE)  # to drop a row, in the order in which they are told
+DROP_REASONS = (NO_LABEL, NOT_A_STRING, EMPTY, SINGLE_SENTENCE)  # in their order in the log
 
 
 def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> Path | None:
-    """The file or folder that a source is; None for the Hub and data in memory, which take no options for files."""
+    """Path of a source that is a file or folder; None for the Hub and data in memory, which refuse file options."""
     if isinstance(source, str | Path):
         if Path(source).exists():
             return Path(source)
@@ -35,17 +39,17 @@ def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> 
     for name, value in (("csv_separator", csv_separator), ("encoding", encoding)):
         if value is not None:
             place = repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
-            raise ValueError(f"{name}={value!r} is for files, and {place} is none: leave it out.")
+            raise ValueError(f"{name}={value!r} is for files, and {place} is not a file: leave it out.")
     return None
 
 
 def refuse_mistyped_path(name: str) -> None:
-    """Refuse what can only be a path, or is almost the name of a folder here, before the Hub is asked for it."""
+    """Refuse a missing path, or a name similar to that of a folder here, before the Hub is asked for it."""
     path = Path(name)
     if path.exists():
         return
     siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
-    cutoff = 0.75 if path.suffix else 0.85  # a name on the Hub seldom has an ending, and one of a file is short
+    cutoff = 0.75 if path.suffix else 0.85  # a name with an ending is more likely a file than a name on the Hub
     near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=cutoff)
     if near or path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
         hint = f" Did you mean {str(path.parent / near[0])!r}?" if near else ""
@@ -53,20 +57,20 @@ def refuse_mistyped_path(name: str) -> None:
 
 
 def refuse_missing_file(source: str) -> None:
-    """Refuse what can only be a file or a folder and is not there."""
+    """Refuse the path of a missing file or folder."""
     refuse_mistyped_path(source)
     if Path(source).suffix.lower() in {*FILE_FORMATS, ".gz"}:
         raise FileNotFoundError(f"There is no file {source!r}.")
 
 
 def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
-    """``datasets.load_dataset``, whose errors also say that the name may be a mistyped path."""
+    """Call ``datasets.load_dataset``, with errors that also mention a mistyped path."""
     import datasets
 
     try:
         return datasets.load_dataset(name, *arguments, **options)
     except (ConnectionError, datasets.exceptions.DatasetNotFoundError) as error:
-        problem = f"{name!r} is no file or folder here, nor on the Hub, if that could be reached"
+        problem = f"{name!r} is neither a file or folder here, nor found on the Hub (if that could be reached)"
         raise OSError(f"{problem}: check the spelling. ({str(error).splitlines()[0]})") from error
 
 
@@ -76,10 +80,10 @@ def find_splits(
     csv_separator: str | None = None,
     encoding: str | None = None,
 ) -> Mapping[str, Dataset | Path]:
-    """The splits of a source by name: rows in memory, or a path that is not read yet.
+    """Find the splits of a source by name: rows in memory, or unread paths.
 
-    A file, a data set and a DataFrame are the training set. In a folder, files are named after their split; or it has a
-    folder of ``.txt`` files for each class, or such a folder for each split.
+    A file, a data set and a DataFrame are the training set. A folder has files named after their split, or a folder of
+    ``.txt`` files for each class, or such a folder for each split.
     """
     path = local_path(source, csv_separator, encoding)
     if path is not None:
@@ -92,12 +96,13 @@ def find_splits(
 
 
 def _splits_in(folder: Path) -> dict[str, Path]:
+    """Find the splits in a folder."""
     known = set(chain(*SPLIT_NAMES.values()))
     splits: dict[str, Path] = {}
     entries = sorted(folder.iterdir())
-    folders = [entry for entry in entries if _holds_texts(entry)]
-    of_splits = [entry for entry in folders if entry.name in known and any(map(_holds_texts, entry.iterdir()))]
-    for entry in [entry for entry in entries if entry.is_file()] + of_splits:
+    text_folders = [entry for entry in entries if _holds_texts(entry)]
+    split_folders = [entry for entry in text_folders if entry.name in known and any(map(_holds_texts, entry.iterdir()))]
+    for entry in [entry for entry in entries if entry.is_file()] + split_folders:
         name = without_gz(entry).stem if entry.is_file() else entry.name
         if entry.is_file() and without_gz(entry).suffix.lower() not in FILE_FORMATS:
             if name in known:
@@ -106,15 +111,18 @@ def _splits_in(folder: Path) -> dict[str, Path]:
             raise ValueError(f"{splits[name]} and {entry} are both {name!r}: keep one of them in the folder.")
         else:
             splits[name] = entry
-    return splits if "train" in splits or of_splits or not folders else {**splits, "train": folder}
+    if "train" not in splits and not split_folders and text_folders:
+        splits["train"] = folder
+    return splits
 
 
 def _holds_texts(folder: Path) -> bool:
+    """Whether a path is a folder with ``.txt`` files."""
     return folder.is_dir() and next(find_text_files(folder), None) is not None
 
 
 def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:
-    """A data set as it is; or the rows of a DataFrame without its index, or the texts of a Series as ``text``."""
+    """Convert a DataFrame (without its index) or a Series (as column ``text``) to a data set; keep a data set."""
     import datasets
     import pandas as pd
     import pyarrow as pa
@@ -131,12 +139,12 @@ def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> 
 
 
 def describe_dropped(outcomes: Counter[str]) -> str:
-    """How many rows were dropped for which reason, for the log; empty if none were."""
-    return ", ".join(f"{outcomes[reason]} {reason}" for reason in REASONS if outcomes[reason])
+    """Number of dropped rows by reason, for the log; empty if none was dropped."""
+    return ", ".join(f"{outcomes[reason]} {reason}" for reason in DROP_REASONS if outcomes[reason])
 
 
 def outcome_of(texts: Iterable[Any]) -> str:
-    """What becomes of a row with these texts, of which None counts as empty."""
+    """Outcome of a row with these texts; None is empty."""
     texts = list(texts)
     if not all(isinstance(text, str | None) for text in texts):
         return NOT_A_STRING
@@ -144,12 +152,12 @@ def outcome_of(texts: Iterable[Any]) -> str:
 
 
 def keep_usable(rows: Dataset, outcomes: list[str]) -> Dataset:
-    """The rows whose outcome is ``KEPT``; the data set itself if all are, so that no indices are needed."""
+    """Select the rows with outcome ``KEPT``; if all are kept, the data set itself, without indices."""
     kept = np.flatnonzero(np.asarray(outcomes) == KEPT)
     return rows if len(kept) == len(outcomes) else rows.select(kept)
 
 
 def refuse_other_types(feature: Any, column: str, option: str) -> None:
-    """Refuse a column that does not hold strings, by its feature."""
+    """Refuse a column of another type than strings."""
     if getattr(feature, "dtype", None) not in ("string", "large_string", "null"):
         raise ValueError(f"Column {column!r} holds {feature}, not strings: choose {option}.")

@@ -1,17 +1,17 @@
-"""Cells of CSV files that a spreadsheet would run as formulas: made harmless, and read back as they were."""
+"""Guard cells of CSV files that a spreadsheet would run as formulas, and restore them."""
 
 from __future__ import annotations
 
 import re
 
-# The header of an empty last column, in files in which a cell was made harmless. It tells the reader to undo that:
+# Header of an empty last column in files with a guarded cell. Only in these files the reader removes apostrophes:
 # elsewhere, an apostrophe before "=" belongs to the text. It is a column because a spreadsheet keeps columns when it
 # saves the file again.
 MARKER = "safe_csv: a ' stands before = + - @"
 
-# What OWASP says of "CSV injection". A spreadsheet for which columns end at ";" or at a tab, as in most of Europe,
-# takes no notice of our commas and quotes: to it, a cell also begins after those, and after the end of a line, and a
-# doubled quote may be one that opens the cell.
+# Follows OWASP's page on CSV injection. A spreadsheet that separates columns by ";" or tabs, as in most of Europe,
+# ignores our commas and quotes: for it, a cell also begins after ";", a tab or the end of a line, and a doubled quote
+# may open a cell.
 _CELL_BEGINS = r"(?:\A|(?<=[;\t\r\n]))"
 _FORMULA = r"(?:[^\S\t\r\n]|\")*[=+\-@＝＋－＠]"
 _TO_GUARD = re.compile(rf"\A(?='*[\t\r\n])|{_CELL_BEGINS}(?='*{_FORMULA})")
@@ -20,10 +20,10 @@ _NUMBER = re.compile(r"[+-]?(?:(?:[0-9][0-9.,]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?|
 
 
 def harmless_cell(text: str) -> str:
-    """A text that no spreadsheet runs: an apostrophe stands before what begins a formula. Numbers stay numbers."""
+    """Put an apostrophe before anything that a spreadsheet would run as a formula. Numbers are unchanged."""
     return text if _NUMBER.fullmatch(text) else _TO_GUARD.sub("'", text)
 
 
 def original_cell(text: str) -> str:
-    """The text that ``harmless_cell`` was given: one apostrophe less, before what begins a formula."""
+    """Undo ``harmless_cell``."""
     return _GUARDED.sub("", text)

@@ -1,4 +1,4 @@
-"""Arguments that all our trainers share, and checks before the first step."""
+"""Arguments that all trainers share, and checks before the first step."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run with a folder that can be shared: it contains no pickle."""
+    """``TrainingArguments`` of a run with an output folder that can be shared: it contains no pickle."""
 
-    data_description: str | None = HfArg(default=None, help="What the data are, in a few words, for the model card.")
+    data_description: str | None = HfArg(default=None, help="A short description of the data for the model card.")
     packing: str = HfArg(
         default="auto",
-        help="Run the encoder without padding. 'auto': where its results stay the same. 'on': an error where it "
-        "cannot. 'off': never.",
+        help="Run the encoder without padding. 'auto': if its results stay the same. 'on': always, or fail. 'off': "
+        "never.",
         metadata={"choices": list(PACKINGS)},
     )
     activation_checkpointing_kwargs: dict[str, Any] | str | None = HfArg(
@@ -37,23 +37,23 @@ class ShareableTrainingArguments(TrainingArguments):
     )
     ddp_find_unused_parameters: bool | None = HfArg(
         default=False,
-        help="Have DDP look for parameters without a gradient in each step. What is not trained is frozen.",
+        help="Let DDP look for parameters without a gradient in each step. Not needed: untrained ones are frozen.",
     )
     hub_strategy: HubStrategy | str = HfArg(
-        default="end", help="When to push to the Hub. Only 'end': in between, a pickle would be pushed."
+        default="end", help="When to push to the Hub. Must be 'end': a push during training would contain a pickle."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.push_to_hub and self.hub_strategy != HubStrategy.END:
-            problem = "what the Trainer pushes in between holds a pickle"
+            problem = "a push of the Trainer during training contains a pickle"
             raise ValueError(f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: {problem}.")
-        # The default asks for it everywhere, and torch warns where there is nothing to pin memory for.
+        # On by default, but torch warns if there is no accelerator to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:
-    """Freeze the encoder's pooler, and without ``with_head`` the head: DDP waits for gradients that no loss gives."""
+    """Freeze parameters without a loss, as DDP would wait for their gradients: the pooler, and maybe the head."""
     poolers = set()
     for name, parameter in model.base_model.named_parameters():
         if name.startswith("pooler."):
@@ -68,7 +68,7 @@ def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:
 
 
 def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Refuse a tokenizer with tokens that the model has no embeddings for."""
+    """Refuse a tokenizer with more tokens than the model has embeddings."""
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
         counts = f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}"
@@ -76,21 +76,21 @@ def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
 
 
 def check_weights(model: PreTrainedModel) -> None:
-    """Refuse to train weights of float16: small steps get lost in them, and the squares of small gradients are 0."""
+    """Refuse to train float16 weights: they lose small updates, and the squares of small gradients underflow."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.float16:
             advice = 'load the model with dtype="float32", and train with bf16=True or fp16=True for speed'
-            raise ValueError(f"{name} is of float16, in whose rounding training gets lost: {advice}.")
+            raise ValueError(f"{name} has weights of float16, which lose small updates: {advice}.")
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:
-    """Refuse unconnected processes, and several GPUs in one process; warn of FSDP without a GPU."""
+    """Refuse unconnected processes and several GPUs in one process; warn about FSDP without a GPU."""
     if process_count() != args.world_size:
-        counts = f"{process_count()} processes were started, but the arguments say {args.world_size}"
+        counts = f"{process_count()} processes were started, but the arguments have {args.world_size}"
         raise ValueError(f"{counts}: each would train alone. Processes on the CPU need --use_cpu.")
     if args.n_gpu > 1:
         raise ValueError(
-            f"{args.n_gpu} GPUs in one process would take the batch apart, in which texts are compared: start with "
+            f"{args.n_gpu} GPUs in one process would split the batch, in which texts are compared: start with "
             "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
         )
     if uses_fsdp(args) and args.device.type == "cpu":

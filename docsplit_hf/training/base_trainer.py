@@ -137,8 +137,8 @@ class BaseTrainer(Trainer):
         """Modules that a checkpoint holds in addition to the saved model, by file name, for resuming."""
         return {}
 
-    def move_to_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """A batch on the device of the model."""
+    def move_to_device(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Move a batch to the device of the model."""
         return self._prepare_inputs(inputs)
 
     def use_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
@@ -164,10 +164,10 @@ class BaseTrainer(Trainer):
             yield
 
     def _how_to_resume(self) -> str:
-        advice = "There is no checkpoint to go on from."
+        advice = "There is no checkpoint to resume from."
         saved = complete_checkpoints(self.args.output_dir)
         if saved:
-            advice = f"The same command with --resume_from_checkpoint last goes on from {saved[-1]}."
+            advice = f"Resume from {saved[-1]} with the same command and --resume_from_checkpoint last."
         return f"Stopped at step {self.state.global_step} of {self.state.max_steps}. {advice}"
 
     def _set_signature_columns_if_needed(self) -> None:
@@ -213,7 +213,7 @@ class BaseTrainer(Trainer):
         limit = self.args.save_total_limit
         place = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save and os.path.lexists(place):
-            refuse_links(place)  # it is written by the Trainer, in place of one that is there
+            refuse_links(place)  # the Trainer would follow links when it writes the files
         with temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
         if self.args.should_save:
@@ -238,7 +238,7 @@ class BaseTrainer(Trainer):
         for name, module in self.modules_to_resume().items():
             file = Path(checkpoint, name)
             if not file.is_file():
-                raise ValueError(f"{checkpoint} has no {name}, without which this run cannot go on: take another.")
+                raise ValueError(f"{checkpoint} has no {name}, so it cannot be resumed: choose another checkpoint.")
             safetensors.torch.load_model(module, str(file), device=str(self.args.device))
 
     def _load_best_model(self) -> None:

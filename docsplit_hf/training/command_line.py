@@ -29,8 +29,8 @@ from .resuming import check_output_dir, checkpoint_to_resume
 OWN_FOLDER = Path(__file__).parents[1]
 # The Trainer's own options that most runs need.
 COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
-GO_ON = "The same command with --resume_from_checkpoint last goes on from the last checkpoint, if there is one."
-HELP_ALL_HELP = "all options, each with all that is to be said"
+GO_ON = "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
+HELP_ALL_HELP = "show all options with full help"
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, as argparse's
 INTERRUPTED = 130  # exit code, as a shell's

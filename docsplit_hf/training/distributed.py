@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def process_count() -> int:
-    """The number of processes that train together; 1 without torch.distributed."""
+    """Number of processes that train together; 1 without torch.distributed."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def process_index() -> int:
-    """The number of this process, from 0."""
+    """Number of this process, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 

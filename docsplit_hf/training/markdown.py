@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import string
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +22,7 @@ PACKAGES = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
 
 
 def public_name(name: str) -> str:
-    """A name for a card; of an existing path only the last part, since a path describes this machine."""
+    """A name for a card; only the last part of an existing path, since a path describes this machine."""
     return Path(name).resolve().name if Path(name).exists() else name
 
 
@@ -55,7 +56,12 @@ def describe_training(
 
 
 def save_model_card(
-    folder: str | Path, template_package: str, location: str, metadata: dict[str, Any], *packages: str, **fields: Any
+    folder: str | Path,
+    template_package: str,
+    location: str,
+    metadata: Mapping[str, str | list[str] | None],
+    *packages: str,
+    **fields: Any,
 ) -> None:
     """Write ``README.md`` from a package's ``card.md`` and the fields, with the versions of further ``packages``."""
     from huggingface_hub import ModelCardData

@@ -1,16 +1,15 @@
-"""Which checkpoints a run may go on from: they are whole, and were begun with the same data, model and arguments."""
+"""Find and check the checkpoint to resume from: it must be complete and belong to the same run."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import logging
 import re
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
+from ..content_hash import sha256_of_json
 from ..encoders.checkpoints.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
@@ -25,12 +25,12 @@ from .markdown import public_name
 
 logger = logging.getLogger(__name__)
 
-ASIDE = "_overwritten"  # the Trainer pushes nothing to the Hub that begins with an underscore
-STATE_FILE = "trainer_state.json"  # written last: a checkpoint without it was cut off
-ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments, and what describe_run says
-SAMPLED_ROWS = 64
-# Of the Trainer's own arguments, those that decide what its steps do. All others may change when a run goes on: what is
-# logged, evaluated and saved, the device and its precision, the workers.
+OVERWRITTEN_FOLDER = "_overwritten"  # the Trainer pushes no names with a leading underscore to the Hub
+STATE_FILE = "trainer_state.json"  # written last, so a checkpoint without it is incomplete
+ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments and the RunDescription
+SAMPLED_ROWS = 64  # of the training data, for the checksum
+# The Trainer's own arguments that decide what a step computes. Others may change when a run is resumed: logging,
+# evaluation, saving, the device and its precision, the workers.
 DECISIVE = {
     "num_train_epochs", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate",
     "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "optim", "optim_args", "optim_target_modules",
@@ -38,11 +38,11 @@ DECISIVE = {
     "neftune_noise_alpha", "seed", "data_seed", "dataloader_drop_last", "train_sampling_strategy",
     "metric_for_best_model", "greater_is_better",
 }  # fmt: skip
-# Of ours, which are all compared but these: they change speed and words.
+# Our own arguments are all compared, except these: they change only speed and descriptions.
 NOT_DECISIVE = {field.name for field in dataclasses.fields(TrainingArguments)} - DECISIVE | {
     "data_description", "packing", "forward_chunk_size", "overwrite_output_dir",
 }  # fmt: skip
-# Of configurations: what loading and calibrating write into them, and where they lay on this machine.
+# Entries of configurations that loading and calibrating write, and paths on this machine.
 INCIDENTAL = {
     "transformers_version", "architectures", "dtype", "_name_or_path", "use_cache", "k", "knn_temperature",
     "knn_weight", "knn_calibration", "base_model_name_or_path", "inference_mode", "peft_version", "revision",
@@ -50,12 +50,15 @@ INCIDENTAL = {
 
 
 def complete_checkpoints(output_dir: str | Path) -> list[Path]:
-    """The folders ``checkpoint-<step>`` of a run that were written to the end, oldest first."""
+    """Find the complete folders ``checkpoint-<step>`` of a run, oldest first."""
     return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
 
 
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
-    """The folder to go on from: the one given, or with True or ``"last"`` the last complete one; None: a new run."""
+    """The checkpoint to resume from: the given folder, or for True or ``"last"`` the last complete one; None: new run.
+
+    Raise if there is none, or it is incomplete.
+    """
     if not resume_from_checkpoint:
         return None
     folder = Path(str(resume_from_checkpoint))
@@ -69,16 +72,16 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
         inside = [str(path) for path in complete_checkpoints(folder)]
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
         raise ValueError(f"{folder} is not a complete checkpoint (it has no {STATE_FILE}); {advice}.")
-    _check_whole(folder)
+    _check_undamaged(folder)
     return str(folder)
 
 
 def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
-    """Move checkpoints of other runs, of steps after ``after``, so that none is resumed; where they are now."""
+    """Move older checkpoints of steps after ``after`` to another folder, which is returned, so that none is resumed."""
     folders = [folder for step, folder in _by_step(output_dir) if step > after]
     if not folders:
         return None
-    aside = Path(output_dir, ASIDE)
+    aside = Path(output_dir, OVERWRITTEN_FOLDER)
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir()
     for folder in folders:
@@ -89,28 +92,41 @@ def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | Non
 def check_output_dir(
     output_dir: str | Path, resume: str | bool | None, overwrite: bool, model: str | None = None
 ) -> None:
-    """Refuse a folder that is in use, and one from which the run would set aside the checkpoint that it starts from."""
+    """Refuse an output folder that is in use, or that contains the checkpoint to start from and would move it."""
     folder = Path(output_dir)
     if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
         ways = f"Choose another, {go_on}or write over it (--overwrite_output_dir)."
         raise ValueError(f"The output folder {output_dir} is not empty. {ways}")
     if folder.is_dir():
-        refuse_links(folder, may_be_link=True, below=False)  # the run writes files of these names
+        refuse_links(folder, may_be_link=True, below=False)  # the run writes files with the same names
     if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
         raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 
 
+class RunDescription(TypedDict):
+    """Data, model and processes of a run, in addition to its arguments; for JSON."""
+
+    processes: int
+    training_rows: int | None
+    training_rows_checksum: str | None
+    training_stream: str | None
+    architecture: str
+    started_from: str | None
+    config: dict[str, Any] | None
+    adapters: dict[str, dict[str, Any]]
+
+
 def describe_run(
     args: ShareableTrainingArguments, model: torch.nn.Module, dataset: Any, columns: list[str]
-) -> dict[str, Any]:
-    """What a run is trained with, beside its arguments: JSON, the same in each process and after each restart."""
+) -> RunDescription:
+    """Describe a run, equally in each process and after each restart."""
     is_table = has_length(dataset)
     adapters = getattr(model, "peft_config", {})
     base = model.get_base_model() if adapters else model
-    owner = next((module for module in base.modules() if hasattr(module, "config")), None)  # of two encoders, the first
+    owner = next((module for module in base.modules() if hasattr(module, "config")), None)  # the first of two encoders
     config = owner.config if owner is not None else None
-    described = {
+    description: RunDescription = {
         "processes": process_count(),
         "training_rows": len(dataset) if is_table else None,
         "training_rows_checksum": _checksum(dataset, columns) if is_table else None,
@@ -120,51 +136,56 @@ def describe_run(
         "config": config and _decisive(config.to_dict()),
         "adapters": {name: _decisive(adapter.to_dict()) for name, adapter in adapters.items()},
     }
-    as_json = json.dumps(described, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
-    return json.loads(as_json)  # sets, as peft has them, in one order
+    as_json = json.dumps(description, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
+    return json.loads(as_json)  # peft's sets are sorted lists now
 
 
 def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
-    """Refuse to go on from a checkpoint with other data, another model or other steps than it was begun with."""
+    """Refuse a checkpoint that was begun with other data, another model or other decisive arguments."""
     file = Path(checkpoint, ARGUMENTS_FILE)
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "training_rows" not in before:
-        logger.warning("%s does not say what data it was trained on: they may be others.", checkpoint)
-    if found := differences(before, json.loads(json.dumps(now))):
+        logger.warning("%s does not record its training data, which may differ from yours.", checkpoint)
+    found = differences(before, json.loads(json.dumps(now)))
+    if found:
         raise ValueError(
-            f"{checkpoint} belongs to another run: {'; '.join(found)}. Give what that run was given to go on with it, "
+            f"{checkpoint} belongs to another run: {'; '.join(found)}. Use the arguments of that run to resume it, "
             f"or start a new run from its weights (--model_name_or_path {checkpoint}, with an --output_dir of its own)."
         )
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """A few words for each difference of two runs, of all that decides how they train and that both say."""
+    """Describe each difference in the decisive entries that both runs have."""
     ignored = NOT_DECISIVE | ({"num_train_epochs"} if before.get("max_steps", 0) > 0 else set())
-    old, new = (_flat({key: run[key] for key in run if key not in ignored}) for run in (before, now))
+    old = _flat({key: value for key, value in before.items() if key not in ignored})
+    new = _flat({key: value for key, value in now.items() if key not in ignored})
     return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]
 
 
 def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
-    """Every folder checkpoint-<step>, complete or not, by step."""
+    """Steps and folders of all checkpoints, complete or not, sorted by step."""
     step = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)")
     folders = [path for path in Path(output_dir).glob("*") if step.fullmatch(path.name) and path.is_dir()]
     return sorted((int(step.fullmatch(path.name)[1]), path) for path in folders)
 
 
-def _check_whole(checkpoint: Path) -> None:
-    broken = _broken_file(checkpoint)
-    if broken is None:
+def _check_undamaged(checkpoint: Path) -> None:
+    """Refuse a checkpoint with a damaged file, and name the last undamaged checkpoint before it."""
+    damage = _damage(checkpoint)
+    if damage is None:
         return
     complete = complete_checkpoints(checkpoint.parent)
-    before = complete[: complete.index(checkpoint)] if checkpoint in complete else []
-    advice = "There is no whole checkpoint before it: start a new run."
-    if whole := next((folder for folder in reversed(before) if _broken_file(folder) is None), None):
-        advice = f"{whole} is whole: go on from it (--resume_from_checkpoint {whole})."
-    raise ValueError(f"{broken}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
+    earlier = complete[: complete.index(checkpoint)] if checkpoint in complete else []
+    undamaged = next((folder for folder in reversed(earlier) if _damage(folder) is None), None)
+    if undamaged is None:
+        advice = "There is no whole checkpoint before it: start a new run."
+    else:
+        advice = f"{undamaged} is whole: go on from it (--resume_from_checkpoint {undamaged})."
+    raise ValueError(f"{damage}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
 
 
-def _broken_file(checkpoint: Path) -> str | None:
-    """The first file that is not whole, and why; only headers and ends of large files are read."""
+def _damage(checkpoint: Path) -> str | None:
+    """Describe the first damaged file; only headers and ends of large files are read."""
     for file in sorted(checkpoint.rglob("*.*")):
         try:
             if file.suffix == ".json":
@@ -180,11 +201,13 @@ def _broken_file(checkpoint: Path) -> str | None:
 
 
 def _decisive(config: dict[str, Any]) -> dict[str, Any]:
+    """Remove the incidental entries of a configuration, at any depth."""
     kept = {key: value for key, value in config.items() if key not in INCIDENTAL}
     return {key: _decisive(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
 def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Flatten a nested dictionary; keys are joined by dots."""
     flat = {}
     for key, value in nested.items():
         flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
@@ -192,10 +215,10 @@ def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _checksum(dataset: Any, columns: list[str]) -> str | None:
-    """Of the rows in even distances, as they are stored: a format or a transform of the data set does not matter."""
+    """Checksum of evenly spaced rows as stored, independent of a format or transform of the data set."""
     if not hasattr(dataset, "with_format") or len(dataset) == 0:
         return None
     stored = dataset.with_format(None)
     numbers = np.linspace(0, len(stored) - 1, min(SAMPLED_ROWS, len(stored))).astype(int)
     rows = [{name: row[name] for name in columns if name in row} for row in (stored[int(i)] for i in numbers)]
-    return hashlib.sha256(json.dumps(rows, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return sha256_of_json(rows, sort_keys=True, default=str)[:16]

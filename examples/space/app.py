@@ -6,7 +6,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 # The proxies of the Hub have private addresses. What they forward tells one visitor from another.
 os.environ.setdefault("FORWARDED_ALLOW_IPS", "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.1")
 
-from docsplit_hf.demo.page import launch_options, make_page
+from docsplit_hf.demo.page import launch_page, make_page
 from docsplit_hf.demo.sessions import Limits, SharedModel
 
 LIMITS = Limits(rows=5_000)  # a Space is shared by many
@@ -14,4 +14,4 @@ LIMITS = Limits(rows=5_000)  # a Space is shared by many
 HOSTS = ["*", *filter(None, [os.environ.get("SPACE_HOST")])]
 
 page = make_page(SharedModel(os.environ.get("MODEL")), LIMITS)
-page.launch(**launch_options(LIMITS, allowed_hosts=HOSTS))
+launch_page(page, LIMITS, allowed_hosts=HOSTS)

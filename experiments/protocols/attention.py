@@ -13,12 +13,12 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from docsplit_hf.encoders.backends.backend import inference_mode
-from docsplit_hf.encoders.chunking import Frame
+from docsplit_hf.encoders.backends.torch_backend import inference_mode
+from docsplit_hf.encoders.chunking import ChunkSettings
 from docsplit_hf.encoders.document_encoder import DocumentEncoder
-from docsplit_hf.encoders.embed_pieces import inference_batches
+from docsplit_hf.encoders.embed_chunks import inference_batches
 from docsplit_hf.encoders.portable.run_encoder import attention_implementation, run_encoder
-from docsplit_hf.encoders.text_warnings import shares_read, warn_of_cut_texts
+from docsplit_hf.encoders.text_warnings import read_fractions, warn_of_cut_texts
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import EvaluationTask
@@ -99,7 +99,7 @@ def _check(encoder: DocumentEncoder) -> None:
             f"{name} does not say which characters of the text a token stands for, as only fast tokenizers do: load it "
             "with AutoTokenizer.from_pretrained(name), or leave this model out of the attention experiment."
         )
-    if not encoder.frame.prefix:
+    if not encoder.chunk_settings.prefix:
         raise ValueError(f"{name} puts no token before a text: leave this model out of the attention experiment.")
 
 
@@ -113,7 +113,7 @@ class _Tokenized(NamedTuple):
 
 def _tokenize(encoder: DocumentEncoder, texts: Sequence[str], max_length: int) -> _Tokenized:
     """Tokenize and truncate the texts."""
-    frame = Frame.of(encoder.tokenizer, max_length)
+    chunk_settings = ChunkSettings.of(encoder.tokenizer, max_length)
     tokenized = _Tokenized(texts=[], spans=[], rows=[])
     lengths = []
     for start in range(0, len(texts), TOKENIZER_BATCH):
@@ -127,20 +127,22 @@ def _tokenize(encoder: DocumentEncoder, texts: Sequence[str], max_length: int) -
         )
         for text, ids, offsets in zip(batch, encoding["input_ids"], encoding["offset_mapping"], strict=True):
             lengths.append(len(ids))
-            spans = np.array(offsets[: frame.room], dtype=np.int64).reshape(-1, 2)
+            spans = np.array(offsets[: chunk_settings.max_text_tokens], dtype=np.int64).reshape(-1, 2)
             tokenized.spans.append(spans)
             # The tagger skips what the encoder truncates; the last word that it reads may be incomplete.
-            tokenized.texts.append(text[: spans[:, 1].max()] if len(ids) > frame.room else text)
-            tokenized.rows.append({"input_ids": frame.framed(ids[: frame.room])})
-    warn_of_cut_texts(lengths, shares_read(lengths, frame.room), max_length)
+            tokenized.texts.append(text[: spans[:, 1].max()] if len(ids) > chunk_settings.max_text_tokens else text)
+            tokenized.rows.append(
+                {"input_ids": chunk_settings.with_special_tokens(ids[: chunk_settings.max_text_tokens])}
+            )
+    warn_of_cut_texts(lengths, read_fractions(lengths, chunk_settings.max_text_tokens), max_length)
     return tokenized
 
 
 def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
     """The last layer's attention from the first token to the text's tokens, mean over heads, one array per row."""
     weights: list[np.ndarray] = [np.empty(0)] * len(rows)
-    prefix = len(encoder.frame.prefix)
-    suffix = len(encoder.frame.suffix)
+    prefix = len(encoder.chunk_settings.prefix)
+    suffix = len(encoder.chunk_settings.suffix)
     device = encoder.model.device
     name = type(encoder.model).__name__
     progress = tqdm(total=len(rows), desc="Embedding", unit="text")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from docsplit_hf.classification.knn.mixture import add_one_smoothing, interpolate, knn_probabilities
+from docsplit_hf.classification.knn.interpolation import add_one_smoothing, interpolate, knn_probabilities
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.protocols import held_out_settings
 from docsplit_hf.evaluation.systems import System

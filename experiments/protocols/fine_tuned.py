@@ -12,10 +12,10 @@ from sklearn.metrics import silhouette_score
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
 from docsplit_hf.classification.knn.calibration import Calibration
-from docsplit_hf.classification.knn.mixture import classifier_probabilities
+from docsplit_hf.classification.knn.interpolation import classifier_probabilities
 from docsplit_hf.encoders.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.encoders.portable.modeling_knn_classifier import KNNClassifier
-from docsplit_hf.encoders.reader import Reader
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
@@ -108,7 +108,7 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
     datastore = trainer.build_datastore(store_texts=False, show_progress=False)
     calibration = trainer.calibrate()
     texts, text_pairs = texts_of(test)
-    predictions = Reader(trainer.classifier, tokenizer).read(texts, text_pairs)
+    predictions = make_embedder(trainer.classifier, tokenizer).embed(texts, text_pairs)
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)
     return FineTuned(
         classifier=classifier_probabilities(predictions.logits, multi_label=False),

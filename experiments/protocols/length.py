@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.encoders.chunking import read_pieces
+from docsplit_hf.encoders.chunking import read_chunks
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,
@@ -137,9 +137,9 @@ def _measure_reading(evaluation: Evaluation, settings: Mapping[str, Any], seed: 
     tokens = np.zeros(len(texts))
     if encoder is not None:
         strategy = encoding_options(evaluation.system).get("long_documents", "first")
-        for piece in read_pieces(texts, encoder.frame, strategy):
-            shares[piece.text] = piece.share
-            tokens[piece.text] += len(piece.input_ids)
+        for chunk in read_chunks(texts, encoder.chunk_settings, strategy):
+            shares[chunk.text] = chunk.read_fraction
+            tokens[chunk.text] += len(chunk.input_ids)
     return reading_by_length(shares, tokens, word_counts(texts, evaluation.task.language))
 
 

@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.classification.knn.calibration import calibrate
-from docsplit_hf.classification.knn.mixture import knn_probabilities
+from docsplit_hf.classification.knn.interpolation import knn_probabilities
 from docsplit_hf.datastore.grouped_search import grouped_search
 from docsplit_hf.datastore.keys import exact_search
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed

@@ -33,6 +33,8 @@ ADAPTATION = [f"adaptation/{recipe}" for recipe in ("MiniLM", *ADAPTATION_RECIPE
 UNTRAINED = ("tfidf", "start")
 SUMMARY = ("mean", "± draws", "full")
 Records = Sequence[dict[str, Any]]
+Runs = Mapping[str, dict[str, float]]  # what ``logged`` finds, by the name of the run
+TuningScores = Mapping[tuple[str, str], dict[float, float]]  # macro F1 by method and pooling, and by learning rate
 
 
 def merge(folder: Path, output: Path) -> Records:
@@ -125,7 +127,7 @@ def spread(values: Iterable[float]) -> str:
     return f"{summary.mean:.1f}" + (f" ± {summary.std:.1f}" if summary.repeats > 1 else "")
 
 
-def methods_table(records: Records, folder: Path, best: dict[str, tuple[str, float]]) -> str:
+def methods_table(records: Records, runs: Runs, best: dict[str, tuple[str, float]]) -> str:
     """The methods of the study, best first, with the common start and word counts among them."""
     rows = []
     for system in (*UNTRAINED, *METHODS):
@@ -134,7 +136,7 @@ def methods_table(records: Records, folder: Path, best: dict[str, tuple[str, flo
         if not scores:
             continue
         few_shot = by_training_seed(records, name, "few_shot")
-        trained = [logged(folder, f"{name}/seed{seed}") for seed in few_shot] if system in METHODS else []
+        trained = [runs.get(f"{name}/seed{seed}", {}) for seed in few_shot] if system in METHODS else []
         recall = spread(100 * run["after"] for run in trained) if all(trained) and trained else "–"
         pooling = best[system][0] if system in best else "–"
         rate = f"{best[system][1]:g}" if system in best else "–"
@@ -178,21 +180,21 @@ def change(scores: dict[str, dict[int, float]], name: str) -> float | None:
     return float(np.mean(list(scores[name].values())) - np.mean(list(base.values())))
 
 
-def ablations_table(records: Records, folder: Path) -> str:
+def ablations_table(records: Records, runs: Runs) -> str:
     """The effect of each change of DocSplit on few-shot macro F1."""
     scores = ablation_scores(records)
-    rows = [("docsplit", spread(scores["docsplit"].values()), "–", "–", *_cost(folder, "methods/docsplit"))]
+    rows = [("docsplit", spread(scores["docsplit"].values()), "–", "–", *_cost(runs, "methods/docsplit"))]
     for name in ABLATION_BASES:
         points = change(scores, name) if name in scores else None
         if points is not None:
             points = round(points, 1) + 0  # adding 0 turns -0.0 into 0.0
-            cost = _cost(folder, f"ablations/{name}")
+            cost = _cost(runs, f"ablations/{name}")
             rows.append((name, spread(scores[name].values()), f"{points:+.1f}", ABLATION_BASES[name], *cost))
     return table(("recipe", "few-shot macro F1", "change", "of", "half retrieval", "seconds"), rows)
 
 
-def _cost(folder: Path, name: str) -> tuple[str, str]:
-    run = logged(folder, f"{name}/seed0")
+def _cost(runs: Runs, name: str) -> tuple[str, str]:
+    run = runs.get(f"{name}/seed0")
     return (f"{100 * run['after']:.1f}", f"{run['seconds']:.0f}") if run else ("–", "–")
 
 
@@ -213,14 +215,19 @@ def adaptation_table(records: Records) -> str:
     return table(("encoder", *tasks, "mean", "± draws", "full"), rows)
 
 
-def tuning_table(folder: Path) -> tuple[str, dict[str, tuple[str, float]]]:
-    """Few-shot macro F1 on held-out rows of the training sets, and the best pooling and rate of each method."""
+def tuning_scores(folder: Path) -> TuningScores:
+    """Few-shot macro F1 on held-out rows of the training sets."""
     scores: dict[tuple[str, str], dict[float, float]] = {}
     for path in sorted((folder / "results" / "tuning").glob("*/*/results.json")):
         pooling, _, rate = path.parent.name.partition("_")
         method = path.parent.parent.name
         values = by_seed_and_draw(ResultStore(path.parent).records, f"tuning/{method}/{path.parent.name}", "few_shot")
         scores.setdefault((method, pooling), {})[float(rate)] = float(values.mean())
+    return scores
+
+
+def tuning_table(scores: TuningScores) -> tuple[str, dict[str, tuple[str, float]]]:
+    """The scores of the tuning, and the best pooling and rate of each method."""
     rates = sorted({rate for by_rate in scores.values() for rate in by_rate})
     best = {}
     rows = []
@@ -242,6 +249,17 @@ def tuning_table(folder: Path) -> tuple[str, dict[str, tuple[str, float]]]:
                     cells.append(f"{score:.1f}")
             rows.append((method, pooling, *cells))
     return table(("method", "pooling", *(f"{rate:g}" for rate in rates)), rows), best
+
+
+def write_tuning(scores: TuningScores, path: Path) -> None:
+    """Write the scores of the tuning as rows."""
+    rows = [
+        {"method": method, "pooling": pooling, "rate": rate, "macro_f1": round(score, 2)}
+        for (method, pooling), by_rate in scores.items()
+        for rate, score in by_rate.items()
+    ]
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def methods_figure(records: Records) -> Figure:
@@ -304,8 +322,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("docs/results/study"), help="Default: %(default)s.")
     options = parser.parse_args()
     records = merge(options.folder, options.output)
-    tuning, best = tuning_table(options.folder)
-    tables = {"methods": methods_table(records, options.folder, best)}
+    scores_of_tuning = tuning_scores(options.folder)
+    tuning, best = tuning_table(scores_of_tuning)
+    runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
+    runs = {name: run for name, run in runs.items() if run}
+    tables = {"methods": methods_table(records, runs, best)}
     if any(record["system"] == SHIPPED for record in records):
         tables["shipped"] = shipped_table(records)
     save(lambda: methods_figure(records), options.output / "methods")
@@ -313,16 +334,15 @@ def main() -> None:
         tables["tuning"] = tuning
     scores = ablation_scores(records)
     if {"docsplit"} < set(scores) and scores["docsplit"]:
-        tables["ablations"] = ablations_table(records, options.folder)
+        tables["ablations"] = ablations_table(records, runs)
         save(lambda: ablations_figure(records), options.output / "ablations")
     if any(record["system"].startswith("adaptation/") for record in records):
         tables["adaptation"] = adaptation_table(records)
     for name, content in tables.items():
         print(f"{name}\n{content}\n")
     fill(options.output.with_suffix(".md"), tables)
-    runs = {name: logged(options.folder, name) for name in sorted({record["system"] for record in records})}
-    trained = json.dumps({name: run for name, run in runs.items() if run}, indent=1)
-    (options.output / "training.json").write_text(f"{trained}\n", encoding="utf-8")
+    (options.output / "training.json").write_text(f"{json.dumps(runs, indent=1)}\n", encoding="utf-8")
+    write_tuning(scores_of_tuning, options.output / "tuning.json")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from docsplit_hf.content_hash import sha256_of_json
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 
 from .parts_of_speech import Tagger, Word, within_bounds
@@ -26,8 +25,7 @@ def nltk_tagger(tagger: PerceptronTagger) -> Tagger:
     """NLTK's tagger, named by version and weights; ``Word.base`` is the Snowball stem, since lemmas need WordNet."""
     import nltk
 
-    weights = json.dumps([tagger.model.weights, tagger.tagdict], sort_keys=True).encode()
-    digest = hashlib.sha256(weights).hexdigest()[:8]
+    digest = sha256_of_json([tagger.model.weights, tagger.tagdict], sort_keys=True)[:8]
     return Tagger(f"NLTK {nltk.__version__} averaged perceptron {digest}", partial(_tag_words, tagger=tagger))
 
 

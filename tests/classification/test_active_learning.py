@@ -1,4 +1,4 @@
-"""pipe.suggest(n): which documents to label next."""
+"""pipe.suggest(n): documents to label next."""
 
 import copy
 
@@ -18,16 +18,16 @@ def make_groups(sizes, seed=0):
     return (np.eye(len(sizes))[groups] + noise).astype(np.float32), groups
 
 
-def test_each_group_gives_one_and_doubt_decides_which():
+def test_each_group_gives_one_document_in_the_order_of_uncertainty():
     vectors, groups = make_groups([30, 30, 30])
-    doubt = np.array([0.4, 0.9, 0.6])[groups]
-    choices = choose_documents(vectors, doubt, vectors[:0], 3)
+    uncertainty = np.array([0.4, 0.9, 0.6])[groups]
+    choices = choose_documents(vectors, uncertainty, vectors[:0], 3)
     assert groups[[choice.row for choice in choices]].tolist() == [1, 2, 0]
     for choice in choices:
         np.testing.assert_array_equal(choice.cluster, np.flatnonzero(groups == groups[choice.row]))
 
 
-def test_where_examples_are_nothing_is_asked():
+def test_groups_with_examples_give_no_document():
     vectors, groups = make_groups([30, 30])
     examples = vectors[groups == 0][:4]
     choices = choose_documents(vectors, np.ones(60), examples, 2)
@@ -36,14 +36,14 @@ def test_where_examples_are_nothing_is_asked():
 
 @settings(deadline=None, max_examples=30)
 @given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())
-def test_any_number_of_documents_without_repetition_and_the_same_each_time(documents, examples, seed, data):
+def test_choices_are_reproducible_and_without_repetition(documents, examples, seed, data):
     rng = np.random.default_rng(seed)
     vectors, others = (rng.standard_normal((count, 3)).astype(np.float32) for count in (documents, examples))
     count = data.draw(st.integers(1, documents))
-    doubt = np.round(rng.random(documents), 1)
-    rows = [choice.row for choice in choose_documents(vectors, doubt, others, count)]
+    uncertainty = np.round(rng.random(documents), 1)
+    rows = [choice.row for choice in choose_documents(vectors, uncertainty, others, count)]
     assert len(set(rows)) == count
-    assert rows == [choice.row for choice in choose_documents(vectors, doubt, others, count)]
+    assert rows == [choice.row for choice in choose_documents(vectors, uncertainty, others, count)]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def fitted(fitted_of_module):
     return copy.deepcopy(fitted_of_module)
 
 
-def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted):
+def test_a_suggestion_has_the_present_answer_and_a_reason(fitted):
     (one,) = fitted.suggest(1)
     documents = fitted.datastore.documents
     assert documents.texts[documents.ids.index(one["id"])] == one["text"] and one["text_pair"] is None
@@ -65,7 +65,7 @@ def test_a_suggestion_is_a_document_with_the_present_answer_and_a_reason(fitted)
     assert "similar documents without" in one["reason"] and "river" in one["reason"] and "engine" in one["reason"]
 
 
-def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):
+def test_batches_repeat_documents_on_request_only(fitted):
     batches = [[one["id"] for one in fitted.suggest(7)] for _ in range(4)]
     assert len(set(sum(batches, []))) == 28 == len(fitted.datastore.documents)
     with pytest.raises(ValueError, match="n is 1, and there are 0 documents .* beside 28 that were suggested before"):
@@ -73,7 +73,7 @@ def test_batches_never_name_a_document_twice_until_they_are_asked_again(fitted):
     assert [one["id"] for one in fitted.suggest(7, again=True)] == batches[0]
 
 
-def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitted, monkeypatch):
+def test_labeled_documents_are_not_suggested_and_fit_keeps_the_suggested_ones(fitted, monkeypatch):
     monkeypatch.setattr(suggestions, "MOST_CANDIDATES", 9)
     first = fitted.suggest(5)
     fitted.add_examples([one["text"] for one in first[:3]], ["river"] * 3)
@@ -84,7 +84,7 @@ def test_what_got_a_label_is_asked_no_more_and_fit_remembers_what_was_asked(fitt
     assert {one["id"] for one in first[3:]} <= again and not {one["id"] for one in first[:3]} & again
 
 
-def test_several_labels_per_text(untrained, texts):
+def test_texts_may_have_several_labels(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:20]]
     untrained.add_examples(texts[:20], several)
     untrained.add_documents(texts[20:40])
@@ -106,7 +106,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_is_refused(case, fitted):
+def test_invalid_requests_are_refused(case, fitted):
     act, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         act(fitted)

@@ -21,7 +21,7 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 @given(fields=st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=3))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_written_is_read_again(tmp_path, ending, fields):
+def test_written_rows_are_read_back(tmp_path, ending, fields):
     rows = [{"id": first, "text": second} for first, second in fields]
     file = tmp_path / f"rows.{ending}"
     write_rows(file, lambda: rows, ["id", "text"])
@@ -35,7 +35,7 @@ CELL = st.text(st.sampled_from("'=+-@\t\n\r;,\"a 1"), max_size=6) | st.text(st.c
 
 @given(cells=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=3), name=CELL.map(on_one_line))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_safe_file_is_read_again_as_it_was(tmp_path, cells, name):
+def test_a_safe_file_is_read_back_unchanged(tmp_path, cells, name):
     file = tmp_path / "rows.csv"
     rows = [{f"{name}id": first, "text": second, "score": -0.5} for first, second in cells]
     columns = list(rows[0])
@@ -48,14 +48,13 @@ def test_a_safe_file_is_read_again_as_it_was(tmp_path, cells, name):
     assert (MARKER in written) == is_changed
 
 
-def test_labels_of_a_safe_file_are_what_they_were_for_every_reader(tmp_path):
+def test_all_readers_restore_a_safe_file(tmp_path):
     labels = ["=sum", "'=sum", "''=sum", "- minus", "@home", "\ttab", "-1.5", "plain"]
     rows = [{"=text": f"+ A text {number}.", "@label": label} for number, label in enumerate(labels * 2)]
     file = tmp_path / "rows.csv"
     write_rows(file, lambda: rows, ["=text", "@label"], safe_csv=True)
     assert find_columns(file) == ["=text", "@label"]
-    options = {"text_column": "=text", "label_column": "@label", "validation_size": 0}
-    examples = load_labeled_examples(file, **options)["train"]
+    examples = load_labeled_examples(file, text_column="=text", label_column="@label", validation_size=0)["train"]
     names = examples.features["label"].names
     assert [names[label] for label in examples["label"]] == labels * 2
     texts = [row["=text"] for row in rows]
@@ -66,7 +65,7 @@ def test_labels_of_a_safe_file_are_what_they_were_for_every_reader(tmp_path):
         assert list(load_file(file, streaming=streaming)) == rows
 
 
-def test_an_apostrophe_of_a_file_that_is_no_safe_one_belongs_to_its_text(tmp_path):
+def test_apostrophes_in_other_files_are_kept(tmp_path):
     (tmp_path / "rows.csv").write_text("id,text\n'=1,'- a\n")
     assert list(read_rows(tmp_path / "rows.csv")) == [{"id": "'=1", "text": "'- a"}]
 
@@ -79,7 +78,7 @@ def test_rows_with_too_many_fields_are_refused_in_a_safe_file_too(tmp_path):
         load_file(tmp_path / "rows.csv")
 
 
-def test_what_would_be_read_as_a_safe_file_by_mistake_is_refused(tmp_path):
+def test_the_marker_of_safe_files_is_refused_as_a_column(tmp_path):
     with pytest.raises(ValueError, match="would mark the answers as a file made by safe_csv: rename it"):
         check_rows(tmp_path / "rows.csv", list, ["text", MARKER])
     check_rows(tmp_path / "rows.jsonl", list, ["text", MARKER])
@@ -87,7 +86,7 @@ def test_what_would_be_read_as_a_safe_file_by_mistake_is_refused(tmp_path):
         check_output(tmp_path / "rows.jsonl", safe_csv=True)
 
 
-def test_fields_of_csv_are_strings_whatever_they_look_like(tmp_path):
+def test_fields_of_csv_stay_strings(tmp_path):
     (tmp_path / "rows.csv").write_text("\ufeffid,text,n\n007,NA,1.10\n1,,null\n\n2,short\n", encoding="utf-8")
     values = [("007", "NA", "1.10"), ("1", "", "null"), ("2", "short", "")]
     assert [tuple(row.values()) for row in read_rows(tmp_path / "rows.csv")] == values
@@ -109,7 +108,7 @@ def test_a_folder_of_texts(tmp_path):
     assert list(read_rows(tmp_path)) == [{"id": "b.txt", "text": "Two.\nLines."}, {"id": "deep/a.txt", "text": "One."}]
 
 
-def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
+def test_parquet_keeps_types_and_takes_late_values(tmp_path):
     day = datetime.datetime(2024, 1, 31)
     rows = [{"n": number, "day": day, "neighbors": None} for number in range(BLOCK)]
     rows += [{"n": BLOCK, "day": None, "neighbors": [{"label": "a", "weight": 0.5}]}]
@@ -121,14 +120,14 @@ def test_types_of_parquet_are_kept_and_late_values_fit(tmp_path):
 
 @pytest.mark.parametrize("name, content, said", [
     ("rows.xls", b"", "The format of .* is unknown"),
-    ("rows.txt", b"\xff", "rows.txt cannot be used: .*Say in what it is encoded"),
-    ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Say in what it is encoded"),
+    ("rows.txt", b"\xff", "rows.txt cannot be used: .*Give its encoding"),
+    ("rows.csv", b"text\n\xff\n", "rows.csv cannot be used: .*Give its encoding"),
     ("rows.csv", b"id;text\n1;One.\n", "pass csv_separator=';'"),
     ("rows.csv", b"", "cannot be used: it is empty"),
     ("rows.csv", b'text\n"open\n', "cannot be used: .*EOF inside string"),
     ("rows.jsonl", b"{", "Row 1 of rows.jsonl is not JSON"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_named(tmp_path, name, content, said):
+def test_unreadable_files_are_named(tmp_path, name, content, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=said):
         list(read_rows(tmp_path / name))
@@ -146,7 +145,7 @@ def test_fields_beyond_the_header_are_refused_as_load_file_does(tmp_path, rows, 
             read(file)
 
 
-def test_endings_of_answers_in_any_case(tmp_path):
+def test_endings_of_answers_may_have_any_case(tmp_path):
     check_output(tmp_path / "answers.CSV")
     write_rows(tmp_path / "answers.CSV", lambda: [{"n": 1}], ["n"])
     assert (tmp_path / "answers.CSV").read_text() == "n\n1\n"

@@ -13,8 +13,8 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
+from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.encoders.portable.run_encoder import is_packed
-from docsplit_hf.encoders.reader import Reader
 
 from .conftest import labels_of
 
@@ -55,7 +55,7 @@ def search(datastore):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("index", ["Flat", "IVF16,Flat", "HNSW16"])
-def test_a_copied_datastore_is_searched_alike_and_grows_apart(index, way):
+def test_a_copied_datastore_has_the_same_results_and_grows_independently(index, way):
     datastore = make_datastore(index)
     before = search(datastore)
     other = WAYS[way](datastore)
@@ -70,7 +70,7 @@ def test_a_copied_datastore_is_searched_alike_and_grows_apart(index, way):
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy", "clone"])
-def test_a_copied_pipeline_answers_alike_and_learns_apart(pipe, texts, way):
+def test_a_copied_pipeline_has_the_same_answers_and_learns_independently(pipe, texts, way):
     before = pipe(texts, return_neighbors=2)
     other = WAYS[way](pipe)
     assert other(texts, return_neighbors=2) == before and is_packed(other.model.encoder) == is_packed(
@@ -82,23 +82,23 @@ def test_a_copied_pipeline_answers_alike_and_learns_apart(pipe, texts, way):
 
 def answers_of(pipe, encoder, model, datastore, texts):
     embeddings = encoder.encode(texts, show_progress=False).tolist()
-    logits = Reader(model, pipe.tokenizer).read(texts).logits.tolist()
+    logits = make_embedder(model, pipe.tokenizer).embed(texts).logits.tolist()
     return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
 
 
 @pytest.mark.parametrize("pipe", ["auto"], indirect=True)
-def test_another_process_answers_alike(server, pipe, make_tiny_config, tokenizer, texts):
+def test_another_process_has_the_same_answers(server, pipe, make_tiny_config, tokenizer, texts):
     torch.manual_seed(0)
     encoder = DocumentEncoder(AutoModelForDocSplit.from_config(make_tiny_config(), mlm_head=False), tokenizer, "mean")
     model = KNNClassifier(KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=3)).eval()
-    arguments = (pipe, encoder, model, make_datastore("IVF16,Flat"), texts[:6])
-    expected = answers_of(*arguments)
+    datastore = make_datastore("IVF16,Flat")
+    expected = answers_of(pipe, encoder, model, datastore, texts[:6])
     with multiprocessing.get_context("forkserver").Pool(1) as pool:
-        assert pool.apply(answers_of, arguments) == expected
+        assert pool.apply(answers_of, (pipe, encoder, model, datastore, texts[:6])) == expected
 
 
 @pytest.mark.parametrize("mlm_head", [True, False])
-def test_a_model_that_is_trained_further_is_copied(make_tiny_config, tokenizer, texts, mlm_head):
+def test_a_model_for_further_training_is_copied(make_tiny_config, tokenizer, texts, mlm_head):
     torch.manual_seed(0)
     model = AutoModelForDocSplit.from_config(make_tiny_config(), mlm_head=mlm_head).eval()
     again = pickle.loads(pickle.dumps(model))
@@ -112,7 +112,7 @@ import json, sys
 import docsplit_hf, transformers
 pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
 texts = json.loads(sys.argv[2])
-pipe.report(texts, texts[:4]).to_json(sys.argv[3] + "/report.json")
+pipe.measure_drift(texts, texts[:4]).to_json(sys.argv[3] + "/report.json")
 pipe.audit(show_progress=False).to_json(sys.argv[3] + "/audit.json")
 answers = pipe(texts, top_k=None, explain=True, return_neighbors=2, return_documents=2)
 print(json.dumps([answers, pipe(texts, reject=0.5, return_novelty=True), pipe.suggest(3)]))
@@ -129,14 +129,14 @@ def fitted(untrained, texts):
     return untrained
 
 
-def test_another_interpreter_says_the_same_to_the_bit(fitted, texts, tmp_path, run_script):
+def test_another_interpreter_has_the_same_results_to_the_bit(fitted, texts, tmp_path, run_script):
     fitted.add_examples([texts[40]], ["a new one"])
     fitted.save_pretrained(tmp_path / "saved")
     new = [*texts[36:], "Zebras sleep under quantum lamps."]
-    options = {"top_k": None, "explain": True, "return_neighbors": 2, "return_documents": 2}
-    fitted.report(new, new[:4]).to_json(tmp_path / "expected.json")
+    fitted.measure_drift(new, new[:4]).to_json(tmp_path / "expected.json")
     audit = fitted.audit(show_progress=False)
-    expected = [fitted(new, **options), fitted(new, reject=0.5, return_novelty=True), fitted.suggest(3)]
+    answers = fitted(new, top_k=None, explain=True, return_neighbors=2, return_documents=2)
+    expected = [answers, fitted(new, reject=0.5, return_novelty=True), fitted.suggest(3)]
     (tmp_path / "script.py").write_text(SCRIPT)
     printed = run_script(tmp_path / "script.py", tmp_path / "saved", json.dumps(new), tmp_path)
     assert json.loads(printed.splitlines()[-1]) == expected

@@ -5,14 +5,15 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf import KNNDatastore
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 
 def names_of(texts):
     return ["river" if "river" in text else "other" for text in texts]
 
 
-def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts):
+def test_examples_turn_an_encoder_into_a_classifier(untrained, texts):
     names = names_of(texts)
     ids = untrained.add_examples(texts[:40], names[:40])
     assert ids == [str(i) for i in range(40)]
@@ -26,7 +27,7 @@ def test_examples_on_an_encoder_without_a_head_are_a_classifier(untrained, texts
     assert untrained({"text": texts[0]}, k=1)["label"] == "brand new"
 
 
-def test_several_labels(untrained, texts):
+def test_a_text_may_have_several_labels(untrained, texts):
     untrained.add_examples(texts[:10], [["a", "b"], ["b"]] * 5)
     (answer,) = untrained([texts[1]], k=1, top_k=None, return_neighbors=1)
     scores = {entry["label"]: entry["score"] for entry in answer}
@@ -36,7 +37,7 @@ def test_several_labels(untrained, texts):
     assert untrained.datastore.labels[-2:].tolist() == [[True, False], [False, True]]
 
 
-def test_new_labels_after_training_get_what_the_neighbors_give(pipe, texts):
+def test_new_labels_after_training_are_predicted_by_neighbors(pipe, texts):
     pipe.add_examples(["a glacier in winter"], ["ice"], allow_new_labels=True)
     answer = pipe({"text": "a glacier in winter"}, k=1, top_k=None)
     assert {entry["label"]: entry["score"] for entry in answer}["ice"] == pytest.approx(0.4 * 50 / 52)
@@ -59,7 +60,7 @@ def test_adding_the_same_examples_again_changes_nothing(untrained, texts, caplog
     assert "2 of 3 examples are there already" in caplog.text
 
 
-def test_duplicates_that_are_asked_for_do_not_touch_the_calibration(untrained, texts):
+def test_allowed_duplicates_leave_the_calibration(untrained, texts):
     untrained.add_examples(texts[:40], names_of(texts[:40]))
     k, temperature, once = calibrated(untrained)
     ids = untrained.add_examples(texts[:40], names_of(texts[:40]), allow_duplicates=True)
@@ -70,7 +71,7 @@ def test_duplicates_that_are_asked_for_do_not_touch_the_calibration(untrained, t
         assert [a["score"] for a in answer] == pytest.approx([a["score"] for a in other], abs=0.0125)
 
 
-def test_what_is_the_same_example(untrained, texts):
+def test_equal_examples_are_recognized(untrained, texts):
     """The text, its pair and its labels; not its id, which is given back as it was."""
     pair = {"text": texts[0], "text_pair": texts[1]}
     first = untrained.add_examples([texts[0], pair, texts[1]], [["a", "b"], ["a"], ["b"]], ids=["x", "y", "z"])
@@ -81,7 +82,7 @@ def test_what_is_the_same_example(untrained, texts):
     assert again == ["y", "x", "3", "z", "5"] and untrained.datastore.ids == ["x", "y", "z", "3", "5"]
 
 
-def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts):
+def test_a_text_with_two_labels_is_kept_but_not_used_to_calibrate(untrained, texts):
     assert untrained.add_examples([texts[0]] * 2, ["a", "b"]) == ["0", "1"]
     assert untrained.model.config.knn_calibration is None
     with pytest.raises(ValueError, match="all the same text"):
@@ -91,14 +92,15 @@ def test_one_text_with_two_labels_is_kept_and_not_calibrated_on(untrained, texts
 LABELS = {"water": "The river feeds the valley and the glacier.", "machine": "The engine moves the table."}
 
 
-def test_there_are_answers_before_any_text_is_labeled(untrained, texts):
+def test_descriptions_give_answers_before_any_text_is_labeled(untrained, texts):
     assert untrained.add_labels(LABELS) == ["label:water", "label:machine"]
-    found = untrained([LABELS["water"], LABELS["machine"], texts[0]], top_k=None)
-    assert [answer[0]["label"] for answer in found[:2]] == ["water", "machine"]
-    assert all(sum(entry["score"] for entry in answer) == pytest.approx(1) for answer in found)
+    water, machine, other = untrained([LABELS["water"], LABELS["machine"], texts[0]], top_k=None)
+    assert water[0]["label"] == "water" and machine[0]["label"] == "machine"
+    for answer in (water, machine, other):
+        assert sum(entry["score"] for entry in answer) == pytest.approx(1)
 
 
-def test_a_new_description_replaces_the_one_before_and_examples_may_follow(untrained, texts):
+def test_a_new_description_replaces_the_old_one_and_examples_may_follow(untrained, texts):
     untrained.add_labels(LABELS)
     untrained.add_labels({"water": "Rain on the lake."})
     store = untrained.datastore
@@ -111,7 +113,23 @@ def test_a_new_description_replaces_the_one_before_and_examples_may_follow(untra
     assert untrained.fit(show_progress=False).examples == 7
 
 
-def test_a_trained_classifier_takes_only_its_own_labels(pipe):
+def test_the_store_is_searched_once_for_existing_texts(untrained, texts, monkeypatch):
+    searches = []
+
+    def counted(store, *arguments, **options):
+        searches.append(store)
+        return find(store, *arguments, **options)
+
+    find = KNNDatastore.find
+    monkeypatch.setattr(KNNDatastore, "find", counted)
+    untrained.add_documents(texts[:6])
+    untrained.add_labels(LABELS)
+    untrained.add_labels(LABELS)
+    untrained.add_examples(texts[3:9], names_of(texts[3:9]))
+    assert len(searches) == 4 and len(untrained.datastore) == 8 and len(untrained.datastore.documents) == 3
+
+
+def test_a_trained_classifier_refuses_other_labels(pipe):
     with pytest.raises(ValueError, match="'water' is none of river, engine"):
         pipe.add_labels(LABELS)
     with pytest.raises(ValueError, match="'rivers' is none of river, engine. Did you mean 'river'.*allow_new_labels"):
@@ -130,7 +148,7 @@ def test_a_trained_classifier_takes_only_its_own_labels(pipe):
         ({3: "three"}, "3 is described as 'three'"),
     ],
 )
-def test_what_is_no_description_is_refused(labels, message, untrained):
+def test_invalid_descriptions_are_refused(labels, message, untrained):
     with pytest.raises(ValueError, match=message):
         untrained.add_labels(labels)
     assert untrained.datastore is None
@@ -147,7 +165,7 @@ def with_documents(untrained, texts):
     return untrained
 
 
-def test_they_are_no_neighbors_unless_they_are_asked_for(with_documents, texts):
+def test_documents_are_returned_on_request_only(with_documents, texts):
     before = with_documents(texts[30:34], return_neighbors=3, top_k=None)
     answers = with_documents(texts[30:34], return_neighbors=3, return_documents=2, top_k=None)
     for row, answer in enumerate(answers):
@@ -160,7 +178,7 @@ def test_they_are_no_neighbors_unless_they_are_asked_for(with_documents, texts):
     assert len(with_documents([texts[0]], return_documents=99)[0]["documents"]) == 18
 
 
-def test_what_is_there_already_or_empty_is_not_added(with_documents, texts, caplog):
+def test_existing_and_empty_documents_are_not_added(with_documents, texts, caplog):
     pair = {"text": texts[12], "text_pair": "more"}  # is another text than its first half
     given = [texts[0], texts[12], "", " \n", "a new one", "a new one", pair]
     assert with_documents.add_documents(given) == [None, None, None, None, "d18", None, "d19"]
@@ -170,7 +188,7 @@ def test_what_is_there_already_or_empty_is_not_added(with_documents, texts, capl
     assert with_documents.add_documents([]) == []
 
 
-def test_one_that_gets_a_label_is_an_example_with_the_embedding_that_it_had(with_documents, texts):
+def test_a_labeled_document_becomes_an_example_with_its_embedding(with_documents, texts):
     keys = with_documents.datastore.documents.keys.copy()
     with_documents.add_examples([texts[40], texts[13], texts[12]], ["river", "river", "engine"])
     store = with_documents.datastore
@@ -179,7 +197,7 @@ def test_one_that_gets_a_label_is_an_example_with_the_embedding_that_it_had(with
 
 
 @pytest.mark.parametrize("labels", [["a", "b"] * 4, [["a", "b"], ["b"], [], ["a"]] * 2], ids=["one", "several"])
-def test_documents_may_come_before_the_first_labels(labels, untrained, texts):
+def test_documents_may_be_added_before_examples(labels, untrained, texts):
     assert untrained.add_documents(texts[:20], ids=[f"mine {i}" for i in range(20)])[3] == "mine 3"
     with pytest.raises(ValueError, match="No labeled examples yet"):
         untrained.fit()
@@ -191,7 +209,7 @@ def test_documents_may_come_before_the_first_labels(labels, untrained, texts):
     assert len(untrained(texts[24:26])) == 2
 
 
-def test_a_failed_addition_of_documents_leaves_nothing_behind(untrained, texts):
+def test_a_failed_addition_of_documents_leaves_no_trace(untrained, texts):
     for given, error, message in (
         ([texts[0], None], TypeError, "Text 1 is None"),
         (["fine", "half \ud800"], ValueError, "row 1 has half a character"),
@@ -216,19 +234,20 @@ def filled(untrained, texts):
     return untrained
 
 
-def test_the_next_call_sees_the_new_labels_and_nothing_is_embedded(filled, texts, monkeypatch, caplog):
+def test_relabeling_changes_the_next_answers_and_embeds_nothing(filled, texts, monkeypatch, caplog):
     label = filled([texts[3]], k=1)[0]["label"]
     other = {"river": "engine", "engine": "river"}[label]
     filled.fit(show_progress=False)
-    keys, fitted = filled.datastore.keys, filled.datastore.fitted
+    keys = filled.datastore.keys
+    fitted = filled.datastore.fitted
     with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
-        patch.setattr(Reader, "read", None)
+        patch.setattr(ClassifierEmbedder, "embed", None)
         filled.relabel({"3": other})
     assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
-    assert filled.datastore.fitted is fitted and "learn of them by fit()" in caplog.text
+    assert filled.datastore.fitted is fitted and "call fit() for the other experts" in caplog.text
 
 
-def test_several_labels_can_be_given(untrained, texts):
+def test_examples_are_relabeled_with_several_labels(untrained, texts):
     untrained.add_examples(texts[:4], [["a", "b"], ["b"], ["a"], ["b"]])
     untrained.relabel({"1": ["a"], "2": ("a", "b"), "3": []})
     assert untrained.datastore.labels.tolist() == [[True, True], [True, False], [True, True], [False, False]]
@@ -240,7 +259,7 @@ def test_several_labels_can_be_given(untrained, texts):
 REFUSED = {
     "no mapping": (["3"], TypeError, r"Expected \{id: label, ...\}"),
     "an unknown id": ({"3": "river", "300": "river"}, ValueError, "no row with the id '300'"),
-    "an id that is a number": ({3: "river"}, TypeError, "The id 3 is no string"),
+    "an id that is a number": ({3: "river"}, TypeError, "The id 3 is not a string"),
     "a new label": ({"3": "rivr"}, ValueError, "label 'rivr' of '3' is none of .*Did you mean 'river'"),
     "a label that is a number": ({"3": 0}, ValueError, "The label '0' of '3' is none of"),
     "several labels": ({"3": ["river"]}, TypeError, "give the name of a label"),
@@ -249,7 +268,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("labels", "error", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_wrong_is_named_and_nothing_is_changed(labels, error, message, filled):
+def test_invalid_new_labels_are_refused_and_nothing_changes(labels, error, message, filled):
     before = filled.datastore.snapshot
     with pytest.raises(error, match=message):
         filled.relabel(labels)
@@ -258,11 +277,11 @@ def test_what_is_wrong_is_named_and_nothing_is_changed(labels, error, message, f
 
 @pytest.mark.parametrize("label", ["", " ", "\n"])
 def test_a_label_without_a_name_is_refused(label, untrained):
-    with pytest.raises(ValueError, match="label of text 1 is .*, which is no name"):
+    with pytest.raises(ValueError, match="label of text 1 is .*, not a name"):
         untrained.add_examples(["one text", "another"], ["a", label])
 
 
-def test_new_labels_that_differ_from_others_in_spelling_alone_are_named_once(untrained, caplog):
+def test_labels_that_differ_only_in_spelling_are_warned_about_once(untrained, caplog):
     untrained.add_examples(["one text", "another"], ["Sport", "news"])
     assert "differ only" not in caplog.text
     untrained.add_examples(["a third"], ["sport "])

@@ -36,7 +36,7 @@ def pipe(classifier):
     return pipe
 
 
-def test_it_answers_grows_is_fitted_explains_and_is_saved_without_the_key(pipe, endpoint, tmp_path, caplog):
+def test_an_endpoint_classifier_is_fitted_and_saved_without_the_key(pipe, endpoint, tmp_path, caplog):
     vectors = np.array([embed(text[:90]) for text in TEXTS])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     (answer,) = pipe(TEXTS[3], return_neighbors=20, batch_size=2)
@@ -74,7 +74,7 @@ def test_another_model_behind_the_name_is_refused(pipe, endpoint, tmp_path):
         pipeline("docsplit-knn", model=str(tmp_path))
 
 
-def test_a_strangers_folder_does_not_choose_what_is_sent(pipe, endpoint, tmp_path, monkeypatch):
+def test_a_saved_folder_cannot_choose_the_key_that_is_sent(pipe, endpoint, tmp_path, monkeypatch):
     monkeypatch.setenv("A_SECRET", KEY)
     pipe.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
@@ -94,7 +94,7 @@ def test_a_datastore_is_built_and_a_file_is_classified(classifier, examples, tmp
     assert json.loads((tmp_path / "out.jsonl").read_text())["label"] == pipe(TEXTS[0])[0]["label"]
 
 
-def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, classifier, endpoint, tmp_path):
+def test_local_options_are_refused_for_an_endpoint(pipe, classifier, endpoint, tmp_path):
     seen = len(endpoint.requests)
     for options in ({"max_length": 9}, {"bf16": True}, {"max_tokens_per_batch": 9}):
         with pytest.raises(ValueError, match=f"{next(iter(options))}=.* does not reach .*#max_characters=N"):
@@ -102,7 +102,7 @@ def test_what_cannot_be_done_elsewhere_is_refused_with_the_next_step(pipe, class
     for options in ({"long_documents": "late"}, {"passage_length": 9}, {"truncate_dim": 2}):
         with pytest.raises((ValueError, StrictDataclassError), match="does not reach"):
             pipeline("docsplit-knn", model=classifier, **options)
-    with pytest.raises(ValueError, match="does not say how much it reads: leave out return_read"):
+    with pytest.raises(ValueError, match="does not report how much it reads: leave out return_read"):
         pipe(TEXTS[0], return_read=True)
     with pytest.raises(ValueError, match="join the two texts of a pair into one"):
         pipe({"text": "a river", "text_pair": "an engine"})

@@ -20,7 +20,7 @@ from transformers import pipeline
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
 from docsplit_hf.classification import estimator
 from docsplit_hf.classification.estimator import NAMELESS, embed_once, encoder_pipeline
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 CLASSES = ["nature", "places", "works"]
 WORDS = ["river|garden|glacier|forest", "court|harbour|kitchen|library", "engine|orchestra|market|stadium"]
@@ -55,7 +55,7 @@ def scores(pipe, texts, names=CLASSES):
 
 
 @pytest.mark.parametrize("max_length", [None, 8])
-def test_its_probabilities_are_those_of_its_pipeline(encoder, texts, labels, max_length, tmp_path):
+def test_probabilities_equal_those_of_the_pipeline(encoder, texts, labels, max_length, tmp_path):
     model = DocSplitClassifier(encoder, texts[30:], max_length=max_length).fit(texts[:30], labels[:30])
     probabilities = model.predict_proba(texts)
     model.pipeline_.save_pretrained(tmp_path)
@@ -67,9 +67,10 @@ def test_its_probabilities_are_those_of_its_pipeline(encoder, texts, labels, max
         model.predict([])
 
 
-def test_it_is_the_pipeline_that_is_made_by_hand(encoder, texts, labels):
+def test_the_pipeline_equals_one_made_by_hand(encoder, texts, labels):
     order = np.argsort(labels[:30], kind="stable")  # the pipeline numbers labels as they come
-    examples, unlabeled = [texts[i] for i in order], [*texts[20:], "", texts[40]]
+    examples = [texts[i] for i in order]
+    unlabeled = [*texts[20:], "", texts[40]]
     model = DocSplitClassifier(encoder, unlabeled).fit(examples, labels[order])
     pipe = pipeline("docsplit-knn", model=encoder)
     pipe.add_documents(unlabeled)
@@ -80,7 +81,7 @@ def test_it_is_the_pipeline_that_is_made_by_hand(encoder, texts, labels):
     assert model.pipeline_.model.config.k == pipe.model.config.k
 
 
-def test_copies_strengthen_no_promise(encoder, texts, labels, caplog):
+def test_copies_do_not_lower_the_guaranteed_error(encoder, texts, labels, caplog):
     once = DocSplitClassifier(encoder, experts=FAST).fit(texts, labels).report_
     caplog.clear()
     twice = DocSplitClassifier(encoder, experts=FAST).fit([*texts, *texts], [*labels, *labels]).report_
@@ -89,7 +90,7 @@ def test_copies_strengthen_no_promise(encoder, texts, labels, caplog):
 
 
 @pytest.mark.parametrize("kinds, names", [([1, 2], "12"), ([True, False], ("true", "false")), ([1.0, 2.0], "12")])
-def test_labels_have_the_names_that_the_pipeline_gives_them(encoder, texts, labels, kinds, names):
+def test_labels_have_the_names_of_the_pipeline(encoder, texts, labels, kinds, names):
     given = np.where(labels == labels[0], kinds[0], kinds[1])
     model = DocSplitClassifier(encoder, experts=FAST).fit(texts, given)
     pipe = pipeline("docsplit-knn", model=encoder)
@@ -122,7 +123,7 @@ def test_the_type_of_labels_makes_no_difference(encoder, texts, labels, classes)
     assert model.classes_.dtype == classes.dtype
 
 
-def test_several_labels_come_as_any_matrix(encoder, texts, has_label):
+def test_several_labels_are_a_matrix_of_any_kind(encoder, texts, has_label):
     forms = [has_label, has_label > 0, has_label.tolist(), sp.csr_matrix(has_label), sp.csc_array(has_label)]
     models = [DocSplitClassifier(encoder, experts=FAST).fit(texts, y) for y in forms]
     expected = models[0].predict_proba(texts)
@@ -164,7 +165,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("X, y, error, says", WRONG.values(), ids=WRONG)
-def test_what_cannot_be_learned_from_is_refused(encoder, X, y, error, says):  # noqa: N803
+def test_invalid_training_data_is_refused(encoder, X, y, error, says):  # noqa: N803
     with pytest.raises(error, match=says):
         DocSplitClassifier(encoder).fit(X, y)
 
@@ -184,13 +185,13 @@ def test_wrong_parameters_are_refused_by_fit(encoder, texts, labels):
 
 
 def test_cross_validation_is_silent_and_the_same_in_threads_and_processes(server, encoder, texts, labels, capfd):
-    given = DocSplitClassifier(encoder, unlabeled=texts), texts, labels
-    alone = cross_val_score(*given, cv=3)
+    model = DocSplitClassifier(encoder, unlabeled=texts)
+    alone = cross_val_score(model, texts, labels, cv=3)
     assert capfd.readouterr().out == ""
     with parallel_config(backend="threading"):
-        np.testing.assert_array_equal(cross_val_score(*given, cv=3, n_jobs=2), alone)
+        np.testing.assert_array_equal(cross_val_score(model, texts, labels, cv=3, n_jobs=2), alone)
     with multiprocessing.get_context("forkserver").Pool(1) as pool:
-        np.testing.assert_array_equal(pool.apply(cross_val_score, given, {"cv": 3}), alone)
+        np.testing.assert_array_equal(pool.apply(cross_val_score, (model, texts, labels), {"cv": 3}), alone)
 
 
 def test_cleanlab_finds_wrong_labels(encoder, texts, labels):
@@ -212,7 +213,7 @@ STEPS = np.linspace(-3, 3, 13)
 
 
 class OfNumbers(DocSplitClassifier):
-    """Numbers as texts, since scikit-learn's checks know no texts: a word for each step that a number is above."""
+    """Turn numbers into texts for scikit-learn's checks: a word for each step that a number is above."""
 
     def fit(self, X, y):  # noqa: N803
         return super().fit(_as_texts(validate_data(self, X)), y)
@@ -223,7 +224,9 @@ class OfNumbers(DocSplitClassifier):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.input_tags.one_d_array, tags.input_tags.string = True, False, False
+        tags.input_tags.two_d_array = True
+        tags.input_tags.one_d_array = False
+        tags.input_tags.string = False
         return tags
 
 
@@ -267,36 +270,37 @@ def embedded(monkeypatch):
     """The texts that are embedded, call by call, with nothing kept before."""
     calls = []
 
-    def counted(reader, texts, pairs):
+    def counted(embedder, texts, pairs):
         calls.append(texts)
-        return read(reader, texts, pairs)
+        return read(embedder, texts, pairs)
 
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", counted)
+    read = ClassifierEmbedder.embed
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
     monkeypatch.setattr(estimator, "_kept", {})
     return calls
 
 
-def test_they_are_those_of_the_reader_and_each_text_is_embedded_once(untrained, texts, embedded):
-    given = [texts[0], texts[1], texts[0]], [None, None, texts[1]]
-    expected = untrained.reader.read(*given).retrieval_embeddings
+def test_each_text_is_embedded_once(untrained, texts, embedded):
+    given = [texts[0], texts[1], texts[0]]
+    pairs = [None, None, texts[1]]
+    expected = untrained.embedder.embed(given, pairs).retrieval_embeddings
     embedded.clear()
     for _ in range(2):
-        found = embed_once(untrained.reader, "encoder", *given)
+        found = embed_once(untrained.embedder, "encoder", given, pairs)
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    embed_once(untrained.reader, "encoder", texts[:3], [None] * 3)
-    assert [sorted(read) for read in embedded] == [sorted(given[0]), [texts[2]]]
-    assert embed_once(untrained.reader, "encoder", [], []).shape == (0, 32)
+    embed_once(untrained.embedder, "encoder", texts[:3], [None] * 3)
+    assert [sorted(read) for read in embedded] == [sorted(given), [texts[2]]]
+    assert embed_once(untrained.embedder, "encoder", [], []).shape == (0, 32)
 
 
-def test_another_encoder_or_length_has_its_own(untrained, texts, embedded):
+def test_embeddings_are_cached_per_encoder_and_length(untrained, texts, embedded):
     for fingerprint, max_length in (("one", 64), ("two", 64), ("one", 16), ("one", 64)):
         untrained.model.config.max_length = max_length
-        embed_once(untrained.reader, fingerprint, texts[:1], [None])
+        embed_once(untrained.embedder, fingerprint, texts[:1], [None])
     assert len(embedded) == 3
 
 
-def test_a_folder_that_was_saved_again_is_loaded_again(tiny_checkpoint, tiny_model):
+def test_a_changed_folder_is_loaded_again(tiny_checkpoint, tiny_model):
     before = encoder_pipeline(tiny_checkpoint)[1]
     with torch.no_grad():
         next(tiny_model.parameters()).zero_()

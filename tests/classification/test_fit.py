@@ -7,10 +7,10 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.registry import EXPERTS
 from docsplit_hf.classification.fit import fit
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 from .conftest import labels_of
-from .ensemble.stores import ask, make_store, misleading_store
+from .ensemble.stores import make_store, misleading_store, score
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
@@ -49,7 +49,7 @@ def test_the_order_of_texts_changes_no_bit_of_an_answer(untrained_of_module, tex
     assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
 
 
-def test_it_tells_what_it_chose_in_silence_and_changes_the_answers(filled, texts, capsys):
+def test_fit_returns_a_report_prints_nothing_and_changes_the_answers(filled, texts, capsys):
     before = filled(texts[36:], top_k=None)
     report = filled.fit(show_progress=False)
     assert capsys.readouterr() == ("", "") and list(report.shares) == list(EXPERTS)
@@ -60,7 +60,7 @@ def test_it_tells_what_it_chose_in_silence_and_changes_the_answers(filled, texts
     np.testing.assert_allclose(scores_of(after).sum(1), 1)
 
 
-def test_equation_3_stays_exactly_available(filled, texts):
+def test_options_of_equation_3_answer_by_it_after_fit(filled, texts):
     before = [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3]
     filled.fit(show_progress=False)
     assert [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3] == before
@@ -92,13 +92,13 @@ def test_any_text_has_an_answer(fitted):
     np.testing.assert_allclose(scores_of(answers), scores_of(one_by_one), atol=1e-4)
 
 
-def test_an_example_that_comes_later_is_known_at_once(filled, texts, caplog):
+def test_a_later_example_changes_answers_at_once(filled, texts, caplog):
     filled.fit(experts=["neighbors"], show_progress=False)
     fitted = filled
     before = scores_of(fitted([texts[40]], top_k=None))[0]
     with caplog.at_level("INFO", logger="docsplit_hf"):
         added = fitted.add_examples([texts[40]], ["river"])
-    assert "the other experts learn of them by fit()" in caplog.text
+    assert "call fit() for the other experts" in caplog.text
     assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
     fitted.remove_examples(added)
     np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)
@@ -108,15 +108,16 @@ def test_an_example_that_comes_later_is_known_at_once(filled, texts, caplog):
 
 
 def test_documents_are_not_read_again_to_be_answered(fitted, texts, monkeypatch):
-    asked, read = texts[10:40], []
+    asked = texts[10:40]
+    read = []
     expected = fitted(asked, top_k=None, return_read=True)  # which reads all
-    plain = Reader.read
+    plain = ClassifierEmbedder.embed
 
-    def counting(reader, given, pairs=None):
+    def counting(embedder, given, pairs=None):
         read.extend(given)
-        return plain(reader, given, pairs)
+        return plain(embedder, given, pairs)
 
-    monkeypatch.setattr(Reader, "read", counting)
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counting)
     answers = fitted(asked, top_k=None)
     assert read == [text for text in asked if text not in texts[14:36]]
     np.testing.assert_allclose(scores_of(answers), scores_of(expected), atol=1e-5)
@@ -126,9 +127,9 @@ def test_documents_are_not_read_again_to_be_answered(fitted, texts, monkeypatch)
 
 
 def test_several_labels_and_pairs(untrained, texts):
-    several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    multi_label = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
     pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
-    untrained.add_examples(pairs[:24], several)
+    untrained.add_examples(pairs[:24], multi_label)
     untrained.add_documents(pairs[24:40])
     report = untrained.fit(show_progress=False)
     assert list(report.shares) == ["classifier", "words", "neighbors", "vocabulary"]
@@ -201,7 +202,7 @@ def ids_with(pipe, name):
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_is_refused(case, filled):
+def test_wrong_arguments_are_refused(case, filled):
     act, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         act(filled)
@@ -220,14 +221,15 @@ def test_nan_from_an_encoder_is_refused(fitted, texts):
     assert len(fitted.datastore) == 14 and len(fitted.datastore.documents) == 22
 
 
-def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained, texts):
-    several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
-    untrained.add_examples(texts[:24], several)
+def test_with_several_labels_answers_have_those_above_their_threshold(untrained, texts):
+    multi_label = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    untrained.add_examples(texts[:24], multi_label)
     assert "labels" not in untrained(texts[24:26])[0]
     untrained.fit(show_progress=False)
     settings = untrained.datastore.fitted.settings
     thresholds = dict(zip(settings["labels"], settings["thresholds"], strict=True))
-    answers, scores = untrained(texts[24:]), untrained(texts[24:], top_k=None)
+    answers = untrained(texts[24:])
+    scores = untrained(texts[24:], top_k=None)
     for answer, entries in zip(answers, scores, strict=True):
         reached = {entry["label"] for entry in entries if entry["score"] >= thresholds[entry["label"]]}
         assert set(answer["labels"]) == reached
@@ -236,26 +238,26 @@ def test_of_several_labels_those_that_reach_their_threshold_are_given(untrained,
         untrained(texts[30], reject=0.1)
 
 
-def test_documents_that_mislead_are_left_out_and_said_to_be(untrained, monkeypatch):
-    """Those of one label only make the others rarer in every vote."""
+def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
+    """Documents of one label reduce the proportions of the others in every vote."""
     monkeypatch.setattr("docsplit_hf.classification.fit.EVIDENCE", 1.0)
     store = misleading_store(noise=1.0)
-    report = fit(untrained.reader, store, experts=[name for name in EXPERTS if name != "names"])
+    report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)
     examples_only = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
-    alone = fit(untrained.reader, examples_only, experts=list(report.shares))
+    alone = fit(untrained.embedder, examples_only, experts=list(report.shares))
     assert alone.shares == report.shares and alone.left_out == 0
-    np.testing.assert_array_equal(ask(store).probabilities, ask(examples_only).probabilities)
-    helpful = fit(untrained.reader, make_store(60, 300), experts=list(report.shares))
+    np.testing.assert_array_equal(score(store).probabilities, score(examples_only).probabilities)
+    helpful = fit(untrained.embedder, make_store(60, 300), experts=list(report.shares))
     assert (helpful.left_out, helpful.documents) == (0, 300)
 
 
-def test_an_encoder_that_gives_one_vector_for_all_texts_is_named(filled, caplog):
+def test_an_encoder_that_gives_one_vector_for_all_texts_is_warned_of(filled, caplog):
     keys = filled.datastore.keys
     same = np.ones_like(keys) + 1e-4 * keys
     store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)
-    fit(filled.reader, store)
+    fit(filled.embedder, store)
     assert "gives nearly one vector for all texts" in caplog.text and "Try the one that ships" in caplog.text
     caplog.clear()
-    fit(filled.reader, filled.datastore)
+    fit(filled.embedder, filled.datastore)
     assert "one vector" not in caplog.text

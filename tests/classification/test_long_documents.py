@@ -9,7 +9,7 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.embedders import make_embedder
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
@@ -64,7 +64,7 @@ def hidden(sentence, place):
     return FILLER[:start] + sentence + " " + FILLER[start:], start, start + len(sentence)
 
 
-def test_a_call_reads_at_most_so_many_passages_and_says_how_much(pipe, fitted, caplog):
+def test_a_call_reads_a_limited_number_of_passages_and_logs_the_rest(pipe, fitted, caplog):
     text, start, end = hidden(next(iter(TELLING.values())), 0.85)
     (whole,) = fitted(text, return_read=True, explain=True)
     (capped,) = fitted(text, return_read=True, explain=True, max_passages=2)
@@ -78,7 +78,7 @@ def test_a_call_reads_at_most_so_many_passages_and_says_how_much(pipe, fitted, c
 
 @pytest.mark.parametrize("place", [0, 0.4, 0.85])
 @pytest.mark.parametrize("label", TELLING)
-def test_the_answer_names_the_only_passage_that_can_have_decided(pipe, fitted, label, place):
+def test_the_explanation_names_the_deciding_passage(pipe, fitted, label, place):
     text, start, end = hidden(TELLING[label], place)
     answer = fitted(text, explain=True, return_read=True)[0]
     passage = answer["explanation"]["passage"]
@@ -93,7 +93,7 @@ def test_the_answer_names_the_only_passage_that_can_have_decided(pipe, fitted, l
     assert passage["start"] < end and start < passage["end"]
 
 
-def test_a_document_takes_its_passages_along_when_it_gets_a_label():
+def test_a_labeled_document_keeps_its_passages():
     pipe = pipeline("docsplit-knn", **READ)
     long, _, _ = hidden(TELLING["football"], 0.4)
     pipe.add_documents([long, "A short text."])
@@ -107,12 +107,12 @@ def test_a_document_takes_its_passages_along_when_it_gets_a_label():
     assert pipe(long, return_neighbors=1, k=1)[0]["neighbors"][0]["distance"] == pytest.approx(0, abs=1e-9)
 
 
-def test_saved_is_loaded_with_how_it_reads(fitted, tmp_path):
+def test_a_saved_pipeline_keeps_its_reading_strategy(fitted, tmp_path):
     fitted.save_pretrained(tmp_path)
     loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     text = hidden(TELLING["cooking"], 0.4)[0]
-    asked = {"explain": True, "return_neighbors": 3, "return_read": True}
-    assert loaded(text, **asked) == fitted(text, **asked)
+    answers = [pipe(text, explain=True, return_neighbors=3, return_read=True) for pipe in (loaded, fitted)]
+    assert answers[0] == answers[1]
     assert (loaded.model.config.long_documents, loaded.model.config.passage_length) == ("passages", 64)
     with pytest.raises(
         ValueError, match="long_documents='first': the texts of the datastore were embedded with 'passages'"
@@ -127,21 +127,21 @@ def model(tiny_config):
     return KNNClassifier.around(BertModel(tiny_config), 2, pooling="mean", max_length=32).eval()
 
 
-def test_short_texts_are_answered_alike_to_the_bit_however_long_ones_are_read(model, tokenizer):
+def test_strategies_for_long_texts_do_not_change_short_ones(model, tokenizer):
     texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
-    expected = Reader(model, tokenizer).read(texts)
+    expected = make_embedder(model, tokenizer).embed(texts)
     for strategy in ("head_tail", "whole", "average", "passages", "late"):
-        found = Reader(model, tokenizer, long_documents=strategy).read(texts)
-        assert found.passages is None and (found.shares == 1).all()
+        found = make_embedder(model, tokenizer, long_documents=strategy).embed(texts)
+        assert found.passages is None and (found.read_fraction == 1).all()
         assert (found.logits == expected.logits).all()
         assert (found.retrieval_embeddings == expected.retrieval_embeddings).all()
 
 
-def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(model, tokenizer):
+def test_logits_of_a_long_text_are_the_mean_of_its_passages(model, tokenizer):
     text = "The river feeds the valley. A garden, a stone and an engine. " * 6
-    whole = Reader(model, tokenizer, long_documents="passages").read([text, "A garden."])
+    whole = make_embedder(model, tokenizer, long_documents="passages").embed([text, "A garden."])
     parts = [text[start:end] for start, end in whole.passages.of(0)[1]]
-    alone = Reader(model, tokenizer).read(parts)
+    alone = make_embedder(model, tokenizer).embed(parts)
     weights = np.array([len(tokenizer(part)["input_ids"]) for part in parts])
     assert whole.logits[0] == pytest.approx(np.average(alone.logits, axis=0, weights=weights), abs=1e-5)
     assert whole.passages.of(0)[0] == pytest.approx(alone.retrieval_embeddings, abs=1e-5)
@@ -149,22 +149,22 @@ def test_a_head_says_of_a_long_text_the_mean_of_what_it_says_of_its_passages(mod
     mean = np.average(directions, axis=0, weights=weights)
     norm = np.average(np.linalg.norm(alone.retrieval_embeddings, axis=1), weights=weights)
     assert whole.retrieval_embeddings[0] == pytest.approx(mean / np.linalg.norm(mean) * norm, abs=1e-5)
-    both = Reader(model, tokenizer, long_documents="whole").read([text, "A garden."])
+    both = make_embedder(model, tokenizer, long_documents="whole").embed([text, "A garden."])
     assert both.logits[0] == pytest.approx((whole.logits[0] + alone.logits[0]) / 2, abs=1e-5)
     direction = mean / np.linalg.norm(mean) + directions[0]
     assert both.retrieval_embeddings[0] == pytest.approx(direction / np.linalg.norm(direction) * norm, abs=1e-5)
 
 
-def test_the_share_that_was_read(model, tokenizer):
+def test_the_fraction_that_was_read(model, tokenizer):
     texts = ["river " * 15 + "garden " * 45, "A garden."]
     for strategy, expected in (("first", 0.5), ("head_tail", 0.5), ("whole", 1.0), ("passages", 1.0)):
-        shares = Reader(model, tokenizer, long_documents=strategy).read(texts).shares
+        shares = make_embedder(model, tokenizer, long_documents=strategy).embed(texts).read_fraction
         assert shares.tolist() == pytest.approx([expected, 1.0], abs=0.1), strategy
-    pairs = Reader(model, tokenizer).read(texts, [None, "garden " * 60]).shares
+    pairs = make_embedder(model, tokenizer).embed(texts, [None, "garden " * 60]).read_fraction
     assert 0 < pairs[1] < 0.6
 
 
-def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
+def test_methods_on_documents_use_their_passages(fitted, tmp_path):
     """Audit, suggestions, reports, labels by hand and removal know of no passages."""
     pipe = KNNClassifierPipeline(fitted.model, fitted.tokenizer, copy.deepcopy(fitted.datastore), device="cpu")
     waiting = [hidden(sentence, 0.3)[0] for sentence in (*TELLING.values(), "The train was late.")]
@@ -173,7 +173,7 @@ def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
     pipe.fit(show_progress=False)
     assert pipe.audit(show_progress=False).examples == 11
     assert {found["text"] for found in pipe.suggest(2)} <= set(waiting[1:])
-    assert pipe.report(waiting).texts == 3
+    assert pipe.measure_drift(waiting).texts == 3
     pipe.relabel({"wrong": "football"})
     assert pipe(waiting[0], k=1, return_neighbors=1)[0]["neighbors"][0]["id"] == "wrong"
     pipe.remove_examples(["wrong"])
@@ -187,7 +187,7 @@ def test_all_that_goes_by_document_takes_passages_along(fitted, tmp_path):
     assert len(loaded.documents) == 1 and len(loaded) == 10
 
 
-def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, tokenizer):
+def test_impossible_strategies_are_refused_before_anything_is_added(model, tokenizer):
     model.config.pooling = "cls"
     for options, message in (
         ({"long_documents": "salient"}, "'passages', 'late', got 'salient'"),
@@ -199,9 +199,10 @@ def test_what_cannot_be_read_so_is_refused_before_anything_is_added(model, token
         assert (model.config.long_documents, model.config.passage_length) == ("first", None)
 
 
-def test_the_neighbors_of_long_texts_name_what_they_do_not_share_with_all():
-    """Half of each passage of the minutes is like any other: only one passage of each text is about something."""
-    pipe, minutes = pipeline("docsplit-knn", **READ), "The committee met and approved the minutes. " * 60
+def test_the_neighbors_of_long_texts_name_the_passage_with_a_topic():
+    """All passages of the minutes are alike: only one passage of each text has a topic."""
+    pipe = pipeline("docsplit-knn", **READ)
+    minutes = "The committee met and approved the minutes. " * 60
     match = "The striker scored two goals, and the team won the match. The coach praised the goalkeeper. " * 2
     meal = "Fry the onions in butter and add the flour. Season it with salt, and bake it in the oven. " * 2
     pipe.add_examples([minutes + match, minutes + meal], ["football", "cooking"])

@@ -14,8 +14,14 @@ NAMES = ["river", "engine"]
 
 @pytest.fixture
 def stock(classifier, tokenizer):
-    short = {"truncation": True, "max_length": 64}  # which ours does by itself
-    return pipeline("text-classification", model=classifier, tokenizer=tokenizer, device="cpu", **short)
+    return pipeline(
+        "text-classification",
+        model=classifier,
+        tokenizer=tokenizer,
+        device="cpu",
+        truncation=True,  # by default in ours
+        max_length=64,
+    )
 
 
 def as_pairs(texts):
@@ -33,7 +39,7 @@ FORMS = {
 }
 
 
-def test_it_runs_without_padding_and_says_the_same(classifier, tokenizer, examples, texts):
+def test_packing_gives_the_same_answers(classifier, tokenizer, examples, texts):
     answers = {}
     for packing in ("auto", "off"):
         datastore = KNNDatastore.build(classifier, tokenizer, examples, packing=packing, show_progress=False)
@@ -61,7 +67,7 @@ def test_form_and_order_are_those_of_text_classification(form, options, pipe, st
         assert our["label"] == their["label"] and our["score"] == pytest.approx(their["score"], abs=1e-5)
 
 
-def test_options_given_to_the_pipeline_hold_for_each_call(classifier, tokenizer, pipe, texts):
+def test_options_of_the_pipeline_are_defaults_of_calls(classifier, tokenizer, pipe, texts):
     other = pipeline(
         "docsplit-knn", model=classifier, tokenizer=tokenizer, datastore=pipe.datastore, k=1, knn_weight=1.0, top_k=None
     )
@@ -70,7 +76,7 @@ def test_options_given_to_the_pipeline_hold_for_each_call(classifier, tokenizer,
     assert other(texts[:3], k=5) == pipe(texts[:3], k=5, knn_weight=1.0, top_k=None)
 
 
-def test_neighbors_are_named(pipe, texts):
+def test_neighbors_are_returned(pipe, texts):
     answer = pipe({"text": texts[3]}, return_neighbors=3)
     assert [set(neighbor) for neighbor in answer["neighbors"]] == [{"label", "text", "id", "distance", "weight"}] * 3
     nearest = answer["neighbors"][0]
@@ -85,7 +91,7 @@ def test_neighbors_are_named(pipe, texts):
     assert sum(len(entry["neighbors"]) for entry in by_label) == 5
 
 
-def test_the_score_is_the_mixture_of_what_neighbors_and_classifier_say(pipe, stock, texts):
+def test_the_score_interpolates_neighbors_and_classifier(pipe, stock, texts):
     voted = sum(n["weight"] for n in pipe({"text": texts[0]}, return_neighbors=5)["neighbors"] if n["label"] == "river")
     said = {entry["label"]: entry["score"] for entry in stock({"text": texts[0]}, top_k=None)}["river"]
     mixed = {entry["label"]: entry["score"] for entry in pipe({"text": texts[0]}, top_k=None)}["river"]
@@ -99,7 +105,7 @@ def test_a_window_boundary_changes_nothing(pipe, texts, monkeypatch):
         assert parts["label"] == expected["label"] and parts["score"] == pytest.approx(expected["score"], abs=1e-6)
 
 
-def test_what_is_said_of_a_list_is_said_once(pipe, texts, monkeypatch, caplog):
+def test_warnings_about_a_list_are_logged_once(pipe, texts, monkeypatch, caplog):
     monkeypatch.setattr("docsplit_hf.classification.pipeline.WINDOW", 10)
     given = ["", "river " * 600, texts[0], texts[1]] * 10
     pipe(given, max_length=64)
@@ -110,24 +116,24 @@ def test_what_is_said_of_a_list_is_said_once(pipe, texts, monkeypatch, caplog):
     assert sum("are empty" in record.message for record in caplog.records) > 1  # as they come: there may be no end
 
 
-def test_a_generator_is_read_as_answers_are_asked_for_and_gives_its_first_ones_soon(pipe, texts):
+def test_a_generator_is_read_lazily(pipe, texts):
     read = []
     stream = pipe((read.append(i) or texts[i % 40] for i in range(10**9)), batch_size=4)
     assert "label" in next(stream) and len(read) == 4
     assert len([next(stream) for _ in range(99)]) == 99 and len(read) == 4 + 8 + 16 + 32 + 64
 
 
-def test_the_number_of_a_bad_input_is_that_in_the_whole_stream(pipe, monkeypatch):
+def test_an_invalid_input_is_named_by_its_number_in_the_stream(pipe, monkeypatch):
     monkeypatch.setattr("docsplit_hf.classification.pipeline.WINDOW", 3)
     with pytest.raises(TypeError, match="Text 7 is None"):
         pipe(["a river"] * 7 + [None])
 
 
-def test_code_in_a_saved_folder_is_told_and_not_run(pipe, texts, tmp_path, monkeypatch):
+def test_code_in_a_saved_folder_is_reported_but_not_run(pipe, texts, tmp_path, monkeypatch):
     pipe.save_pretrained(tmp_path)
     assert (code := list(tmp_path.glob("*.py")))
     assert (
-        "Python files in here are for those without it, and run only with `trust_remote_code=True`"
+        "Python files are for use without it, and run only with `trust_remote_code=True`"
         in (tmp_path / "README.md").read_text()
     )
     for file in code:
@@ -159,7 +165,7 @@ def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
         KNNClassifierConfig(encoder_config=BertConfig(), truncate_dim=8)
 
 
-def test_an_encoder_with_a_datastore_says_how_it_reads(caplog):
+def test_an_encoder_with_a_datastore_logs_its_reading_strategy(caplog):
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(["Returns the eigenvalues.", "Downloads a data set."], ["numerics", "data"])
     for datastore, long_documents, is_said in (

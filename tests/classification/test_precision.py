@@ -7,7 +7,7 @@ from datasets import Dataset
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classification import precision
 from docsplit_hf.encoders.checkpoints.fingerprint import encoder_fingerprint
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.embedders import make_embedder
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
                 calibration_texts=texts[:40] if precision == "int8" else None,
                 show_progress=False,
             ).save_pretrained(folder / precision)
-        probes = {"int8": Reader(model, tokenizer).probe()}
+        probes = {"int8": make_embedder(model, tokenizer).probe()}
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):

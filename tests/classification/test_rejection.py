@@ -16,9 +16,9 @@ from docsplit_hf.classification.rejection import (
     CERTAINTY,
     NEAREST,
     accuracy_interval,
-    answer_level,
     closeness,
     confidence,
+    confidence_threshold,
     familiarity,
     foreign_share,
     least_error,
@@ -38,61 +38,64 @@ def draw(count, seed, hardest=0.4):
 
 
 @pytest.mark.parametrize("error", [0.05, 0.1])
-def test_the_promise_holds_in_nine_of_ten_draws(error):
+def test_the_guarantee_holds_for_nine_of_ten_draws(error):
     """Above a level t the true share of errors is hardest (1 - t) / 2."""
-    levels = np.array([answer_level(*draw(1000, seed), error) for seed in range(400)])
+    levels = np.array([confidence_threshold(*draw(1000, seed), error) for seed in range(400)])
     broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
     assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
-    assert np.isfinite(levels).mean() > 0.3  # and it promises something
+    assert np.isfinite(levels).mean() > 0.3  # and the guarantee is not empty
 
 
 @pytest.mark.parametrize("count", [20, 44, 45, 200])
-def test_where_all_is_right_the_least_error_decides(count):
+def test_if_all_answers_are_right_least_error_is_the_limit(count):
     confidence = np.linspace(0.5, 1, count)
-    right, least = np.ones(count, bool), least_error(np.ones((1, count)))
-    assert answer_level(confidence, right, least * 1.001) == confidence[0]
-    assert answer_level(confidence, right, least * 0.999) == np.inf
+    right = np.ones(count, bool)
+    least = least_error(np.ones((1, count)))
+    assert confidence_threshold(confidence, right, least * 1.001) == confidence[0]
+    assert confidence_threshold(confidence, right, least * 0.999) == np.inf
     assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
-    assert answer_level(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
+    assert confidence_threshold(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
 
 
-def test_equal_confidence_has_an_equal_fate():
+def test_equal_confidence_is_accepted_together():
     confidence = np.repeat([0.9, 0.6], 100)
     right = np.repeat([True, False], 100)
-    assert answer_level(confidence, right, 0.05) == 0.9
-    assert answer_level(confidence, right[::-1], 0.05) == np.inf
-    assert answer_level(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9  # no confidence is no answer
+    assert confidence_threshold(confidence, right, 0.05) == 0.9
+    assert confidence_threshold(confidence, right[::-1], 0.05) == np.inf
+    assert (
+        confidence_threshold(np.repeat([0.9, 0.0], 100), np.ones(200, bool), 0.05) == 0.9
+    )  # confidence 0 means no answer
 
 
-def test_novel_texts_do_not_end_the_test_of_the_others():
+def test_novel_texts_do_not_stop_the_test_of_others():
     """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
     rng = np.random.default_rng(0)
     confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
     expected = confidence[confidence > 0].min()
     for error in (0.01, 0.05, 0.2):
-        assert answer_level(confidence, np.ones(600, bool), error) == expected
+        assert confidence_threshold(confidence, np.ones(600, bool), error) == expected
 
 
-def test_a_few_wrong_labels_anywhere_do_not_silence_it():
+def test_a_few_wrong_labels_do_not_reject_everything():
     answered = []
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        answered.append(np.isfinite(answer_level(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
+        answered.append(np.isfinite(confidence_threshold(rng.random(3000), rng.random(3000) > 0.02, 0.05)))
     assert np.mean(answered) > 0.8
 
 
 @pytest.mark.parametrize("wrong, size, error", [(0, 20, 0.05), (3, 20, 0.1), (7, 7, 0.5), (99, 100, 0.98)])
-def test_of_whole_numbers_the_tail_is_that_of_the_binomial_distribution(wrong, size, error):
+def test_the_tail_of_whole_numbers_is_binomial(wrong, size, error):
     assert tail_probability(wrong, size, error) == pytest.approx(binom.cdf(wrong, size, error))
 
 
 @pytest.mark.parametrize("error", [0.05, 0.1, 0.3])
-def test_texts_that_all_count_the_same_are_tested_as_without_counts(error):
+def test_equal_counts_change_nothing(error):
     for seed in range(20):
         confidence, right = draw(300, seed)
-        plain = answer_level(confidence, right, error)
+        plain = confidence_threshold(confidence, right, error)
         for counts in (np.ones((1, 300)), np.full((1, 300), 0.25), np.full((7, 300), 3.0)):
-            assert answer_level(confidence, right, error, counts) == plain
+            assert confidence_threshold(confidence, right, error, counts) == plain
 
 
 def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
@@ -106,22 +109,22 @@ def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
 
 
 @pytest.mark.parametrize("hard", [0.2, 0.5, 0.8])
-def test_the_promise_holds_for_the_proportions_of_all_texts(hard):
+def test_the_guarantee_holds_for_the_proportions_of_all_texts(hard):
     """Answers are wrong as often as labels are hard: the promise is kept if none is given where that is too often."""
     true_error = (1 - hard) * 0.01 + hard * 0.2
     broken = 0
     for seed in range(300):
         given = draw_by_label((1 - hard, hard), 100, seed)
-        level = answer_level(given[0], given[1], 0.12, given[2])
+        level = confidence_threshold(given[0], given[1], 0.12, given[2])
         broken += np.isfinite(level) and true_error > 0.12
     assert broken <= binom.ppf(0.999, 300, 1 - CERTAINTY)
 
 
-def test_without_counts_that_promise_is_broken():
+def test_without_counts_that_guarantee_fails():
     """What the test before would find if balanced labels stood for all texts: 10.5 % of them are wrong, of all 16 %."""
     given = [draw_by_label((0.2, 0.8), 400, seed) for seed in range(100)]
-    broken = sum(np.isfinite(answer_level(confidence, right, 0.15)) for confidence, right, _ in given)
-    kept = sum(np.isinf(answer_level(confidence, right, 0.15, counts)) for confidence, right, counts in given)
+    broken = sum(np.isfinite(confidence_threshold(confidence, right, 0.15)) for confidence, right, _ in given)
+    kept = sum(np.isinf(confidence_threshold(confidence, right, 0.15, counts)) for confidence, right, counts in given)
     assert broken > binom.ppf(0.999, 100, 1 - CERTAINTY) and kept >= 85
 
 
@@ -133,14 +136,14 @@ def test_counts_follow_from_the_proportions():
 
 
 @pytest.mark.parametrize("count, share", [(50, 0.9), (30, 0.0), (40, 1.0), (7, 0.5)])
-def test_where_all_count_the_same_the_interval_is_clopper_pearsons(count, share):
+def test_the_interval_with_equal_counts_is_clopper_pearsons(count, share):
     right = np.arange(count) < share * count
     expected = binomtest(int(right.sum()), count).proportion_ci(0.95)
     found = accuracy_interval(right, np.full((3, count), 0.5))
     np.testing.assert_allclose(found, [right.mean(), expected.low, expected.high], atol=1e-8)
 
 
-def test_the_interval_grows_where_proportions_are_uncertain():
+def test_uncertain_proportions_widen_the_interval():
     right = np.repeat([True, False, True, False], [48, 2, 35, 15])
     targets = np.repeat(np.eye(2, dtype=bool), 50, axis=0)
     widths = []
@@ -150,7 +153,7 @@ def test_the_interval_grows_where_proportions_are_uncertain():
     assert widths[0] < widths[1] < widths[2]
 
 
-def test_the_interval_holds_the_true_accuracy():
+def test_the_interval_contains_the_true_accuracy():
     """Of a draw label by label, with the proportions known: at least in nine of ten, as it has 95 %."""
     proportions = (0.3, 0.7)
     true = 0.3 * 0.99 + 0.7 * 0.8
@@ -163,7 +166,7 @@ def test_the_interval_holds_the_true_accuracy():
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.1])
-def test_no_more_known_texts_are_lost_than_promised_in_nine_of_ten_draws(lost):
+def test_the_limit_of_lost_texts_holds_for_nine_of_ten_draws(lost):
     """Novelty is uniform: of a limit t, 1 - t is lost."""
     limits = np.array(
         [most_novel(np.random.default_rng(seed).random(200), lost, np.ones((1, 200))) for seed in range(400)]
@@ -173,7 +176,7 @@ def test_no_more_known_texts_are_lost_than_promised_in_nine_of_ten_draws(lost):
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.1, 0.2])
-def test_too_few_texts_limit_no_novelty(lost):
+def test_too_few_texts_give_no_novelty_limit(lost):
     fewest = least_held_out(lost)
     for count, is_limited in ((fewest - 1, False), (fewest, True)):
         values = np.linspace(0.1, 0.9, count)
@@ -181,7 +184,7 @@ def test_too_few_texts_limit_no_novelty(lost):
     assert most_novel(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
 
 
-def test_documents_of_other_labels_are_found_and_others_not():
+def test_only_documents_of_other_labels_are_out_of_scope():
     rng = np.random.default_rng(0)
     held_out = rng.beta(5, 2, 150)
     counts = np.ones((1, 150))
@@ -191,7 +194,7 @@ def test_documents_of_other_labels_are_found_and_others_not():
     assert np.sum(wrongly) <= binom.ppf(0.999, 200, BY_CHANCE)
 
 
-def test_familiarity_beside_documents_stays_a_share_and_orders_texts_alike():
+def test_familiarity_beside_documents_stays_below_one_and_keeps_the_order():
     rng = np.random.default_rng(0)
     probabilities, shares = (rng.dirichlet(np.ones(3), 50) for _ in range(2))
     near = rng.uniform(-0.2, 1, 50)
@@ -212,7 +215,7 @@ def test_closeness_is_the_mean_cosine_of_the_nearest():
     np.testing.assert_allclose(closeness(queries, examples[:2]), (queries @ examples[:2].T).mean(1), atol=1e-5)
 
 
-def test_copies_of_the_query_do_not_count_however_many_there_are():
+def test_any_number_of_copies_of_the_query_is_ignored():
     rng = np.random.default_rng(0)
     queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (3, 30))
     expected = closeness(queries, examples)
@@ -221,13 +224,13 @@ def test_copies_of_the_query_do_not_count_however_many_there_are():
     assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
 
 
-def test_novelty_is_the_share_of_more_familiar_examples():
+def test_novelty_is_the_fraction_of_more_familiar_examples():
     examples = np.linspace(0.1, 0.9, 99)
     np.testing.assert_allclose(novelty(np.array([0.1, 0.5, 0.9, 0.0, 1.0]), examples), [0.99, 0.5, 0.01, 1, 0])
     assert novelty(np.array([0.05]), examples) > novelty(np.array([0.09]), examples) > 0.99  # below them all, in order
 
 
-def test_a_novel_text_is_not_sure():
+def test_a_novel_text_has_no_confidence():
     found = confidence(np.array([[0.2, 0.8], [0.9, 0.1]]), np.array([0.5, 0.995]))
     np.testing.assert_array_equal(found, np.array([0.8, 0], np.float32))
 
@@ -251,7 +254,7 @@ def fitted(fitted_of_module):
     return copy.deepcopy(fitted_of_module)
 
 
-def test_the_more_errors_are_allowed_the_more_texts_get_an_answer(fitted, texts):
+def test_a_higher_error_rate_answers_more_texts(fitted, texts):
     plain = fitted(texts[38:])
     counts = []
     for error in (0.2, 0.5, 0.9):
@@ -263,16 +266,16 @@ def test_the_more_errors_are_allowed_the_more_texts_get_an_answer(fitted, texts)
     assert counts == sorted(counts) and counts[-1] > 0
 
 
-def test_those_that_get_an_answer_are_the_surest(fitted, texts):
+def test_the_most_confident_texts_are_answered(fitted, texts):
     for error in (0.3, 0.5, 0.7, 0.9):
         answers = fitted(texts[38:], reject=error, return_novelty=True, reject_label="unknown")
-        level = fitted._experts.fitted.answer_level(error)
+        level = fitted._experts.fitted.guarantees.confidence_threshold(error)
         for answer in answers:
             accepted = answer["score"] >= level and answer["novelty"] <= 0.99
             assert accepted == (answer["label"] != "unknown")
 
 
-def test_a_promise_that_cannot_be_made_is_said(fitted, texts, caplog):
+def test_an_error_rate_that_cannot_be_guaranteed_is_logged(fitted, texts, caplog):
     assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.01))
     assert (
         "reject=0.01 cannot be guaranteed. The lowest error that 30 held-out texts can guarantee is 0.0739"
@@ -295,7 +298,8 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
     assert fitted("a", reject_label="unsure")[0]["label"] == "unsure"
     with pytest.raises(ValueError, match="leave out top_k=2"):
         fitted("a", top_k=2)
-    source, target = tmp_path / "new.jsonl", tmp_path / "answers.jsonl"
+    source = tmp_path / "new.jsonl"
+    target = tmp_path / "answers.jsonl"
     source.write_text('{"text": "a"}\n{"text": " "}\n')
     outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False)
     assert outcome == (2, 1, 0, 1)
@@ -304,7 +308,7 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "...", "the"])
-def test_a_text_without_content_gets_no_label_and_the_reason(text, fitted, texts):
+def test_a_text_without_content_gets_a_reason_and_no_label(text, fitted, texts):
     answer = fitted([text], reject=0.5, reject_label="?")[0]
     assert answer["label"] == "?" and answer["reason"] == "no content"
     assert all("reason" not in answer for answer in fitted(texts[:4], reject=0.5))
@@ -317,8 +321,9 @@ def test_without_reject_texts_without_content_are_counted(fitted, caplog):
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_the_answers_to_a_file_have_the_reason(ending, fitted, tmp_path):
-    source, target = tmp_path / "new.jsonl", tmp_path / f"answers.{ending}"
+def test_answers_to_a_file_have_the_reason(ending, fitted, tmp_path):
+    source = tmp_path / "new.jsonl"
+    target = tmp_path / f"answers.{ending}"
     source.write_text('{"text": "..."}\n{"text": " "}\n{"text": "The river feeds the valley."}\n')
     classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.5)
     read = {"csv": pd.read_csv, "jsonl": lambda path: pd.read_json(path, lines=True), "parquet": pd.read_parquet}
@@ -339,7 +344,7 @@ ERRORS = {
     "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),
     "novelty of nothing": (
         lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", return_novelty=True)),
-        ValueError, "Nothing tells how often answers are wrong, and what is novel",
+        ValueError, "no held-out answers to measure errors and novelty by",
     ),
     "a number for a label": (lambda p: p("a", reject=0.1, reject_label=0), TypeError, "must be a name, got 0"),
     "equation 3": (lambda p: p("a", reject=0.1, k=3), ValueError, "call fit\\(\\), and leave out k"),
@@ -349,25 +354,26 @@ ERRORS = {
     ),
     "one example of each label": (
         lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", reject=0.1)),
-        ValueError, "Nothing tells how often answers are wrong",
+        ValueError, "no held-out answers to measure errors",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_is_refused(case, fitted):
+def test_invalid_options_are_refused(case, fitted):
     act, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
         act(fitted)
 
 
 def test_a_text_of_an_unknown_class_is_novel():
-    from docsplit_hf.classification.ensemble.scoring import ask_experts, ready_experts
+    from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
 
     from .ensemble.stores import fitted_store, make_queries
 
     ready = ready_experts(fitted_store(60).snapshot)
     _, keys, texts = make_queries(60)
-    known = ask_experts(ready, keys, texts, None, with_closeness=True).familiarity()
-    unknown = ask_experts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()
-    assert np.median(ready.fitted.novelty(known)) < 0.8 < 0.95 < np.median(ready.fitted.novelty(unknown))
+    known = score_texts(ready, keys, texts, None, with_closeness=True).familiarity()
+    unknown = score_texts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()
+    novelty = ready.fitted.guarantees.novelty
+    assert np.median(novelty(known)) < 0.8 < 0.95 < np.median(novelty(unknown))

@@ -65,7 +65,7 @@ def test_answers_are_the_same_without_docsplit_hf(pipe, untrained, texts, tmp_pa
     assert len(grown.datastore) == 25 and not (tmp_path / "grown" / "handler.py").exists()
 
 
-def test_what_goes_along_is_this_package_as_it_is_and_goes_when_it_is_not_asked_for(pipe, texts, tmp_path):
+def test_the_package_is_copied_and_removed_again(pipe, texts, tmp_path):
     (tmp_path / "notes.md").write_text("mine")
     pipe.save_pretrained(tmp_path, self_contained=True)
     for file in (tmp_path / "docsplit_hf").rglob("*.py"):
@@ -84,7 +84,7 @@ def test_what_goes_along_is_this_package_as_it_is_and_goes_when_it_is_not_asked_
     assert "custom_pipelines" not in (tmp_path / "config.json").read_text()
 
 
-def test_a_folder_with_a_package_of_that_name_is_left_alone(pipe, tmp_path):
+def test_a_folder_with_another_package_of_that_name_is_refused(pipe, tmp_path):
     """Such as the checkout of docsplit_hf itself: the next save would delete it."""
     (tmp_path / "docsplit_hf").mkdir()
     with pytest.raises(ValueError, match="has a docsplit_hf of its own"):

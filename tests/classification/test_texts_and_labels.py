@@ -20,7 +20,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("form", TABLES)
-def test_columns_and_tables_are_taken_in_their_order(form, texts):
+def test_columns_and_tables_keep_their_order(form, texts):
     given = TABLES[form](texts[:9])
     assert as_list(given) == texts[:9] and isinstance(as_list(given), list)
     assert texts_and_pairs(given) == (texts[:9], [None] * 9)
@@ -32,7 +32,7 @@ def test_tables_of_pairs(table):
     assert texts_and_pairs(table(columns)) == (["a", "b"], ["c", None])
 
 
-def test_the_pipeline_takes_tables_wherever_it_takes_texts(pipe, untrained, texts):
+def test_all_methods_of_the_pipeline_take_tables(pipe, untrained, texts):
     table = pd.DataFrame({"text": texts[:9]})
     assert pipe(table) == pipe(texts[:9])
     assert untrained.add_examples(table, pd.Series(["a", "b", "c"] * 3)) == [str(i) for i in range(9)]
@@ -53,7 +53,7 @@ def test_the_pipeline_takes_tables_wherever_it_takes_texts(pipe, untrained, text
     ([{"text": "a", "pair": "b"}], "a pair is a dictionary with 'text' and 'text_pair'"),
     ([{"text": "a", "text_pair": 1}], "Text pair 0 is 1, not a string"),
 ], ids=str)  # fmt: skip
-def test_what_holds_no_texts_is_refused(given, said):
+def test_input_without_texts_is_refused(given, said):
     with pytest.raises(TypeError, match=said):
         texts_and_pairs(given)
 
@@ -62,7 +62,7 @@ def test_what_holds_no_texts_is_refused(given, said):
     (["a", None], "leave it out"), (["a", float("nan")], "leave it out"), ([["a"], [None]], "leave it out"),
     (pd.Series([1, None], dtype="Int64"), "leave it out"), (["a", 0.5], "whole numbers"), ([{"a": 1}], "whole numbers"),
 ], ids=str)  # fmt: skip
-def test_what_is_no_label_is_refused(labels, said):
+def test_invalid_labels_are_refused(labels, said):
     with pytest.raises(TypeError, match=f"The label of text . is .*, not a name: .*{said}"):
         names_of_labels(labels)
 
@@ -72,11 +72,11 @@ def test_what_is_no_label_is_refused(labels, said):
     (np.array([0, 1]), ["0", "1"]), (np.array([True, False]), ["true", "false"]), (pd.Series([3, 4]), ["3", "4"]),
     ([[1], [1, 2]], [["1"], ["1", "2"]]),
 ], ids=str)  # fmt: skip
-def test_numbers_and_truth_values_become_their_text_which_is_logged_once(labels, names, caplog):
+def test_numbers_and_bools_become_text_which_is_logged_once(labels, names, caplog):
     assert names_of_labels(labels) == names
-    assert len(caplog.records) == 1 and "are taken as their text" in caplog.text
+    assert len(caplog.records) == 1 and "are converted to text" in caplog.text
 
 
-def test_names_stay_as_they_are_without_a_word(caplog):
+def test_names_are_kept_silently(caplog):
     assert names_of_labels([("a", "b"), []]) == [["a", "b"], []] and names_of_labels(["007"]) == ["007"]
     assert not caplog.records

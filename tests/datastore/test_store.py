@@ -124,7 +124,7 @@ def test_a_pipeline_on_a_dictionary_gives_the_same_answers(several, tiny_config,
     labels = labels_of(texts)
     if several:
         labels = [[name, "long"][: 1 + len(text) % 2] for name, text in zip(labels, texts, strict=True)]
-    pipe = make_pipeline(datastore=DictionaryStore(reference.reader.probe(), several))
+    pipe = make_pipeline(datastore=DictionaryStore(reference.embedder.probe(), several))
     compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
     pipe.save_pretrained(tmp_path)
@@ -145,7 +145,7 @@ def journey(pipe, texts, labels):
     results += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
     audit = pipe.audit(show_progress=False)
     results += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
-    results += [[one["text"] for one in pipe.suggest(3)], shown(pipe.report(texts[40:44]).most_novel)]
+    results += [[one["text"] for one in pipe.suggest(3)], shown(pipe.measure_drift(texts[40:44]).most_novel)]
     pipe.remove_examples(added[:2])
     pipe.relabel({added[3]: "engine" if isinstance(labels[0], str) else ["engine"]})
     results += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]

@@ -1,4 +1,4 @@
-"""Names and sites that are not the server's get nothing: real requests with forged headers, and a real browser."""
+"""Foreign host names and sites are refused: real requests with forged headers, and a real browser."""
 
 import http.client
 import http.server
@@ -16,7 +16,7 @@ from .conftest import PROXY_NAME, serving
 FORM = {"Content-Type": "multipart/form-data; boundary=x"}
 UPLOAD = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.csv"\r\n\r\ntext\r\nplanted\r\n--x--\r\n'
 JOIN = json.dumps({"data": [], "fn_index": 0, "session_hash": "evil"}).encode()
-ENDPOINTS = {  # what a page of another site may ask without a preflight, and the pages themselves
+ENDPOINTS = {  # requests that another site can send without a preflight, and the pages themselves
     "page": ("GET", "/", {}, None),
     "config": ("GET", "/config", {}, None),
     "info": ("GET", "/gradio_api/info", {}, None),
@@ -31,7 +31,7 @@ endpoints = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINT
 
 
 def planted(folder, content):
-    """The files of a server that hold what was sent to it."""
+    """Files of a server with this content."""
     return [path for path in folder.rglob("*") if path.is_file() and content in path.read_bytes()]
 
 
@@ -41,7 +41,7 @@ def port_of(address):
 
 
 def ask(address, endpoint, **headers):
-    """Send a request, whose ``Host`` is the right one unless another is given; gives the status and the answer."""
+    """Send a request, with the right ``Host`` unless another is given; return status and error message."""
     method, path, own, body = endpoint
     connection = http.client.HTTPConnection("127.0.0.1", port_of(address), timeout=20)
     try:
@@ -56,7 +56,7 @@ def ask(address, endpoint, **headers):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:7860", "localhost.evil.example", "192.168.0.9", "0.0.0.0"]
 )
-def test_a_name_that_is_not_the_servers_gets_nothing(address, endpoint, host):
+def test_a_foreign_host_name_is_refused(address, endpoint, host):
     status, said = ask(address, endpoint, Host=host)
     assert status == 421 and f"does not answer to the host name {host!r}" in said and "--allowed_hosts" in said
 
@@ -66,19 +66,20 @@ def test_a_name_that_is_not_the_servers_gets_nothing(address, endpoint, host):
     "origin",
     ["http://evil.example", "null", "http://127.0.0.1:1", "http://localhost", "file://", "", "https://127.0.0.1"],
 )
-def test_a_page_of_another_site_gets_nothing(address, endpoint, origin):
+def test_a_page_of_another_site_is_refused(address, endpoint, origin):
     status, said = ask(address, endpoint, Origin=origin)
     assert status == 403 and f"requests that come from {origin!r}" in said
 
 
 @endpoints
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_a_page_that_hides_its_origin_is_known_by_what_the_browser_says(address, endpoint, site):
+def test_cross_site_requests_without_an_origin_are_refused(address, endpoint, site):
     assert ask(address, endpoint, Sec_Fetch_Site=site, Sec_Fetch_Mode="no-cors")[0] == 403
 
 
 def test_the_page_itself_programs_and_tunnels_are_answered(address):
-    port, page = port_of(address), ENDPOINTS["page"]
+    port = port_of(address)
+    page = ENDPOINTS["page"]
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"LOCALHOST:{port}", f"[::1]:{port}", "localhost:9999"):
         assert ask(address, page, Host=host) == (200, ""), host
         assert ask(address, page, Host=host, Origin=f"http://{host}", Sec_Fetch_Site="same-origin") == (200, "")
@@ -86,7 +87,7 @@ def test_the_page_itself_programs_and_tunnels_are_answered(address):
     assert ask(address, ENDPOINTS["upload"])[0] == 200
 
 
-def test_a_proxy_is_answered_by_its_name_alone(address):
+def test_a_proxy_is_answered_by_its_allowed_name(address):
     page = ENDPOINTS["page"]
     assert ask(address, page, Host=PROXY_NAME, Origin=f"https://{PROXY_NAME}") == (200, "")
     assert ask(address, page, Origin=f"https://{PROXY_NAME}") == (200, "")  # which passes on another Host
@@ -94,7 +95,7 @@ def test_a_proxy_is_answered_by_its_name_alone(address):
     assert ask(address, page, Host=f"x.{PROXY_NAME}")[0] == 421
 
 
-def test_what_another_site_uploads_is_not_written(address, server_folder):
+def test_an_upload_from_another_site_is_not_written(address, server_folder):
     assert ask(address, ENDPOINTS["upload"])[0] == 200
     before = planted(server_folder, b"planted")
     assert before  # so it would be seen
@@ -116,14 +117,14 @@ def test_what_another_site_uploads_is_not_written(address, server_folder):
          "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13"],
     ],
 )  # fmt: skip
-def test_doubled_missing_and_odd_headers_are_refused(address, lines):
+def test_repeated_missing_and_malformed_headers_are_refused(address, lines):
     with socket.create_connection(("127.0.0.1", port_of(address)), timeout=20) as sent:
         sent.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
         status = int(sent.makefile("rb").readline().split()[1])
     assert status in (400, 403, 421)
 
 
-def test_hosts_are_read_as_browsers_write_them():
+def test_hosts_are_parsed_as_browsers_write_them():
     assert host_and_port("[::1]:7860") == ("::1", 7860) and host_and_port("LocalHost") == ("localhost", None)
     for text in ("", "a b", "x@localhost", "localhost:port", "http://localhost", "localhost/a", "[::1"):
         assert host_and_port(text) is None, text
@@ -132,7 +133,7 @@ def test_hosts_are_read_as_browsers_write_them():
         checked_host("https://a.org/")
 
 
-def test_a_server_of_all_addresses_is_reached_by_address_and_one_of_a_name_by_that():
+def test_accepted_host_names_depend_on_the_servers_host():
     from starlette.datastructures import Headers
 
     def answers(host, **options):
@@ -205,7 +206,7 @@ def test_in_a_browser_another_site_and_a_rebound_name_read_and_upload_nothing(
     ]
 
 
-def test_the_tools_of_assistants_are_not_for_other_sites(server, tmp_path):
+def test_tools_of_assistants_refuse_other_sites(server, tmp_path):
     pytest.importorskip("mcp")
     (tmp_path / "files").mkdir()
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

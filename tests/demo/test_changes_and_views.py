@@ -1,4 +1,4 @@
-"""What a session does without a page: learning, correcting, the map, saving and loading."""
+"""Session without a page: learning, correcting, the map, saving and loading."""
 
 import shutil
 import zipfile
@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from docsplit_hf.demo.changes import (
-    BATCH,
+    SUGGESTIONS_PER_FIT,
     add_texts,
     give_label,
     keep_label,
@@ -19,25 +19,25 @@ from docsplit_hf.demo.changes import (
 from docsplit_hf.demo.sessions import Limits, Session, percentage
 from docsplit_hf.demo.uploads import Texts, example_texts
 from docsplit_hf.demo.views import (
-    ERRORS,
+    ERROR_PERCENTAGES,
+    accuracy_text,
     answer,
     answer_markup,
-    answered_at,
-    answered_shares,
+    answered_percentages,
     audit_findings,
+    coverage_text,
     document_map,
-    error_of,
+    error_rate_of,
+    highlight_passage,
+    highlight_words,
     labels_table,
-    limit_said,
+    limit_text,
     listed_texts,
-    passage_of,
-    pieces_of,
-    right_of,
     text_of,
 )
 
 EVIL = "<img src=x onerror=alert(1)>"
-COMPLETE = {  # in names
+COMPLETE = {  # has all file names of a classifier, and no content
     "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
     "classifier/datastore/manifest.json": b"",
 }
@@ -70,16 +70,17 @@ def corrected(shared):
     return session
 
 
-def test_sessions_share_the_weights_and_nothing_else(shared, unchanged):
+def test_sessions_share_only_the_weights(shared, unchanged):
     other = Session(shared.new_pipeline(), Limits())
-    own, others = unchanged.pipe.model, other.pipe.model
+    own = unchanged.pipe.model
+    others = other.pipe.model
     assert own.encoder is others.encoder and own.config is not others.config
     assert own.config.knn_calibration is not None and others.config.knn_calibration is None
     with pytest.raises(ValueError, match="No text has a label yet"):
         answer(other, "A star.")
 
 
-def test_one_text_of_each_label_is_enough_and_one_label_is_told_of(shared):
+def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
     session = Session(shared.new_pipeline(), Limits())
     said = add_texts(session, Texts(["The team won.", "A river.", "A river."], ["sport", None, None]))
     assert said == "Added 1 text with a label and 1 without. Not added again, as already there: 1."
@@ -108,16 +109,16 @@ def test_texts_are_removed_with_a_label_or_without(session):
         remove_text(session, suggested)
 
 
-def test_nothing_is_known_of_a_label_that_is_gone(shared):
+def test_a_removed_label_is_not_answered(shared):
     session = Session(shared.new_pipeline(), Limits())
     add_texts(session, Texts(["The team won.", "The choir sang."], ["sport", "music"]))
     assert remove_text(session, "The choir sang.") == "The text is removed."
     assert next(iter(answer(session, "A song.").probabilities)) == "sport" and not session.fitted
 
 
-def test_the_audit_finds_the_two_wrong_labels_and_does_not_ask_twice(session):
-    said, found = audit_findings(session)
-    assert said == "40 of 40 labels checked, about 2 of them wrong. 3 texts to look at."
+def test_the_audit_finds_the_two_wrong_labels_and_omits_confirmed_ones(session):
+    summary, found = audit_findings(session)
+    assert summary == "40 of 40 labels checked, about 2 of them wrong. 3 texts to look at."
     assert {(one.label, one.suggested) for one in found if one.suggested} == {
         ("astronomy", "sport"),
         ("music", "cooking"),
@@ -127,45 +128,46 @@ def test_the_audit_finds_the_two_wrong_labels_and_does_not_ask_twice(session):
     assert audit_findings(session)[1] == found[1:]
 
 
-def test_the_figures_agree_with_what_was_held_out(unchanged):
-    assert right_of(unchanged) == "**95% right** (83–99%; word counts 73%, always the largest label 27%)"
+def test_the_figures_agree_with_the_held_out_texts(unchanged):
+    assert accuracy_text(unchanged) == "**95% right** (83–99%; word counts 73%, always the largest label 27%)"
     assert sorted(int(row[1]) for row in labels_table(unchanged)) == [9, 9, 11, 11]
     recognized = [int(row[2][:-1]) for row in labels_table(unchanged)]
     assert recognized == sorted(recognized) and recognized[0] < 100  # the weakest first
     assert sum(int(row[1]) * int(row[2][:-1]) for row in labels_table(unchanged)) / 40 == pytest.approx(95, abs=0.5)
 
 
-def test_the_shares_that_get_an_answer_grow_with_the_errors_allowed(corrected):
-    shares = answered_shares(corrected)
-    assert (shares[1:] >= shares[:-1]).all() and answered_at(corrected, 50).startswith(
+def test_more_texts_are_answered_at_a_higher_error_rate(corrected):
+    shares = answered_percentages(corrected)
+    assert (shares[1:] >= shares[:-1]).all() and coverage_text(corrected, 50).startswith(
         "**100% of the texts get an answer**"
     )
     least = int((shares == 0).sum()) + 1
-    assert f"here {least}% is the least" in answered_at(corrected, least - 1)
-    assert corrected.fitted.share_answered(error_of(corrected, least)) == shares[least - 1] / 100 > 0
+    assert f"the lowest rate here is {least}%" in coverage_text(corrected, least - 1)
+    assert corrected.fitted.guarantees.answered_fraction(error_rate_of(corrected, least)) == shares[least - 1] / 100 > 0
 
 
-def test_unsure_texts_get_no_answer_and_strange_ones_are_told_of(unchanged):
-    given, none = answer(unchanged, "A star."), answer(unchanged, "A star.", 1)
+def test_unsure_texts_get_no_answer_and_novel_ones_a_warning(unchanged):
+    given = answer(unchanged, "A star.")
+    none = answer(unchanged, "A star.", 1)
     assert given.is_given and answer_markup(given).startswith(f'<h2 class="given">{given.label}</h2>')
     assert not none.is_given and answer_markup(none).startswith('<h2 class="none">No answer</h2>')
-    assert none.label == given.label and f"It would have been {none.label}: " in none.said
-    assert "for at most 1% wrong answers" in none.said
-    assert "unlike all your texts" in answer(unchanged, "The tax form has seven pages.").said
+    assert none.label == given.label and f"It would have been {none.label}: " in none.confidence
+    assert "for at most 1% wrong answers" in none.confidence
+    assert "unlike all your texts" in answer(unchanged, "The tax form has seven pages.").confidence
 
 
-def test_the_limit_tells_which_share_gets_no_answer(corrected, shared):
-    shares = answered_shares(corrected)
-    some = int(ERRORS[shares > 0][0])
+def test_the_limit_shows_how_many_texts_get_no_answer(corrected, shared):
+    shares = answered_percentages(corrected)
+    some = int(ERROR_PERCENTAGES[shares > 0][0])
     assert (
-        limit_said(corrected, some - 1)
-        == f"at most {some - 1}% wrong cannot be promised yet, so no text gets an answer"
+        limit_text(corrected, some - 1)
+        == f"at most {some - 1}% wrong cannot be guaranteed yet, so no text gets an answer"
     )
     answered = shares[some - 1] / 100
     cost = "every text gets an answer" if answered == 1 else f"{percentage(1 - answered)} of the texts get no answer"
     expected = f"at most {some}% wrong; {cost}"
-    assert limit_said(corrected, some) == expected
-    assert limit_said(Session(shared.new_pipeline(), Limits()), 10) == ""
+    assert limit_text(corrected, some) == expected
+    assert limit_text(Session(shared.new_pipeline(), Limits()), 10) == ""
 
 
 @pytest.mark.parametrize(
@@ -180,32 +182,32 @@ def test_the_limit_tells_which_share_gets_no_answer(corrected, shared):
         (0, "0%"),
     ],
 )
-def test_less_than_all_is_not_all_and_more_than_nothing_not_nothing(share, said):
+def test_only_exact_values_are_shown_as_0_or_100_percent(share, said):
     assert percentage(share) == said
 
 
-def test_what_a_label_holds_is_no_markup(unchanged):
-    found = answer(unchanged, "A star.")._replace(label=EVIL, probabilities={EVIL: 0.5}, said=f"Sure of {EVIL}.")
+def test_markup_in_a_label_is_escaped(unchanged):
+    found = answer(unchanged, "A star.")._replace(label=EVIL, probabilities={EVIL: 0.5}, confidence=f"Sure of {EVIL}.")
     assert "<img" not in answer_markup(found) and answer_markup(found).count("&lt;img") == 3
 
 
-def test_before_any_label_texts_are_suggested_that_stand_for_groups(shared):
+def test_first_suggestions_come_from_different_groups(shared):
     session = Session(shared.new_pipeline(), Limits())
     examples = example_texts()
     add_texts(session, Texts(examples.texts, [None] * len(examples.texts)))
     labels = dict(zip(examples.texts, examples.labels, strict=True))
     first = [suggested_text(session)["text"]]
     given = [labels[one["text"]] for one in session.suggestions]
-    assert len(given) == BATCH and len(set(given) - {None}) == 4  # of all kinds
+    assert len(given) == SUGGESTIONS_PER_FIT and len(set(given) - {None}) == 4  # of all kinds
     for number, one in enumerate(list(session.suggestions)):
         give_label(session, one["text"], labels[one["text"]] or "astronomy", learn_now=False)
         assert session.stale == (len(session.labels) > 1 and number > 1) or session.fitted
     assert suggested_text(session)["text"] not in first and not session.stale  # it was learned
-    assert session.fitted.settings["examples"] == BATCH
+    assert session.fitted.settings.report.examples == SUGGESTIONS_PER_FIT
     learn(session)
 
 
-def test_the_list_finds_words_labels_and_what_is_near_on_the_map(unchanged):
+def test_the_list_finds_words_labels_and_texts_nearby_on_the_map(unchanged):
     said, rows, ids = listed_texts(unchanged)
     assert said == "73 texts: click one." and len(rows) == len(ids) == 73
     assert all(
@@ -216,12 +218,13 @@ def test_the_list_finds_words_labels_and_what_is_near_on_the_map(unchanged):
     assert listed_texts(unchanged, near=ids[3])[2][0] == ids[3]
 
 
-def test_a_text_that_gets_a_label_stays_where_it_is_on_the_map(session):
+def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     def points():
         _, value = document_map(session)
         return {text_of(session, row_id)[0]: (x, y, label) for x, y, label, row_id in value["points"]}
 
-    before, text = points(), session.store.documents.texts[0]
+    before = points()
+    text = session.store.documents.texts[0]
     assert before[text][2] == -1 and all(0 <= x <= 1 and 0 <= y <= 1 for x, y, _ in before.values())
     give_label(session, text, "sport")
     after = points()
@@ -254,10 +257,10 @@ def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(uncha
         ("../datastore/escaped", b"", "holds no classifier"),
         ("classifier/datastore/data.pkl", b"cposix\nsystem\n.", "cannot be used"),
         ("classifier/config.json", b'{"long_documents": "all", "passage_length": 9}', "reads long texts by 'all'"),
-        ("classifier/config.json", b"[]", "does not say how its texts were read"),
+        ("classifier/config.json", b"[]", "does not record how its texts were read"),
     ],
 )
-def test_a_zip_of_a_stranger_is_refused(shared, tmp_path, name, content, sentence):
+def test_a_malicious_or_broken_zip_is_refused(shared, tmp_path, name, content, sentence):
     path = tmp_path / "zip" / "evil.zip"
     path.parent.mkdir()
     with zipfile.ZipFile(path, "w") as archive:
@@ -272,14 +275,14 @@ def test_a_zip_of_a_stranger_is_refused(shared, tmp_path, name, content, sentenc
         open_classifier(path, shared, Limits())
 
 
-def test_pieces_join_to_the_text_and_mark_whole_words():
+def test_highlighted_parts_join_to_the_text_and_mark_whole_words():
     text = "Star and stars.\nThe STAR (a C++ star) sets."
-    pieces = pieces_of(text, ["star"])
+    pieces = highlight_words(text, ["star"])
     assert "".join(piece for piece, _ in pieces) == text
     assert [piece for piece, kind in pieces if kind == "word"] == ["Star", "STAR", "star"]
-    assert pieces_of(text, []) == [(text, None)]
-    assert pieces_of("", ["star"]) == []
-    assert passage_of(text, ["star"], {"start": 16, "end": 24}) == [
+    assert highlight_words(text, []) == [(text, None)]
+    assert highlight_words("", ["star"]) == []
+    assert highlight_passage(text, ["star"], {"start": 16, "end": 24}) == [
         ("… ", None),
         ("The ", None),
         ("STAR", "word"),
@@ -287,5 +290,5 @@ def test_pieces_join_to_the_text_and_mark_whole_words():
     ]
 
 
-def test_pairs_of_characters_are_found_where_no_spaces_are():
-    assert pieces_of("我喜歡音樂會。", ["音樂"]) == [("我喜歡", None), ("音樂", "word"), ("會。", None)]
+def test_words_are_highlighted_in_scripts_without_spaces():
+    assert highlight_words("我喜歡音樂會。", ["音樂"]) == [("我喜歡", None), ("音樂", "word"), ("會。", None)]

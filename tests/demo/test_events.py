@@ -1,4 +1,4 @@
-"""What the events of the page say, without a page: bad uploads above all."""
+"""Events without a page, mostly bad uploads."""
 
 import json
 import secrets
@@ -6,7 +6,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.events import MOST_COLUMNS, Events
+from docsplit_hf.demo.events import MAX_SHOWN_COLUMNS, Events
 from docsplit_hf.demo.sessions import Limits
 
 BINARY = "is not a text file: open it in the program that made it"
@@ -55,12 +55,12 @@ REFUSED = [
     ("no_ending", b"text\na\n", "^This page cannot read no_ending"),
     ("packed.csv.gz", b"\x1f\x8b", "^This page cannot read packed.csv.gz"),
 ]
-TAKEN = [  # with what is added: labeled, labels, without a label; and a doubt
+ACCEPTED = [  # counts of labeled texts, labels and unlabeled texts; warning
     ("column.csv", b"text\na river\na lake\n", (0, 0, 2), None),
     ("one_label.csv", b"text,label\na river,x\na lake,x\n", (2, 1, 0), None),
     ("no_labels.csv", b"text,label\na river,\na lake,\n", (0, 0, 2), None),
     ("fewer.csv", b"text,label\na\nd,e\n", (1, 1, 1), None),
-    ("twice.csv", b"text,text,label\na,b,c\n", (1, 1, 0), "have the same name, and are told apart by a number"),
+    ("twice.csv", b"text,text,label\na,b,c\n", (1, 1, 0), "have the same name, and a number was added"),
     ("first.csv", b"The river is long\nThe lake is deep\n", (0, 0, 1), "looks like a text. If it is one, write a line"),
     ("old.csv", b"text,label\rA river,x\rA lake,x\r", (2, 1, 0), None),
     ("cp1252.csv", "text,label\nÜber,ü\n".encode("cp1252"), (1, 1, 0), "is read as cp1252"),
@@ -76,10 +76,10 @@ def events(shared, tmp_path, monkeypatch):
 
 
 def choices_of(events, path):
-    """What the choices of a file hold once it is chosen."""
+    """Values of the choices of a file after it is chosen."""
     shown = events.choose_columns("file", str(path))
     values = [shown[f"file_{part}"] for part in ("text", "label", "encoding", "separator")]
-    return [getattr(one, "value", None) for one in values]  # without a component nothing is chosen
+    return [getattr(one, "value", None) for one in values]  # None without a component
 
 
 @pytest.mark.parametrize(("name", "content", "sentence"), REFUSED, ids=[name for name, *_ in REFUSED])
@@ -92,19 +92,20 @@ def test_a_bad_upload_is_refused_with_a_sentence_when_it_is_chosen_or_added(even
     assert str(tmp_path) not in str(refused.value) and len(str(refused.value)) < 400
 
 
-@pytest.mark.parametrize(("name", "content", "counts", "doubt"), TAKEN, ids=[name for name, *_ in TAKEN])
-def test_an_odd_upload_is_taken_and_doubts_are_told(events, tmp_path, recwarn, name, content, counts, doubt):
-    path, key = tmp_path / name, secrets.token_urlsafe(32)
+@pytest.mark.parametrize(("name", "content", "counts", "warning"), ACCEPTED, ids=[name for name, *_ in ACCEPTED])
+def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn, name, content, counts, warning):
+    path = tmp_path / name
+    key = secrets.token_urlsafe(32)
     path.write_bytes(content)
     chosen = choices_of(events, path)
-    said = [str(one.message) for one in recwarn.list]
+    messages = [str(one.message) for one in recwarn.list]
     events.add_file(key, str(path), *chosen)
     assert events.sessions[key].counts() == counts
-    assert any(doubt in one for one in said) if doubt else not said
+    assert any(warning in message for message in messages) if warning else not messages
 
 
-def test_of_a_file_with_many_columns_the_first_ones_are_shown(events, tmp_path):
+def test_a_file_with_many_columns_shows_the_first_ones(events, tmp_path):
     path = tmp_path / "wide.json"
     path.write_text(json.dumps([{f"column {number}": "a river" for number in range(3_000)}]))
     shown = events.choose_columns("file", str(path))
-    assert len(shown["file_rows"].headers) == MOST_COLUMNS and len(shown["file_text"].choices) == 3_000
+    assert len(shown["file_rows"].headers) == MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000

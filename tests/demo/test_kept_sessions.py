@@ -1,4 +1,4 @@
-"""What a visitor added is found again by their browser's key, also after a restart, and by nobody else."""
+"""Texts of a visitor are found only with the key of their browser, also after a restart."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import constants
 
 from docsplit_hf.demo.changes import add_texts, give_label, keep_label, suggested_text
-from docsplit_hf.demo.kept_sessions import STEPS, VISITOR, Kept, KeptSessions, first_to_go, visitor_of
+from docsplit_hf.demo.kept_sessions import KEPT_STATES, VISITOR, KeptSessions, StoredSession, deletion_order, visitor_of
 from docsplit_hf.demo.sessions import Limits
 from docsplit_hf.demo.uploads import Texts
 from docsplit_hf.demo.views import answer
@@ -31,7 +31,7 @@ def key():
     return secrets.token_urlsafe(32)
 
 
-def test_texts_outlive_a_restart_and_answer_as_before(new_server, key, tmp_path):
+def test_texts_survive_a_restart_and_answers_are_equal(new_server, key, tmp_path):
     server = new_server()
     with server.changing(key) as session:
         add_texts(session, GIVEN)
@@ -46,7 +46,7 @@ def test_texts_outlive_a_restart_and_answer_as_before(new_server, key, tmp_path)
 
 
 @pytest.mark.parametrize("key", [None, "", "../../evil", ["a"] * 50])
-def test_what_is_no_key_finds_nothing(new_server, key):
+def test_an_invalid_key_is_refused(new_server, key):
     with pytest.raises(ValueError, match="still loading"):
         new_server()[key]
 
@@ -64,8 +64,9 @@ def test_changes_are_undone_one_by_one_also_after_a_restart(new_server, key):
         server.undo(key)
 
 
-def test_an_undone_label_is_asked_for_again_and_what_was_not_learned_is_known(new_server, key):
-    server, texts = new_server(), [f"A river of number {number}." for number in range(12)]
+def test_undo_brings_a_suggestion_back_and_restores_whether_a_fit_is_due(new_server, key):
+    server = new_server()
+    texts = [f"A river of number {number}." for number in range(12)]
     with server.changing(key) as session:
         add_texts(session, Texts([*GIVEN.texts, *texts], [*GIVEN.labels, *[None] * 12]))
     given = []
@@ -78,7 +79,7 @@ def test_an_undone_label_is_asked_for_again_and_what_was_not_learned_is_known(ne
     assert session.counts() == (2, 2, 13)
 
 
-def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):
+def test_a_failed_change_is_rolled_back(new_server, key):
     server = new_server()
     with server.changing(key) as session:
         add_texts(session, GIVEN)
@@ -88,7 +89,7 @@ def test_a_change_that_fails_leaves_all_as_it_was(new_server, key):
     assert session.counts() == server[key].counts() == new_server()[key].counts() == (2, 2, 1)
 
 
-def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_server, shared, key):
+def test_damaged_texts_cause_a_warning_and_a_new_key(new_server, shared, key):
     from docsplit_hf.demo.events import Events  # which imports gradio
 
     with new_server().changing(key) as session:
@@ -102,12 +103,12 @@ def test_texts_that_cannot_be_opened_are_told_of_and_a_new_key_is_given(new_serv
     assert events.opened(new_key)["key"] == new_key
 
 
-def test_a_visitor_has_few_states_on_the_disk_and_the_oldest_visitor_goes(new_server, key, tmp_path):
+def test_old_states_and_the_oldest_session_are_deleted(new_server, key, tmp_path):
     server = new_server(sessions=2)
-    for number in range(STEPS + 2):
+    for number in range(KEPT_STATES + 2):
         with server.changing(key) as session:
             add_texts(session, Texts([f"Text {number}."], [None]))
-    assert len(server.steps(key)) == STEPS
+    assert len(server.steps(key)) == KEPT_STATES
     for _ in range(2):
         with server.changing(secrets.token_urlsafe(32)) as session:
             add_texts(session, GIVEN)
@@ -116,7 +117,7 @@ def test_a_visitor_has_few_states_on_the_disk_and_the_oldest_visitor_goes(new_se
 
 
 VISITS = """
-import json, secrets, sys, threading
+import contextlib, json, secrets, sys, threading
 from pathlib import Path
 from huggingface_hub import constants
 from docsplit_hf.demo.changes import add_texts
@@ -124,8 +125,13 @@ from docsplit_hf.demo.kept_sessions import KeptSessions
 from docsplit_hf.demo.sessions import Limits, SharedModel
 from docsplit_hf.demo.uploads import Texts
 
-constants.HF_HOME, name, threads, changes, shared_key = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:5]), sys.argv[5]
-server, broken = KeptSessions(SharedModel(), Limits(sessions=4)), []
+constants.HF_HOME = sys.argv[1]
+name = sys.argv[2]
+threads = int(sys.argv[3])
+changes = int(sys.argv[4])
+shared_key = sys.argv[5]
+server = KeptSessions(SharedModel(), Limits(sessions=4))
+broken = []
 
 def visit(number):
     key = shared_key if len(shared_key) > 1 else secrets.token_urlsafe(32)
@@ -152,7 +158,7 @@ Path(sys.argv[1], f"{name}.json").write_text(json.dumps(broken))
 @pytest.fixture
 def start_visits(server, new_server, tmp_path):
     """Starts a process with many visitors at once, each in a thread, or all with one key."""
-    (tmp_path / "visits.py").write_text(VISITS.replace("import json", "import contextlib, json", 1))
+    (tmp_path / "visits.py").write_text(VISITS)
 
     def start(name, threads, changes, key="-"):
         log = tmp_path / f"{name}.log"
@@ -179,7 +185,7 @@ def test_no_change_is_lost_where_threads_and_processes_share_one_key(start_visit
     assert new_server()[key].counts() == (0, 0, 24)
 
 
-def test_a_server_that_is_killed_while_it_writes_leaves_what_was_there(start_visits, new_server, key, tmp_path):
+def test_a_server_killed_while_writing_leaves_the_last_complete_state(start_visits, new_server, key, tmp_path):
     pages = tmp_path / "docsplit_hf" / "pages"
     least = 0
     for name in ("one", "two", "three"):
@@ -199,8 +205,8 @@ def test_a_server_that_is_killed_while_it_writes_leaves_what_was_there(start_vis
     assert not list(pages.rglob("unfinished")) and not list(pages.rglob("gone-*"))
 
 
-def come(server, visitor, count=1):
-    """A visitor adds texts with so many new keys; gives these."""
+def visit(server, visitor, count=1):
+    """Add a text with each of ``count`` new keys; return the keys."""
     keys = [secrets.token_urlsafe(32) for _ in range(count)]
     token = VISITOR.set(visitor)
     for key in keys:
@@ -210,24 +216,26 @@ def come(server, visitor, count=1):
     return keys
 
 
-def test_a_visitor_with_ever_new_keys_makes_room_for_them_alone(new_server):
+def test_a_visitor_with_many_keys_displaces_only_their_own_sessions(new_server):
     server = new_server(sessions=4)
-    kept = come(server, "10.0.0.1") + come(server, "10.0.0.2")
-    new = come(server, "10.0.0.3", 9)
+    kept = visit(server, "10.0.0.1") + visit(server, "10.0.0.2")
+    new = visit(server, "10.0.0.3", 9)
     assert [len(server.steps(key)) for key in kept] == [2, 2]
     assert [len(server.steps(key)) for key in new] == [0] * 7 + [2] * 2
 
 
-def test_who_reads_is_not_forgotten(new_server):
+def test_reading_counts_as_use(new_server):
     server = new_server(sessions=3)
-    first, second, third = (come(server, visitor)[0] for visitor in ("10.0.0.1", "10.0.0.2", "10.0.0.3"))
+    first, second, third = (visit(server, visitor)[0] for visitor in ("10.0.0.1", "10.0.0.2", "10.0.0.3"))
     server[first].counts()
-    come(server, "10.0.0.4")
+    visit(server, "10.0.0.4")
     assert [bool(server.steps(key)) for key in (first, second, third)] == [True, False, True]
 
 
-def test_a_session_that_changes_is_not_deleted_under_it(new_server, key):
-    server, begun, done = new_server(sessions=1), threading.Event(), threading.Event()
+def test_a_session_being_changed_is_not_deleted(new_server, key):
+    server = new_server(sessions=1)
+    begun = threading.Event()
+    done = threading.Event()
 
     def change():
         with server.changing(key) as session:
@@ -238,19 +246,20 @@ def test_a_session_that_changes_is_not_deleted_under_it(new_server, key):
     changing = threading.Thread(target=change)
     changing.start()
     begun.wait(60)
-    come(server, "10.0.0.2", 3)
+    visit(server, "10.0.0.2", 3)
     done.set()
     changing.join(60)
     assert new_server()[key].counts() == (2, 2, 1)
 
 
-def test_the_disk_that_all_take_is_bounded_and_nobody_has_more_than_a_quarter(new_server, key, tmp_path):
-    pages, server = tmp_path / "docsplit_hf" / "pages", new_server(disk_megabytes=1)
+def test_disk_space_is_limited_for_all_sessions_and_for_each(new_server, key, tmp_path):
+    pages = tmp_path / "docsplit_hf" / "pages"
+    server = new_server(disk_megabytes=1)
 
     def used():
         return sum(path.stat().st_size for path in pages.rglob("*") if path.is_file())
 
-    (kept,) = come(server, "10.0.0.1")
+    (kept,) = visit(server, "10.0.0.1")
     for number in range(40):
         token = VISITOR.set("10.0.0.2")
         with server.changing(key if number % 2 else secrets.token_urlsafe(32)) as session:
@@ -268,15 +277,15 @@ def test_the_disk_that_all_take_is_bounded_and_nobody_has_more_than_a_quarter(ne
     assert server[key].counts() == new_server()[key].counts() == before
 
 
-def test_visitors_are_known_by_their_address_or_their_network():
+def test_visitors_are_identified_by_address_or_network():
     assert visitor_of("203.0.113.9") == "203.0.113.9" and visitor_of(None) == visitor_of("") == "unknown"
     assert visitor_of("2001:db8::1") == visitor_of("2001:db8::ffff:1") != visitor_of("2001:db8:0:1::1")
 
 
-def test_whoever_has_most_goes_first_and_of_them_the_one_unused_for_longest(tmp_path):
+def test_deletion_order_by_count_and_by_size(tmp_path):
     few, old, new, large = (
-        Kept(tmp_path, visitor, used, size)
+        StoredSession(tmp_path, visitor, used, size)
         for visitor, used, size in [("a", 1, 5), ("b", 3, 1), ("b", 4, 1), ("c", 2, 9)]
     )
-    assert first_to_go([few, new, old, large], by_size=False) == [old, new, few, large]
-    assert first_to_go([few, new, old, large], by_size=True) == [large, few, old, new]
+    assert deletion_order([few, new, old, large], by_size=False) == [old, new, few, large]
+    assert deletion_order([few, new, old, large], by_size=True) == [large, few, old, new]

@@ -1,4 +1,4 @@
-"""The page in a real browser: what a new user does, by mouse and by keyboard, and what an ill-meaning one does."""
+"""The page in a real browser: a new user with mouse and with keyboard, and an attacker."""
 
 import json
 import urllib.error
@@ -73,7 +73,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     page.locator(".text-box").get_by_text("grandmaster").first.wait_for()
     page.get_by_placeholder("A new label, then Enter").filter(visible=True).fill("chess")
     page.keyboard.press("Enter")
-    page.locator("#answer h2").get_by_text("chess").wait_for()  # the next answer knows
+    page.locator("#answer h2").get_by_text("chess").wait_for()  # it was learned
     status(page, "74 texts · 41 labeled (5 labels)")
 
     step(page, 3)
@@ -105,7 +105,7 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     click(page, "Classify the file")
     page.get_by_text("300 rows not sure enough, or without content, got no label.").wait_for()
     limit = page.locator("#sure_only").inner_text()
-    assert "at most 1% wrong cannot be promised yet, so no text gets an answer" in limit
+    assert "at most 1% wrong cannot be guaranteed yet, so no text gets an answer" in limit
     assert len({width for width in widths() if width not in ("", "0%", "100%")}) >= 1  # it moved
     page.get_by_label("Leave out unsure answers").uncheck()
     click(page, "Classify the file")
@@ -152,7 +152,8 @@ def watch_bar(page):
 
 def test_by_keyboard_alone_and_axe_finds_nothing_serious_in_any_step(open_page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core comes with it").Axe()
-    page, found = open_page(), []
+    page = open_page()
+    found = []
 
     def go_to(name):
         for _ in range(80):
@@ -256,7 +257,7 @@ def test_texts_and_labels_are_shown_as_text(open_page, tmp_path):
     assert page.evaluate("[...document.scripts].filter(s => s.text.includes('alert')).length") == 0
 
 
-def test_what_cannot_be_used_leaves_the_page_alive_with_a_sentence(open_page, tmp_path):
+def test_a_bad_file_shows_a_message_and_the_page_stays_usable(open_page, tmp_path):
     page = open_page()
     labels = write(tmp_path / "labels.jsonl", [{"text": f"text {i}", "label": f"label {i}"} for i in range(300)])
     broken = tmp_path / "broken.csv"
@@ -278,7 +279,7 @@ def test_what_cannot_be_used_leaves_the_page_alive_with_a_sentence(open_page, tm
     status(page, "1 text")
 
 
-def test_own_texts_of_twelve_labels_outlive_a_reload_and_are_undone_and_cleared(open_page, tmp_path):
+def test_own_texts_survive_a_reload_and_can_be_undone_and_cleared(open_page, tmp_path):
     names = "café thé sport musique cinéma jardin voyage cuisine santé école météo argent".split()
     rows = "".join(f'"Déjà écrit ; {name} {name}{number}";{name};{number}\n' for number in range(3) for name in names)
     own = tmp_path / "own.csv"
@@ -375,7 +376,7 @@ def test_a_telephone_shows_labels_all_findings_and_no_keys(open_page, tmp_path):
     assert opened.evaluate("box => box.scrollHeight - box.clientHeight") <= 2  # the whole text is seen
 
 
-def test_no_file_of_the_server_can_be_asked_for(address):
+def test_files_of_the_server_cannot_be_read(address):
     def ask(path, data=None):
         request = urllib.request.Request(address + path, data, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request) as answer:

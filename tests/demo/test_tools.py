@@ -1,4 +1,4 @@
-"""The tools of docsplit demo --mcp: a real server, and the client of the protocol's own library."""
+"""Tools of docsplit demo --mcp, with a real server and the client of the mcp library."""
 
 import asyncio
 import csv
@@ -56,16 +56,20 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                 assert len(reported["by_label"]) == 4 and set(reported["answered"]) == {"1", "5", "10", "20"}
                 assert json.loads((await call("report"))[1]) == reported
                 assert all({"id", "why"} <= set(finding) for finding in json.loads((await call("audit"))[1]))
-                classify = {"file": "others.csv", "text_column": "body", "answers": "answers.csv"}
-                assert await call("classify", **classify) == (False, "Classified 53 rows.")
+                classified = await call("classify", file="others.csv", text_column="body", answers="answers.csv")
+                assert classified == (False, "Classified 53 rows.")
                 rows = list(csv.DictReader(open(folder / "files" / "answers.csv", newline="")))
                 assert len(rows) == 53 and {row["label"] for row in rows} <= {row[0] for row in reported["by_label"]}
-                formula = {"file": "formula.csv", "text_column": "body", "answers": "harmless.csv"}
-                assert await call("classify", **formula) == (False, "Classified 1 row.")
+                classified = await call("classify", file="formula.csv", text_column="body", answers="harmless.csv")
+                assert classified == (False, "Classified 1 row.")
                 (row,) = csv.DictReader(open(folder / "files" / "harmless.csv", newline=""))
                 assert row["body"] == "'=1+A1" and next(read_rows(folder / "files" / "harmless.csv"))["body"] == "=1+A1"
                 for name, arguments, said in (
-                    ("classify", classify, "is there already"),
+                    (
+                        "classify",
+                        {"file": "others.csv", "text_column": "body", "answers": "answers.csv"},
+                        "is there already",
+                    ),
                     ("add", {"file": "../page.py", "text_column": "text"}, "is not below"),
                     ("add", {"file": "few.csv", "text_column": "text"}, "has no column 'text', only ['body', 'kind']"),
                     ("label", {"labels": {"d999": "sport"}}, "not there any more"),

@@ -1,3 +1,5 @@
+"""Reading pasted and uploaded texts, and classifying uploaded files."""
+
 import csv
 import json
 
@@ -5,6 +7,7 @@ import pytest
 
 from docsplit_hf.demo.sessions import Limits, Session
 from docsplit_hf.demo.uploads import (
+    FileOptions,
     classify_upload,
     encoding_of,
     example_texts,
@@ -57,7 +60,7 @@ def test_rows_without_a_label_stay_and_those_without_a_text_are_counted(tmp_path
         ("a.csv.gz", b"", "^This page cannot read a.csv.gz: choose a file that ends in .csv"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_a_sentence_without_the_servers_paths(tmp_path, name, content, sentence):
+def test_errors_of_bad_files_do_not_show_the_servers_paths(tmp_path, name, content, sentence):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=sentence) as error:
@@ -76,17 +79,21 @@ def test_an_encoding_is_found_and_labels_stay_as_they_are(tmp_path, encoding):
     path.write_bytes("body,kind\nÜber Geld – 5 €,true\nça,001\n".encode(encoding))
     found = encoding_of(path)
     assert found == ("cp1252" if encoding == "cp1252" else "utf-8")
-    assert texts_of_file(path, "body", "kind", SMALL, found) == (["Über Geld – 5 €", "ça"], ["true", "001"], 0)
+    assert texts_of_file(path, "body", "kind", SMALL, FileOptions(found)) == (
+        ["Über Geld – 5 €", "ça"],
+        ["true", "001"],
+        0,
+    )
 
 
 def test_another_separator_can_be_chosen(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text;kind,of\na;b,c\n")
     assert separator_of(path, "utf-8") == "comma" and columns_of(rows_of(path, SMALL)) == ["text;kind", "of"]
-    assert texts_of_file(path, "text", None, SMALL, "utf-8", "semicolon").texts == ["a"]
+    assert texts_of_file(path, "text", None, SMALL, FileOptions(separator="semicolon")).texts == ["a"]
 
 
-def test_a_shortened_text_says_so_and_ends_at_a_word():
+def test_a_shortened_text_ends_at_a_word_with_an_ellipsis():
     assert shortened("one two\nthree", 8) == "one two …" and shortened("one\ntwo") == "one two"
 
 
@@ -102,7 +109,9 @@ def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
     session.pipe.add_examples(["The keeper saved a penalty.", "A waltz in three."], ["=sport()", "@music"])
     path = tmp_path / "texts.jsonl"
     path.write_text(json.dumps({"+text": "- The keeper saved two."}) + "\n")
-    target, ((text, label, _),), _ = classify_upload(session, path, "+text", None)
+    classified = classify_upload(session, path, "+text", None)
+    target = classified.path
+    ((text, label, _),) = classified.first_rows
     assert (text, label) == ("- The keeper saved two.", "=sport()")
     with target.open(newline="") as file:
         (row,) = csv.DictReader(file)

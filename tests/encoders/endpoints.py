@@ -41,7 +41,9 @@ class Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def serve():
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.script, server.requests, server.times = [], [], []
+        server.script = []
+        server.requests = []
+        server.times = []
         server.url = f"http://127.0.0.1:{server.server_port}/v1"
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield server

@@ -14,9 +14,9 @@ from docsplit_hf.encoders import chunking as long_documents
 from docsplit_hf.encoders.chunking import (
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
-    Frame,
+    ChunkSettings,
     passage_bounds,
-    read_pieces,
+    read_chunks,
 )
 from docsplit_hf.text import tokenization
 
@@ -31,8 +31,8 @@ def encoder(tiny_config, tokenizer):
 
 
 @pytest.fixture(scope="module")
-def frame(tokenizer):
-    return Frame.of(tokenizer, 20)
+def chunk_settings(tokenizer):
+    return ChunkSettings.of(tokenizer, 20)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +40,8 @@ def long_text(texts):
     return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
 
 
-def text_of(piece, tokenizer):
-    return tokenizer.decode(piece.input_ids, skip_special_tokens=True)
+def text_of(chunk, tokenizer):
+    return tokenizer.decode(chunk.input_ids, skip_special_tokens=True)
 
 
 def ids_of(tokenizer, text):
@@ -49,7 +49,7 @@ def ids_of(tokenizer, text):
 
 
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_short_texts_are_read_alike_to_the_bit(encoder, tokenizer, texts, instruction):
+def test_short_texts_have_equal_embeddings_under_all_strategies(encoder, tokenizer, texts, instruction):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
     room = 62 - len(ids_of(tokenizer, instruction or ""))
     short = [text for text in texts if len(ids_of(tokenizer, text)) <= room] + ["", " a garden "]
@@ -64,16 +64,18 @@ def test_short_texts_are_read_alike_to_the_bit(encoder, tokenizer, texts, instru
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(data=st.data())
-def test_passages_hold_every_token_in_order_and_say_where_they_stand(frame, tokenizer, data):
+def test_passages_cover_every_token_in_order_with_their_spans(chunk_settings, tokenizer, data):
     words = st.sampled_from(["river", "garden", "valley.", "stone!", "山谷。", "\n", "  ", "a", "\ud800", ""])
     text = data.draw(st.lists(words, max_size=120).map(" ".join))
-    found = list(read_pieces([text, "a garden"], frame, "passages"))
-    own = [piece for piece in found if piece.text == 0]
-    inner = [piece.input_ids[len(frame.prefix) : len(piece.input_ids) - len(frame.suffix)] for piece in own]
+    found = list(read_chunks([text, "a garden"], chunk_settings, "passages"))
+    own = [chunk for chunk in found if chunk.text == 0]
+    inner = [
+        chunk.input_ids[len(chunk_settings.prefix) : len(chunk.input_ids) - len(chunk_settings.suffix)] for chunk in own
+    ]
     valid = text.replace("\ud800", "\ufffd")
     assert np.concatenate(inner).tolist() == ids_of(tokenizer, valid)
-    assert all(len(piece.input_ids) <= 20 for piece in own)
-    assert [piece.is_only for piece in own] == [len(own) == 1] * len(own)
+    assert all(len(chunk.input_ids) <= 20 for chunk in own)
+    assert [chunk.is_only for chunk in own] == [len(own) == 1] * len(own)
     assert found[-1].is_only
     if len(own) > 1:
         assert all(ids_of(tokenizer, valid[p.start : p.end]) == ids.tolist() for p, ids in zip(own, inner, strict=True))
@@ -81,17 +83,17 @@ def test_passages_hold_every_token_in_order_and_say_where_they_stand(frame, toke
 
 @pytest.mark.parametrize("instruction", ["", INSTRUCTION])
 @pytest.mark.parametrize("strategy", ["head_tail", "passages", "late"])
-def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, strategy, instruction, monkeypatch):
+def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, strategy, instruction, monkeypatch):
     text = "  " + long_text[:12_000].replace("\n", " ")
-    frame = Frame.of(tokenizer, 40, instruction)
+    chunk_settings = ChunkSettings.of(tokenizer, 40, instruction)
     # No sentence goes on in the next window where every word is one.
     monkeypatch.setattr(long_documents, "split_lines_plain", lambda part: re.findall(r"\s*\S+\s*", part))
-    whole = list(read_pieces([text, "a garden"], frame, strategy, 20))
+    whole = list(read_chunks([text, "a garden"], chunk_settings, strategy, 20))
     for module in (tokenization, long_documents):
         monkeypatch.setattr(module, "WINDOW", 500)
     monkeypatch.setattr(tokenization.windows, "__defaults__", (500,))
     monkeypatch.setattr(tokenization.beginning, "__defaults__", (500,))
-    parts = list(read_pieces([text, "a garden"], frame, strategy, 20))
+    parts = list(read_chunks([text, "a garden"], chunk_settings, strategy, 20))
     assert len(parts) == len(whole)
     for one, other in zip(parts, whole, strict=True):
         assert one.input_ids.tolist() == other.input_ids.tolist()
@@ -101,30 +103,30 @@ def test_a_window_at_a_time_is_the_same_as_all_at_once(tokenizer, long_text, str
 
 @pytest.mark.parametrize("strategy", SEVERAL_VECTORS)
 @pytest.mark.parametrize("most", [1, 3, 7, 10_000])
-def test_at_most_so_many_passages_are_the_first_of_all(frame, long_text, strategy, most, caplog):
+def test_max_passages_gives_the_first_passages(chunk_settings, long_text, strategy, most, caplog):
     texts = ["a garden", long_text, long_text[:300], long_text]  # two of them have several windows
-    pieces = [list(read_pieces(texts, frame, strategy, None, number)) for number in (None, most)]
+    chunks = [list(read_chunks(texts, chunk_settings, strategy, None, number)) for number in (None, most)]
     for text in range(len(texts)):
-        whole, capped = ([piece for piece in read if piece.text == text] for read in pieces)
+        whole, capped = ([chunk for chunk in read if chunk.text == text] for read in chunks)
         assert len(capped) == min(len(whole), most)
         for one, other in zip(capped, whole, strict=False):
             assert one.input_ids.tolist() == other.input_ids.tolist() and one.spans.tolist() == other.spans.tolist()
         read = 1 if len(whole) <= most else capped[-1].end / len(texts[text])
-        assert capped[-1].share == read
-    cut = sum(len([piece for piece in pieces[0] if piece.text == text]) > most for text in range(len(texts)))
+        assert capped[-1].read_fraction == read
+    cut = sum(len([chunk for chunk in chunks[0] if chunk.text == text]) > most for text in range(len(texts)))
     said = [record.message for record in caplog.records if "were cut off" in record.message]
     if not cut:
         assert not said
     else:
         assert said[0].startswith(f"{cut} of 4 texts are longer than {most} passages: ")
         unread = sum(len(text) for text in texts) - sum(
-            max(piece.end for piece in pieces[1] if piece.text == number) for number in range(len(texts))
+            max(chunk.end for chunk in chunks[1] if chunk.text == number) for number in range(len(texts))
         )
         share = 100 * unread / sum(len(text) for text in texts)
         assert f": {share:.1f} % of all characters were cut off. Without max_passages all of each text" in said[0]
 
 
-def test_a_capped_text_is_not_tokenized_to_its_end(frame, long_text, monkeypatch):
+def test_a_capped_text_is_not_tokenized_to_its_end(chunk_settings, long_text, monkeypatch):
     tokenized = []
     original = long_documents._tokens_and_spans
 
@@ -134,18 +136,18 @@ def test_a_capped_text_is_not_tokenized_to_its_end(frame, long_text, monkeypatch
 
     monkeypatch.setattr(long_documents, "_tokens_and_spans", counted)
     text = long_text * 40  # 4 MB
-    assert len(list(read_pieces([text], frame, "passages", None, 5))) == 5
+    assert len(list(read_chunks([text], chunk_settings, "passages", None, 5))) == 5
     assert sum(tokenized) < 1_200_000 < len(text)
 
 
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
+def test_the_average_weights_passages_by_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
     texts = ["a garden", long_text[:9_000] + long_text[-3_000:], "", RIVERS * 30]
     passages = encoder.encode_passages(texts, show_progress=False)
-    frame = encoder.frame
-    pieces = read_pieces(texts, frame, "passages")
-    weights = np.array([len(piece.input_ids) - frame.instruction_length for piece in pieces])
+    chunk_settings = encoder.chunk_settings
+    chunks = read_chunks(texts, chunk_settings, "passages")
+    weights = np.array([len(chunk.input_ids) - chunk_settings.instruction_length for chunk in chunks])
     sums = np.add.reduceat(passages.embeddings * weights[:, None], np.cumsum([0, *passages.counts[:-1]]))
     expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)
     assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
@@ -159,7 +161,7 @@ def test_the_average_is_that_of_the_passages_by_their_tokens(encoder, tokenizer,
     assert np.array_equal(again.spans, passages.spans) and np.array_equal(again.counts, passages.counts)
 
 
-def test_a_passage_is_embedded_as_if_it_stood_alone(encoder, texts):
+def test_a_passage_is_embedded_like_a_text_of_its_own(encoder, texts):
     text = " ".join(texts[:8])
     passages = encoder.encode_passages([text], passage_length=32, show_progress=False)
     alone = encoder.encode([text[start:end] for start, end in passages.spans], show_progress=False)
@@ -168,13 +170,15 @@ def test_a_passage_is_embedded_as_if_it_stood_alone(encoder, texts):
 
 
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_late_passages_are_means_of_states_that_know_the_whole(encoder, tokenizer, instruction):
+def test_late_passages_are_means_of_states_of_the_whole_text(encoder, tokenizer, instruction):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
     text = RIVERS * 3 + "A garden is near. " * 3
     passages = encoder.encode_passages(
         [text, "a stone"], long_documents="late", passage_length=20, normalize=False, show_progress=False
     )
-    ids, (_, prefix, suffix, *_) = ids_of(tokenizer, (instruction or "") + text), encoder.frame
+    ids = ids_of(tokenizer, (instruction or "") + text)
+    prefix = encoder.chunk_settings.prefix
+    suffix = encoder.chunk_settings.suffix
     with torch.no_grad():
         states = encoder.model(torch.tensor([[*prefix, *ids, *suffix]])).last_hidden_state[0]
     start = len(prefix) + len(ids_of(tokenizer, instruction or ""))
@@ -202,15 +206,15 @@ def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
         encoder.encode(texts, truncate_dim=33)
 
 
-def test_head_and_tail(frame, tokenizer, caplog):
-    (piece,) = read_pieces(["river " * 40 + "garden " * 40], frame, "head_tail")
-    words = text_of(piece, tokenizer)
+def test_head_and_tail(chunk_settings, tokenizer, caplog):
+    (chunk,) = read_chunks(["river " * 40 + "garden " * 40], chunk_settings, "head_tail")
+    words = text_of(chunk, tokenizer)
     assert (words.count("river"), words.count("garden")) == (4, 14)  # a quarter of 18, and the rest
-    assert piece.share == pytest.approx(18 / len(ids_of(tokenizer, "river " * 40 + "garden " * 40)))
+    assert chunk.read_fraction == pytest.approx(18 / len(ids_of(tokenizer, "river " * 40 + "garden " * 40)))
     assert "1 of 1 texts are longer than 20 tokens" in caplog.text
 
 
-def test_what_cannot_be_is_refused(encoder, tokenizer):
+def test_invalid_options_are_refused(encoder, tokenizer):
     with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
         encoder.encode(["a"], long_documents="split")
     with pytest.raises(ValueError, match="'passages' gives a text several embeddings: encode_passages"):
@@ -227,7 +231,7 @@ def test_what_cannot_be_is_refused(encoder, tokenizer):
         encoder.encode_passages(["a"], passage_length=10.5)
     with pytest.raises(ValueError, match="max_passages must be a whole number from 1, got 0"):
         encoder.encode(["a"], long_documents="whole", max_passages=0)
-    with pytest.raises(ValueError, match="max_passages=3 limits .* long_documents='first' reads one piece of a text"):
+    with pytest.raises(ValueError, match="max_passages=3 limits .* long_documents='first' reads one chunk of a text"):
         encoder.encode(["a"], max_passages=3)
 
 

@@ -11,8 +11,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.encoders import chunking as long_documents
 from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.encoders.portable.run_encoder import is_packed
-from docsplit_hf.encoders.reader import Reader
 from docsplit_hf.text.tokenization import token_ids
 
 INSTRUCTION = "The river feeds: "
@@ -24,7 +24,7 @@ def encoder(tiny_config, tokenizer):
     return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
 
 
-def test_it_is_the_stock_model_in_any_batches_with_and_without_packing(encoder, tokenizer, texts):
+def test_embeddings_equal_the_stock_model_in_any_batches(encoder, tokenizer, texts):
     inputs = tokenizer(texts[5], truncation=True, max_length=64, return_tensors="pt")
     with torch.no_grad():
         expected = encoder.model(**inputs).last_hidden_state[0].mean(0).numpy()
@@ -66,22 +66,21 @@ def test_of_a_long_text_only_the_beginning_is_tokenized(
         ({"instruction": "river " * 62}, "no room for text behind it"),
     ],
 )
-def test_options_without_sense_are_refused(encoder, tokenizer, options, message):
+def test_invalid_arguments_are_refused(encoder, tokenizer, options, message):
     with pytest.raises(ValueError, match=message):
         DocumentEncoder(encoder.model, tokenizer, **options)
     DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
 
 
-def test_a_length_and_an_instruction_that_are_set_later_hold_as_if_they_were_given(encoder, tokenizer, texts):
+def test_length_and_instruction_can_be_changed_after_loading(encoder, tokenizer, texts):
     given = DocumentEncoder(encoder.model, tokenizer, "mean", max_length=9, instruction=INSTRUCTION)
-    encoder.max_length, encoder.instruction = given.max_length, given.instruction
+    encoder.max_length = given.max_length
+    encoder.instruction = given.instruction
     assert encoder.fingerprint == given.fingerprint
     assert (encoder.encode(texts, show_progress=False) == given.encode(texts, show_progress=False)).all()
 
 
-def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
-    tiny_config, tokenizer, tmp_path, caplog
-):
+def test_a_checkpoint_without_settings_uses_the_first_token_with_a_warning(tiny_config, tokenizer, tmp_path, caplog):
     BertModel(tiny_config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     with caplog.at_level(logging.WARNING):
@@ -90,7 +89,7 @@ def test_a_checkpoint_without_settings_is_pooled_by_the_first_token_and_says_so(
     assert "does not say how it pools" in caplog.text
 
 
-def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(tiny_checkpoint, texts, tmp_path):
+def test_an_adapter_is_applied_with_its_own_settings(tiny_checkpoint, texts, tmp_path):
     base = DocumentEncoder.from_pretrained(str(tiny_checkpoint)).encode(texts[:3], show_progress=False)
     for mlm_head in (True, False):
         model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), pooling="mean", mlm_head=mlm_head)
@@ -112,7 +111,7 @@ def test_an_adapter_is_applied_with_its_own_settings_whatever_it_was_trained_on(
         assert abs(embeddings - base).max() > 1e-2
         assert embeddings == pytest.approx(merged.encode(texts[:3], show_progress=False), abs=1e-5)
         classifier = KNNClassifier.from_encoder(str(folder), num_labels=0, decouple=False, normalize=True)
-        found = Reader(classifier, encoder.tokenizer).read(texts[:3]).retrieval_embeddings
+        found = make_embedder(classifier, encoder.tokenizer).embed(texts[:3]).retrieval_embeddings
         assert found == pytest.approx(embeddings, abs=1e-5)
 
 
@@ -172,7 +171,7 @@ def t5_model(t5_config):
 @pytest.mark.parametrize("architecture", ["bert", "t5"])
 def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts):
     model, tokenizer = (encoder.model, tokenizer) if architecture == "bert" else (t5_model, t5_tokenizer)
-    instructed = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
+    with_instruction = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
     assert is_packed(model) == (architecture == "bert")
     # By the definition: the mask is the instruction by itself, less its end token.
     left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
@@ -181,10 +180,10 @@ def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5
         inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
         with torch.no_grad():
             states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
-        embedding = instructed.encode([text], normalize=False, show_progress=False)[0]
+        embedding = with_instruction.encode([text], normalize=False, show_progress=False)[0]
         assert embedding == pytest.approx(states[left_out:].mean(0).numpy(), abs=1e-5)
-    together = instructed.encode(texts, show_progress=False)
-    alone = np.concatenate([instructed.encode([text], show_progress=False) for text in texts[:5]])
+    together = with_instruction.encode(texts, show_progress=False)
+    alone = np.concatenate([with_instruction.encode([text], show_progress=False) for text in texts[:5]])
     assert together[:5] == pytest.approx(alone, abs=1e-5)
     plain = DocumentEncoder(model, tokenizer, "mean").encode(texts, show_progress=False)
     assert abs(together - plain).max() > 1e-2
@@ -240,7 +239,7 @@ def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(t
         KNNClassifier.from_encoder(str(tmp_path / "dense"), num_labels=2)
 
 
-def test_the_fingerprint_changes_with_all_that_an_embedding_depends_on(
+def test_the_fingerprint_changes_with_everything_that_changes_embeddings(
     encoder, tiny_config, tokenizer, t5_tokenizer, tmp_path, texts
 ):
     known = encoder.fingerprint

@@ -29,7 +29,7 @@ def embed(model, tokenizer, texts=TEXTS):
     return DocumentEncoder(model.base_model, tokenizer, "mean").encode(texts, show_progress=False)
 
 
-def test_all_layers_are_the_same_model_and_the_first_is_its_first_state(tiny_model, tokenizer):
+def test_kept_layers_give_the_states_of_the_full_model(tiny_model, tokenizer):
     before = embed(tiny_model, tokenizer)
     keep_layers(tiny_model, [0, 1])
     assert np.array_equal(embed(tiny_model, tokenizer), before)
@@ -42,15 +42,16 @@ def test_all_layers_are_the_same_model_and_the_first_is_its_first_state(tiny_mod
 
 
 @pytest.mark.parametrize("layers", [[], [1, 0], [0, 0], [2], [-1]])
-def test_layers_that_are_not_there(tiny_model, layers):
+def test_missing_layers_are_refused(tiny_model, layers):
     with pytest.raises(ValueError, match="some of 0 to 1 in rising order"):
         keep_layers(tiny_model, layers)
 
 
-def test_texts_of_kept_tokens_are_read_as_before_and_others_in_more_pieces(shipped, tmp_path):
+def test_texts_of_kept_tokens_keep_their_embeddings_and_others_get_more_tokens(shipped, tmp_path):
     model, tokenizer = shipped
     inputs = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    before, logits = embed(model, tokenizer), model(**inputs).logits
+    before = embed(model, tokenizer)
+    logits = model(**inputs).logits
     smaller = keep_frequent_tokens(model, tokenizer, 2_000, TEXTS)
     assert len(smaller) == 2_000 == model.config.vocab_size == len(model.get_output_embeddings().bias)
     assert np.allclose(embed(model, smaller), before, atol=1e-6)
@@ -68,7 +69,7 @@ def test_texts_of_kept_tokens_are_read_as_before_and_others_in_more_pieces(shipp
     assert np.allclose(embed(loaded, AutoTokenizer.from_pretrained(tmp_path)), before, atol=1e-6)
 
 
-def test_vocabularies_that_cannot_be_cut(shipped):
+def test_vocabularies_that_cannot_be_cut_are_refused(shipped):
     model, tokenizer = shipped
     with pytest.raises(ValueError, match="keep fewer, got vocab_size=99999"):
         keep_frequent_tokens(model, tokenizer, 99_999, TEXTS)
@@ -76,8 +77,9 @@ def test_vocabularies_that_cannot_be_cut(shipped):
         keep_frequent_tokens(model, tokenizer, 50, TEXTS)
 
 
-def test_a_static_text_is_the_mean_of_its_tokens_alone(tiny_model, tokenizer, tmp_path):
-    text, number = TEXTS[0], len(tokenizer)
+def test_a_static_embedding_is_the_mean_of_single_tokens(tiny_model, tokenizer, tmp_path):
+    text = TEXTS[0]
+    number = len(tokenizer)
     around = [[tokenizer.cls_token_id, token, tokenizer.sep_token_id] for token in range(number)]
     with torch.no_grad():
         alone = tiny_model.base_model(input_ids=torch.tensor(around)).last_hidden_state.mean(1).numpy()
@@ -95,7 +97,16 @@ def test_a_static_text_is_the_mean_of_its_tokens_alone(tiny_model, tokenizer, tm
 
 
 def test_static_needs_layer_normalization_after_the_tokens(tokenizer):
-    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1, "vocab_size": len(tokenizer)}
-    special = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
+    config = ModernBertConfig(
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        vocab_size=len(tokenizer),
+        pad_token_id=0,
+        bos_token_id=0,
+        eos_token_id=0,
+        cls_token_id=0,
+        sep_token_id=0,
+    )
     with pytest.raises(ValueError, match="ModernBertModel has no layer normalization right after"):
-        keep_tokens_alone(ModernBertModel(ModernBertConfig(**sizes, **special)), tokenizer, TEXTS)
+        keep_tokens_alone(ModernBertModel(config), tokenizer, TEXTS)

@@ -8,23 +8,23 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 import docsplit_hf
 from docsplit_hf.encoders.text_warnings import (
     cut_texts_summed_up,
-    shares_read,
+    read_fractions,
     warn_of_cut_texts,
     warn_of_unfamiliar_texts,
 )
 
 
-def test_calls_are_summed_up_and_estimates_are_called_so(caplog):
+def test_calls_are_summed_up_and_estimates_are_marked(caplog):
     with cut_texts_summed_up():
-        warn_of_cut_texts([100, 10], shares_read([100, 10], 62), limit=64)
-        warn_of_cut_texts([90], shares_read([90], 62), limit=64, estimated=True)
+        warn_of_cut_texts([100, 10], read_fractions([100, 10], 62), limit=64)
+        warn_of_cut_texts([90], read_fractions([90], 62), limit=64, estimated=True)
         assert not caplog.text
     assert [record.message for record in caplog.records] == [
         "2 of 3 texts are longer than 64 tokens: about 33.0 % of all tokens were cut off."
     ]
 
 
-def test_within_a_sum_another_is_part_of_it(caplog):
+def test_nested_sums_are_logged_by_the_outer_one(caplog):
     with cut_texts_summed_up():
         for _ in range(2):
             with cut_texts_summed_up():
@@ -85,7 +85,7 @@ def test_another_script_is_warned_of(english, name, text, caplog):
         [],
     ],
 )
-def test_english_is_not_nor_are_emojis_names_and_numbers(english, name, texts, caplog):
+def test_english_emojis_names_and_numbers_are_not_warned_of(english, name, texts, caplog):
     warn_of_unfamiliar_texts(texts, english[name])
     assert not caplog.text
 
@@ -99,7 +99,7 @@ def chinese():
     return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
 
 
-def test_a_tokenizer_that_knows_the_language_is_not_warned_of_nor_one_that_spells_all(english, chinese, caplog):
+def test_tokenizers_of_the_language_or_of_characters_are_not_warned_of(english, chinese, caplog):
     warn_of_unfamiliar_texts([CHINESE], chinese)
     for tokenizer in english.values():
         warn_of_unfamiliar_texts(DOCUMENTATION, tokenizer)
@@ -108,7 +108,7 @@ def test_a_tokenizer_that_knows_the_language_is_not_warned_of_nor_one_that_spell
     assert not caplog.text
 
 
-def test_it_is_said_once_with_an_example(english, caplog):
+def test_unfamiliar_words_are_logged_once_with_an_example(english, caplog):
     with cut_texts_summed_up():
         for _ in range(3):
             warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])

@@ -1,4 +1,4 @@
-"""Runs of the example script in processes of their own."""
+"""Fixtures that run commands in processes of their own."""
 
 import json
 import os
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def run_python():
-    """Run Python in a process of its own and give what it printed; a failure shows its end."""
+    """Run Python in a process of its own and return its output; a failure shows the end of it."""
 
     def run(*command, code=0, **environment):
         finished = subprocess.run(
@@ -32,7 +32,7 @@ def run_python():
 
 @pytest.fixture(scope="session")
 def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
-    """A folder with a starting point (tiny/) and documents (documents.jsonl), as a user has them."""
+    """A folder with a checkpoint to start from (tiny/) and documents (documents.jsonl), as a user has them."""
     import torch
 
     from docsplit_hf import AutoModelForDocSplit
@@ -47,7 +47,7 @@ def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pretrain(workshop, run_script):
-    """Run the example script on the workshop's documents; gives its output folder and what it printed."""
+    """Run ``docsplit pretrain`` on the workshop's documents; returns its output folder and what it printed."""
 
     def pretrain(name, *options, run=run_script, **more):
         arguments = [

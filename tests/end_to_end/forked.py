@@ -1,4 +1,4 @@
-"""Scripts in processes of their own that are forked from one which has imported the libraries: each saves seconds."""
+"""Runs scripts in processes forked from a server that has imported the libraries, which saves seconds each."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ LONGEST = 150  # seconds
 
 
 def start_server(datasets_cache: Path) -> None:
-    """Start the process that all scripts are forked from, with a cache of data sets of its own."""
+    """Start the server, with a cache of data sets of its own."""
     missing = [name for name in PRELOADED if importlib.util.find_spec(name) is None]
-    assert not missing, f"the server would leave them out with no message: {missing}"
+    assert not missing, f"the server would ignore these without a message: {missing}"
     before = os.environ.get("HF_DATASETS_CACHE")
     os.environ["HF_DATASETS_CACHE"] = str(datasets_cache)
     forkserver.set_forkserver_preload(PRELOADED)
@@ -50,21 +50,22 @@ def start_server(datasets_cache: Path) -> None:
 def start_script(
     script: str | Path, *arguments: object, log: Path, folder: str | Path = ".", **environment: str
 ) -> BaseProcess:
-    """Start a script as ``python script ...`` would, but for the time of the imports and the end: no atexit handlers.
+    """Start a script like ``python script ...``, without the time of the imports and without atexit handlers.
 
-    All scripts hash strings as the server does: what must not depend on that needs a fresh Python on one side.
+    All scripts have the hash seed of the server: a test of independence from it needs a fresh Python.
 
     Args:
         script: The file.
         *arguments: Its command line.
-        log: The file for what it prints and logs; of one that is there, the end.
-        folder: Where it runs.
-        **environment: Variables that are not those of the server.
+        log: The file for its output and its log, appended to.
+        folder: The working directory.
+        **environment: Environment variables that differ from the server's.
 
     Returns:
         The process.
     """
-    command, workers = [str(argument) for argument in (script, *arguments)], multiprocessing.get_start_method()
+    command = [str(argument) for argument in (script, *arguments)]
+    workers = multiprocessing.get_start_method()
     process = multiprocessing.get_context("forkserver").Process(
         target=_run, args=(command, str(log), str(folder), workers, environment)
     )
@@ -73,7 +74,7 @@ def start_script(
 
 
 def run_two_processes(script: str | Path, *arguments: object, log: Path, **environment: str) -> str:
-    """Run a script in two processes that train together, as torch's launcher would; gives their log."""
+    """Run a script in two processes that train together, like torch's launcher; returns their log."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
@@ -83,7 +84,7 @@ def run_two_processes(script: str | Path, *arguments: object, log: Path, **envir
 
 
 def finish_script(process: BaseProcess, log: Path, code: int = 0) -> str:
-    """Wait for a script, and give its log; it fails with the log's end if the exit code is another."""
+    """Wait for a script and return its log; fail with the log's end if the exit code differs."""
     process.join(LONGEST)
     process.kill()  # nothing, unless it takes too long
     process.join()
@@ -93,7 +94,7 @@ def finish_script(process: BaseProcess, log: Path, code: int = 0) -> str:
 
 
 def kill_script(process: BaseProcess, ready: Callable[[], bool], log: Path) -> None:
-    """Send SIGKILL to a script as soon as it is so far; it fails with the log's end if it ends before."""
+    """Send SIGKILL to a script once ``ready()`` is true; fail with the log's end if the script ends before."""
     deadline = time.monotonic() + LONGEST
     while not (reached := ready()) and process.is_alive() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -111,5 +112,5 @@ def _run(command: list[str], log: str, folder: str, workers: str, environment: d
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
     multiprocessing.set_start_method(workers, force=True)  # of its own workers, as it is for any other script
-    sys.argv = command  # the path to modules beside the script is inherited: pythonpath in setup.cfg
+    sys.argv = command
     runpy.run_path(command[0], run_name="__main__")

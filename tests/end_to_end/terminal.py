@@ -1,4 +1,4 @@
-"""Scripts in a real terminal (a pty) of their own, forked as in ``forked.py``, with keys and SIGKILL."""
+"""Runs scripts in a real terminal (a pty), forked as in ``forked.py``, with keys and SIGKILL."""
 
 import fcntl
 import multiprocessing
@@ -24,7 +24,8 @@ class Terminal:
     def __init__(self, script, *arguments, stop_in=None, columns=80, rows=24):
         self.master, self._slave = pty.openpty()
         self.resize(columns, rows)
-        self.output, self._read = "", b""
+        self.output = ""
+        self._read = b""
         command = [str(argument) for argument in (script, *arguments)]
         self.process: BaseProcess = multiprocessing.get_context("forkserver").Process(
             target=_run, args=(command, os.ttyname(self._slave), stop_in)
@@ -36,7 +37,7 @@ class Terminal:
         self.wait_until(lambda: shown in self.output[after:])
 
     def wait_until(self, is_so):
-        """Read until something is so; it fails with the end of the output if the process ends before."""
+        """Read until a condition is true; fail with the end of the output if the process ends before."""
         deadline = time.monotonic() + LONGEST
         while not is_so():
             alive = self.process.is_alive()
@@ -87,7 +88,8 @@ def _run(command, terminal, stop_in):
     for stream in range(3):
         os.dup2(opened, stream)
     sys.stdin = open(0, closefd=False)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False, buffering=1)
+    sys.stdout = open(1, "w", closefd=False)
+    sys.stderr = open(2, "w", closefd=False, buffering=1)
     os.environ["TERM"] = "xterm-256color"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where the tests run in the background, it is ignored
     if stop_in is not None:

@@ -1,4 +1,4 @@
-"""What the command ``docsplit`` says of itself, and how soon."""
+"""The help of the command ``docsplit``, and that it is quick."""
 
 import importlib.util
 import subprocess
@@ -6,16 +6,16 @@ import sys
 
 import pytest
 
-from docsplit_hf.__main__ import PAGE, SCRIPTS, completion, scripts_folder
+from docsplit_hf.cli.commands import COMMANDS, HELP_PAGE, completion
 
 from .conftest import ROOT
 
 
-def test_the_page_with_the_help_of_all_commands_is_what_their_parsers_say():
+def test_the_help_page_matches_the_parsers():
     file = ROOT / "docs" / "command_line.py"
     made = importlib.util.module_from_spec(specification := importlib.util.spec_from_file_location("made", file))
     specification.loader.exec_module(made)
-    page = (scripts_folder() / PAGE).read_text(encoding="utf-8")
+    page = HELP_PAGE.read_text(encoding="utf-8")
     assert page == made.make_page(), "after a change of options: python docs/command_line.py"
     assert "..." not in page.partition("## docsplit demo")[0], "a sentence is cut"
 
@@ -28,8 +28,8 @@ def test_a_shell_completes_commands_and_options(typed, offered):
     assert completed.stdout == f"{offered}\n" and not completed.stderr
 
 
-@pytest.mark.parametrize("command", [*SCRIPTS, "demo", None])
-def test_help_waits_for_no_import(command):
+@pytest.mark.parametrize("command", [*COMMANDS, None])
+def test_help_imports_neither_torch_nor_transformers(command):
     started = [sys.executable, "-X", "importtime", "-m", "docsplit_hf", *filter(None, [command]), "--help"]
     finished = subprocess.run(started, capture_output=True, text=True, timeout=100, cwd=ROOT)
     assert finished.returncode == 0, finished.stderr

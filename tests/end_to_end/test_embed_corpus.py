@@ -32,7 +32,7 @@ def shards(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file() and file.name[0] != "."}
 
 
-def test_a_killed_corpus_goes_on_and_has_the_same_bytes(start):
+def test_a_killed_corpus_continues_to_the_same_bytes(start):
     alone, whole, log = start("whole")
     process, folder, killed_log = start("killed")
     deadline = time.monotonic() + 100

@@ -1,4 +1,4 @@
-"""The terminal loop in a real terminal: killed anywhere, nothing labeled is lost."""
+"""``docsplit label`` in a real terminal: no label is lost wherever it is killed."""
 
 import json
 import re
@@ -8,25 +8,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from label_by_hand import (
-    COMMANDS,
-    LABEL_KEYS,
-    LABELS,
-    Action,
-    Document,
-    Labeling,
-    LabelingArguments,
-    State,
-    label,
-    labeling_folder,
-    press,
-    put_back,
-    screen_lines,
-)
 from prompt_toolkit.utils import get_cwidth
 from transformers import pipeline
 
 from docsplit_hf import load_labeled_examples
+from docsplit_hf.cli.label import Labeling, LabelingArguments, label
+from docsplit_hf.cli.labeling.files import LABELS, labeling_folder
+from docsplit_hf.cli.labeling.screen import screen_lines
+from docsplit_hf.cli.labeling.state import COMMANDS, LABEL_KEYS, Action, Document, State, press, put_back
 from docsplit_hf.encoders.checkpoints.atomic_replacement import STAGING
 
 from ..conftest import make_text
@@ -49,7 +38,7 @@ def to_label(workshop):
 
 @pytest.fixture
 def start(server, workshop, to_label, tmp_path):
-    """Start to label in a terminal; ``rows()`` is what the file of labels holds."""
+    """Start to label in a terminal."""
 
     def start(*options, **terminal):
         given = [f"--documents={to_label}", f"--model_name_or_path={workshop / 'tiny'}", "--batch_size=3"]
@@ -64,7 +53,7 @@ def rows_in(folder):
 
 
 def type_keys(terminal, folder, *keys):
-    """Press keys, each when the disk has what came of the one before."""
+    """Press keys, each after the former one has changed the file of labels."""
     for key in keys:
         before = (folder / "labels.jsonl").stat().st_size
         terminal.press(key)
@@ -75,8 +64,9 @@ def number_shown(output):
     return int(re.findall(r"Document (\d+),", output)[-1])
 
 
-def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_path):
-    folder, kept = tmp_path / "out", []
+def test_a_killed_session_loses_no_label_and_the_next_start_continues(start, tmp_path):
+    folder = tmp_path / "out"
+    kept = []
 
     def begin(**options):
         terminal = start(**options)
@@ -131,14 +121,19 @@ def test_killed_anywhere_nothing_is_lost_and_the_next_start_goes_on(start, tmp_p
     assert progress[0] == 0 and progress[-1] == len(labeled)
 
 
-def test_the_files_of_a_folder_keep_their_names_also_when_one_is_changed(workshop, tmp_path):
-    documents, folder = tmp_path / "documents", tmp_path / "out"
+def test_documents_keep_their_file_names_when_a_file_changes(workshop, tmp_path):
+    documents = tmp_path / "documents"
+    folder = tmp_path / "out"
     (documents / "old").mkdir(parents=True)
     names = ["a.txt", "b.txt", "old/c.txt"]
     for number, name in enumerate(names):
         (documents / name).write_text(make_text(number))
-    given = {"documents": str(documents), "labels": ["river", "engine"], "output_dir": str(folder)}
-    arguments = LabelingArguments(**given, model_name_or_path=str(workshop / "tiny"))
+    arguments = LabelingArguments(
+        documents=str(documents),
+        labels=["river", "engine"],
+        output_dir=str(folder),
+        model_name_or_path=str(workshop / "tiny"),
+    )
 
     def answer(label):
         labeling = Labeling(arguments)
@@ -165,7 +160,7 @@ def test_the_files_of_a_folder_keep_their_names_also_when_one_is_changed(worksho
         assert left.texts[left.ids.index("a.txt")] == make_text(0)
 
 
-def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path):
+def test_a_document_is_asked_again_after_its_learned_label_is_taken_back(start, tmp_path):
     folder = tmp_path / "out"
     terminal = start()
     terminal.wait_for("Document 1,")
@@ -182,7 +177,7 @@ def test_what_was_taken_back_after_it_was_learned_is_asked_again(start, tmp_path
     assert len(store.documents) == 24  # what was skipped, too
 
 
-def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_terminal(start, tmp_path):
+def test_ctrl_c_ctrl_d_and_a_closed_terminal_end_the_session_cleanly(start, tmp_path):
     folder = tmp_path / "out"
     terminal = start()
     terminal.wait_for("Document 1,")
@@ -209,15 +204,13 @@ def test_it_ends_cleanly_by_ctrl_c_also_in_fitting_by_ctrl_d_and_with_the_termin
     assert [row["label"] for row in rows_in(folder)] == ["river", "engine", "garden"]
 
 
-def test_pairs_and_examples_that_are_there_and_then_the_finished_classifier_by_itself(workshop, tmp_path):
+def test_pairs_and_labeled_examples_then_the_saved_classifier_alone(workshop, tmp_path):
     folder = tmp_path / "out"
     rows = [
         {"body": make_text(number), "more": make_text(number + 50), "topic": "ab"[number % 2]} for number in range(9)
     ]
     for name, part in (("labeled", rows[:4]), ("documents", rows[2:])):  # two documents have a label already
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
-    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("documents", "labeled")}
-    columns = {"text_column": "body", "text_pair_column": "more", "label_column": "topic"}
     batches = []
 
     def accept(state, perform):
@@ -227,8 +220,17 @@ def test_pairs_and_examples_that_are_there_and_then_the_finished_classifier_by_i
             state = perform(state, action)
         return state
 
-    options = {"output_dir": str(folder), "model_name_or_path": str(workshop / "tiny"), "batch_size": 2}
-    label(LabelingArguments(**files, **columns, **options), accept)
+    arguments = LabelingArguments(
+        documents=str(tmp_path / "documents.jsonl"),
+        labeled=str(tmp_path / "labeled.jsonl"),
+        text_column="body",
+        text_pair_column="more",
+        label_column="topic",
+        output_dir=str(folder),
+        model_name_or_path=str(workshop / "tiny"),
+        batch_size=2,
+    )
+    label(arguments, accept)
     assert [len(batch) for batch in batches] == [2, 2, 1]
     given = [content for batch in batches for content in batch]
     assert set(given) == {(row["body"], row["more"]) for row in rows[4:]}
@@ -270,10 +272,9 @@ def test_bad_input(given, make, message, workshop, to_label, tmp_path, monkeypat
     if make is not None:
         folder.mkdir()
         make(folder)
-    options = {"documents": str(to_label), "labels": ["river", "engine"], "output_dir": str(folder)}
-    options |= {"model_name_or_path": str(workshop / "tiny"), **given}
+    files = {"documents": str(to_label), "output_dir": str(folder), "model_name_or_path": str(workshop / "tiny")}
     with pytest.raises(ValueError, match=message), labeling_folder(folder):
-        label(LabelingArguments(**options), label_on_screen=None)
+        label(LabelingArguments(**({"labels": ["river", "engine"]} | files | given)), show=None)
 
 
 def test_a_trained_classifier_and_a_script_without_a_terminal_are_refused(run_script, workshop, to_label, tmp_path):
@@ -286,9 +287,11 @@ def test_a_trained_classifier_and_a_script_without_a_terminal_are_refused(run_sc
     model.save_pretrained(tmp_path / "trained")
     for file in (workshop / "tiny").glob("*token*"):
         (tmp_path / "trained" / file.name).write_bytes(file.read_bytes())
-    options = {"documents": str(to_label), "output_dir": str(tmp_path / "out")}
+    arguments = LabelingArguments(
+        documents=str(to_label), output_dir=str(tmp_path / "out"), model_name_or_path=str(tmp_path / "trained")
+    )
     with pytest.raises(ValueError, match="was trained, and learns by training only"), labeling_folder(tmp_path / "out"):
-        Labeling(LabelingArguments(**options, model_name_or_path=str(tmp_path / "trained")))
+        Labeling(arguments)
 
 
 DOCUMENTS = (Document("a", "The river.", label="river", score=0.6), Document("b", "The engine."))
@@ -296,7 +299,7 @@ STATE = State(DOCUMENTS, ("river", "engine", "garden"), left=2)
 
 
 def press_all(state, *keys):
-    """The state after some keys, and what the last one asked for."""
+    """Return the state after some keys, and the action of the last one."""
     for key in keys:
         state, action = press(state, key)
     return state, action
@@ -333,7 +336,7 @@ def test_other_keys_do_nothing(key):
     assert action is None and state == replace(STATE, message=state.message) and "no meaning" in state.message
 
 
-def test_each_label_has_a_key_of_its_own_and_the_others_are_found_by_name():
+def test_labels_have_distinct_keys_and_further_labels_are_found_by_name():
     assert not set(LABEL_KEYS) & set(COMMANDS) and len(set(LABEL_KEYS)) == len(LABEL_KEYS)
     labels = tuple(f"label {number:02}" for number in range(40))
     state = replace(STATE, labels=labels)
@@ -348,7 +351,7 @@ ANY_TEXT = st.text(max_size=300)
 
 @example(HOSTILE, HOSTILE, [HOSTILE] * 2, 80, 24)
 @given(ANY_TEXT, ANY_TEXT, st.lists(ANY_TEXT, min_size=2, max_size=40), st.integers(1, 120), st.integers(1, 50))
-def test_the_screen_fits_any_window_and_holds_nothing_that_a_terminal_obeys(text, reason, labels, columns, rows):
+def test_the_screen_fits_any_window_and_has_no_control_characters(text, reason, labels, columns, rows):
     document = Document("1", text, label=labels[0], score=0.5, words=(text,), reason=reason)
     state = State((document,), tuple(labels), left=1, learned=reason, message=text, page=3)
     for shown in (state, replace(state, help=True), replace(state, typed="/e")):
@@ -361,7 +364,8 @@ def test_the_screen_fits_any_window_and_holds_nothing_that_a_terminal_obeys(text
 
 def test_paging_shows_each_line_of_a_long_text_once():
     text = "\n".join(f"Line {number} of a long text." for number in range(100))
-    state, shown = State((Document("1", text),), ("river", "engine")), []
+    state = State((Document("1", text),), ("river", "engine"))
+    shown = []
     for page in range(30):
         lines = [line for _, line in screen_lines(replace(state, page=page), 60, 24) if line.startswith("Line")]
         if page and lines[0] == shown[0]:

@@ -1,11 +1,11 @@
-"""run_classification.py --task_name against table 3 of Liang et al. 2023."""
+"""``docsplit classify --task_name`` against table 3 of Liang et al. 2023."""
 
 import json
 
 import pytest
-from paper_settings import paper_settings
 from transformers import BertConfig, BertModel
 
+from docsplit_hf.cli.paper_settings import paper_settings
 from docsplit_hf.text.paper_tasks import TASKS
 
 from ..text.test_paper_tasks import hub_splits
@@ -41,8 +41,9 @@ for half in TABLE_3.strip().split("\n\n"):
 
 @pytest.fixture(scope="module")
 def hub(tokenizer, tmp_path_factory):
-    """A folder that has what the Hub has by the same names: a small encoder, and the data set of a task."""
-    folder, task = tmp_path_factory.mktemp("hub"), TASKS["CoLA"]
+    """A folder in place of the Hub: a small encoder and the data set of a task, by the same names."""
+    folder = tmp_path_factory.mktemp("hub")
+    task = TASKS["CoLA"]
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
     )
@@ -58,7 +59,7 @@ def hub(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def run_task(hub, run_script, tmp_path):
-    """Run the script on a task; gives what it printed, the arguments, the Trainer's state, and the configuration."""
+    """Run a task; returns what it printed, the arguments, the Trainer's state, and the configuration."""
 
     def run(name, *options):
         options = [f"--task_name={name}", f"--output_dir={tmp_path}", "--use_cpu", "--logging_steps=1", *options]
@@ -76,7 +77,8 @@ def test_the_table_has_all_tasks():
 
 @pytest.mark.parametrize("name", PAPER)
 def test_the_defaults_of_a_task_are_the_settings_of_the_paper(name):
-    paper, encoders = PAPER[name], {"MacBERT": "hfl/chinese-macbert-large", "RoBERTa": "FacebookAI/roberta-large"}
+    paper = PAPER[name]
+    encoders = {"MacBERT": "hfl/chinese-macbert-large", "RoBERTa": "FacebookAI/roberta-large"}
     assert paper_settings(TASKS[name], 1) == {
         "model_name_or_path": encoders[paper["Init Model"]],
         "learning_rate": float(paper["Learning Rate"]),
@@ -89,7 +91,7 @@ def test_the_defaults_of_a_task_are_the_settings_of_the_paper(name):
     }
 
 
-def test_a_task_trains_with_them(run_task, tmp_path):
+def test_a_task_trains_with_the_settings_of_the_paper(run_task, tmp_path):
     printed, arguments, state, config = run_task("CoLA", "--num_train_epochs=1")
     rates = [log["learning_rate"] for log in state["log_history"] if "learning_rate" in log]
     assert rates == pytest.approx([step / 100 * 1e-5 for step in range(2)]) and state["train_batch_size"] == 32
@@ -101,7 +103,7 @@ def test_a_task_trains_with_them(run_task, tmp_path):
     assert "test_mixture_matthews_correlation" in json.loads((tmp_path / "metrics.json").read_text())["test"]
 
 
-def test_what_the_user_gives_goes_before_the_paper(run_task):
+def test_options_of_the_user_override_the_paper(run_task):
     options = ("--learning_rate=1e-3", "--max_length=32", "--num_train_epochs=1", "--gradient_accumulation_steps=2")
     printed, arguments, state, config = run_task("cola", *options, "--neighbors_protocol=fixed")
     assert (arguments["learning_rate"], config["max_length"], state["num_train_epochs"]) == (1e-3, 32, 1)

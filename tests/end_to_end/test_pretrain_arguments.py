@@ -1,8 +1,8 @@
 """The arguments of the example script, without a process of their own."""
 
 import pytest
-from pretrain_arguments import parse_command_line
 
+from docsplit_hf.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.trainers import get_arguments_class
 
 
@@ -37,7 +37,7 @@ def test_each_objective_has_its_own_options(options, name, value):
     assert (arguments.save_steps, arguments.eval_steps, arguments.output_dir) == (100, 100, "output/pretrain")
 
 
-def test_documents_must_be_given_also_where_the_demonstration_has_a_name(capsys):
+def test_dataset_name_is_required_and_the_error_names_the_demonstration(capsys):
     with pytest.raises(SystemExit):
         parse_command_line("", ["--use_cpu"])
     assert "--dataset_name must be given: a file, a folder" in capsys.readouterr().err
@@ -62,13 +62,13 @@ def test_documents_must_be_given_also_where_the_demonstration_has_a_name(capsys)
     (["--static", "--pooling", "cls"], "leave --pooling cls out"),
     (["--vocab_size=99", "--use_peft"], "--keep_layers, --static and --vocab_size change the model"),
 ])  # fmt: skip
-def test_what_does_not_fit_ends_with_a_line_and_2(options, message, capsys):
+def test_contradictory_options_end_with_one_line_and_exit_code_2(options, message, capsys):
     with pytest.raises(SystemExit) as end:
         parse(*options)
     assert end.value.code == 2 and message in capsys.readouterr().err
 
 
-def test_help_lists_the_options_of_the_objective_that_is_named(capsys):
+def test_help_lists_the_options_of_the_chosen_objective(capsys):
     printed = {}
     for objective in ("info_nce", "momentum_contrast"):
         with pytest.raises(SystemExit):

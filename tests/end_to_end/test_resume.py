@@ -53,7 +53,7 @@ def losses(folder):
 
 @pytest.fixture(scope="module")
 def alone(start):
-    """The folder of a run on a table that was left alone, without workers: their number must not matter."""
+    """The folder of an uninterrupted run on a table, without workers: their number must not matter."""
     process, folder = start("alone-table", 0)
     finish(process, folder)
     return folder
@@ -69,13 +69,13 @@ def killed_and_resumed(start, name, workers, *options):
     return losses(folder)
 
 
-def test_a_killed_run_on_a_table_goes_on_to_the_last_digit(start, alone):
+def test_a_killed_run_on_a_table_resumes_to_the_same_digits(start, alone):
     resumed = killed_and_resumed(start, "table", 2)  # without workers: the last test of this file
     assert list(resumed[0]) == list(range(1, STEPS + 1))
     assert resumed == losses(alone)  # to the last bit
 
 
-def test_a_killed_run_on_a_stream_goes_on_to_the_last_digit(start):
+def test_a_killed_run_on_a_stream_resumes_to_the_same_digits(start):
     alone, folder = start("alone-stream", 2, "--streaming")  # beside the others
     resumed = killed_and_resumed(start, "stream", 2, "--streaming")
     finish(alone, folder)
@@ -89,7 +89,7 @@ def a_finished_run(alone, name):
     return folder, folder.with_suffix(".log")
 
 
-def test_a_run_that_is_refused_leaves_the_checkpoints_there(start, alone):
+def test_a_refused_run_keeps_the_checkpoints(start, alone):
     folder, log = a_finished_run(alone, "refused")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     for option in ("--dataset_name=./missing.jsonl", "--learning_rat=1", "--text_column=txt", "--mlm_probability=0"):
@@ -98,9 +98,10 @@ def test_a_run_that_is_refused_leaves_the_checkpoints_there(start, alone):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
-def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
+def test_an_interrupted_run_prints_how_to_resume(start):
     process, folder = start("interrupted", 2)
-    log, state = folder.with_suffix(".log"), folder / "checkpoint-4" / "trainer_state.json"
+    log = folder.with_suffix(".log")
+    state = folder / "checkpoint-4" / "trainer_state.json"
     deadline = time.monotonic() + 60
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -110,7 +111,7 @@ def test_an_interrupted_run_says_in_a_line_how_to_go_on(start):
     assert "--resume_from_checkpoint last" in printed.splitlines()[-1] and f" of {STEPS}" in printed.splitlines()[-1]
 
 
-def test_a_run_that_is_killed_before_save_steps_goes_on_from_what_the_clock_saved(start, alone):
+def test_a_run_killed_before_save_steps_resumes_from_the_checkpoint_saved_by_time(start, alone):
     impatient = alone.with_name("impatient.py")
     lines = ("import runpy", "from docsplit_hf.training import base_trainer", "base_trainer.SAVED_EVERY = 0.01")
     impatient.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))

@@ -4,7 +4,11 @@ import json
 import numpy as np
 import pytest
 import torch
-from classification_arguments import (
+from transformers import AutoTokenizer, HfArgumentParser, pipeline
+
+from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.classification.answer_files import read_rows
+from docsplit_hf.cli.classify_arguments import (
     AuditArguments,
     DataArguments,
     DatastoreArguments,
@@ -13,11 +17,7 @@ from classification_arguments import (
     RunArguments,
     check_options,
 )
-from transformers import AutoTokenizer, HfArgumentParser, pipeline
-
-from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.classification.answer_files import read_rows
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
@@ -41,7 +41,7 @@ def labeled(workshop, texts):
 
 @pytest.fixture(scope="session")
 def classify(workshop, labeled, run_script):
-    """Run the example script on the labeled examples; gives its output folder and what it printed."""
+    """Run ``docsplit classify`` on the labeled examples; returns its output folder and what it printed."""
 
     def classify(name, *options, run=run_script, **more):
         arguments = [
@@ -61,7 +61,7 @@ def classified(classify, workshop, labeled):
     return classify("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard", *options)
 
 
-def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
+def test_training_saves_a_classifier_its_datastore_and_its_figures(classified):
     folder, printed = classified
     for part in ("classifier ", "neighbors ", "mixture "):
         assert part in printed.split("On 8 test examples:")[1]
@@ -75,12 +75,12 @@ def test_it_ends_with_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
-def test_a_datastore_that_cannot_be_is_refused_before_the_training(classify):
+def test_impossible_datastore_options_are_refused_before_training(classify):
     folder, printed = classify("refused", "--index=nonsense", code=2)
     assert "Unknown index 'nonsense'" in printed and not list(folder.glob("checkpoint-*"))
 
 
-def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_path):
+def test_two_processes_equal_one_with_the_whole_batch(classified, classify, tmp_path):
     folder, _ = classified
     options = ["--per_device_train_batch_size=4", "--report_to=none"]
     options += ["--long_documents=passages", "--passage_length=24"]  # which training does not read
@@ -96,9 +96,10 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_pa
     stores = [KNNDatastore.from_pretrained(path) for path in (folder, other)]
     assert stores[0].texts == stores[1].texts and stores[0].ids == stores[1].ids
     np.testing.assert_array_equal(stores[0].labels, stores[1].labels)
-    model, tokenizer = KNNClassifier.from_pretrained(other), AutoTokenizer.from_pretrained(other)
+    model = KNNClassifier.from_pretrained(other)
+    tokenizer = AutoTokenizer.from_pretrained(other)
     for store, long_documents in zip(stores, ("first", "passages"), strict=True):
-        expected = Reader(model, tokenizer, long_documents=long_documents).read(store.texts)
+        expected = make_embedder(model, tokenizer, long_documents=long_documents).embed(store.texts)
         np.testing.assert_allclose(store.keys, expected.retrieval_embeddings, atol=1e-3)
     found = stores[1].passages_of(np.arange(len(stores[1])))
     np.testing.assert_allclose(found.embeddings, expected.passages.embeddings, atol=1e-3)
@@ -106,7 +107,7 @@ def test_two_processes_are_one_with_the_whole_batch(classified, classify, tmp_pa
     np.testing.assert_array_equal(found.spans, expected.passages.spans)
 
 
-def test_after_training_the_texts_of_a_file_are_classified(classified, labeled, workshop):
+def test_a_file_is_classified_after_training(classified, labeled, workshop):
     folder, printed = classified
     assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
     rows = [json.loads(line) for line in (labeled / "test.jsonl").open()]
@@ -116,7 +117,7 @@ def test_after_training_the_texts_of_a_file_are_classified(classified, labeled, 
     assert np.mean([row["label"] == row["topic"] for row in answers]) == pytest.approx(accuracy)
 
 
-def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill(
+def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
     classified, server, texts, tmp_path, run_script
 ):
     folder, _ = classified
@@ -132,7 +133,8 @@ def test_a_finished_classifier_answers_without_training_and_goes_on_after_a_kill
     assert "1,386 texts were classified" in run_script(*command("whole.jsonl"))
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == before
 
-    partial, log = tmp_path / "killed.jsonl.partial", tmp_path / "log"
+    partial = tmp_path / "killed.jsonl.partial"
+    log = tmp_path / "log"
     process = start_script(*command("killed.jsonl"), log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert not (tmp_path / "killed.jsonl").exists()
@@ -165,7 +167,8 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
         return [SCRIPT, f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
 
     run_script(*command("whole.csv"))
-    partial, log = tmp_path / "killed.csv.partial", tmp_path / "log"
+    partial = tmp_path / "killed.csv.partial"
+    log = tmp_path / "log"
     process = start_script(*command("killed.csv"), log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert "rows before it was interrupted): " in finish_script(start_script(*command("killed.csv"), log=log), log)
@@ -176,7 +179,7 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
     assert [(row["@nr"], row["body"]) for row in read_rows(tmp_path / "whole.csv")] == rows
 
 
-def test_killed_in_the_answers_after_training_the_second_command_goes_on(
+def test_answers_killed_after_training_are_continued_by_the_second_command(
     labeled, workshop, server, texts, tmp_path, run_script
 ):
     bodies = [{"body": f"{texts[number % 48]} This is {number}."} for number in range(1_400)]
@@ -184,7 +187,8 @@ def test_killed_in_the_answers_after_training_the_second_command_goes_on(
     predict = [f"--predict={tmp_path / 'new.jsonl'}", f"--predict_output={tmp_path / 'a.jsonl'}"]
     options = [*predict, f"--output_dir={tmp_path / 'out'}", "--text_column=body", "--max_length=48", "--use_cpu"]
     train = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={labeled}", "--label_column=topic"]
-    partial, log = tmp_path / "a.jsonl.partial", tmp_path / "log"
+    partial = tmp_path / "a.jsonl.partial"
+    log = tmp_path / "log"
     process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
 
@@ -200,7 +204,7 @@ def test_killed_in_the_answers_after_training_the_second_command_goes_on(
     ([], {"validation": 4}),
     (["--validation_size=0"], {}),
 ])  # fmt: skip
-def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, run_script, tmp_path, options, sets):
+def test_test_examples_are_held_out_or_the_output_explains_how(labeled, workshop, run_script, tmp_path, options, sets):
     arguments = [f"--dataset_name={labeled / 'train.jsonl'}", "--text_column=body", "--label_column=topic"]
     arguments += [f"--model_name_or_path={workshop / 'tiny'}"] if sets else []
     arguments += [f"--output_dir={tmp_path}", "--use_cpu", "--validation_size=4", "--num_train_epochs=1"]
@@ -217,7 +221,7 @@ def test_examples_to_report_on_are_held_out_or_it_says_how(labeled, workshop, ru
 
 @pytest.fixture(scope="session")
 def few_labels(tmp_path_factory):
-    """Five labeled texts of each class, some to report on, and a folder of .txt files, as a user has them."""
+    """Five labeled texts per class, a test set, and a folder of .txt files, as a user has them."""
     folder = tmp_path_factory.mktemp("few")
     texts = {name: [make_text(n) for n in range(100, 400) if name in make_text(n)] for name in ("engine", "river")}
     for name, part in (("train", slice(5)), ("test", slice(5, 9))):
@@ -244,7 +248,7 @@ def fitted(few_labels, workshop, run_script):
     return workshop / "fitted", run_script(SCRIPT, *columns(few_labels), *options)
 
 
-def test_without_training_it_is_the_pipeline_by_hand(fitted, few_labels, workshop):
+def test_no_training_equals_the_pipeline(fitted, few_labels, workshop):
     folder, _ = fitted
     train, test = ([*csv.DictReader((few_labels / f"{name}.csv").open(newline=""))] for name in ("train", "test"))
     pipe = pipeline("docsplit-knn", model=str(workshop / "tiny"), device="cpu")
@@ -267,7 +271,7 @@ def test_without_training_it_is_the_pipeline_by_hand(fitted, few_labels, worksho
     assert metrics["fit"]["shares"] == pytest.approx(report.shares)
 
 
-def test_without_training_it_says_what_was_found_and_how_to_go_on(fitted, few_labels, workshop):
+def test_no_training_prints_the_report_and_the_next_command(fitted, few_labels, workshop):
     folder, printed = fitted
     assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Measured on folds" in printed
     assert "1 are held-out examples, and left out." in printed
@@ -282,7 +286,7 @@ def test_without_training_it_says_what_was_found_and_how_to_go_on(fitted, few_la
     assert all({"words", "neighbors", "vocabulary", "names"} < set(row["explanation"]["experts"]) for row in answers)
 
 
-def test_a_fitted_classifier_answers_later_as_it_did(fitted, few_labels, workshop, run_script):
+def test_a_saved_fitted_classifier_gives_the_same_answers(fitted, few_labels, workshop, run_script):
     folder, _ = fitted
     output = workshop / "later.jsonl"
     options = [f"--model_name_or_path={folder}", f"--predict={few_labels / 'test.csv'}", f"--predict_output={output}"]
@@ -290,7 +294,7 @@ def test_a_fitted_classifier_answers_later_as_it_did(fitted, few_labels, worksho
     assert output.read_text() == (workshop / "fitted.jsonl").read_text()
 
 
-def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labels, workshop, run_script):
+def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_script):
     output = workshop / "sure.csv"
     options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
     printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
@@ -302,8 +306,9 @@ def test_a_label_is_given_only_where_few_errors_can_be_promised(fitted, few_labe
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 
 
-def test_long_documents_are_read_in_passages_and_answers_name_one(few_labels, workshop, tmp_path, run_script):
-    folder, answers = tmp_path / "passages", tmp_path / "answers.jsonl"
+def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path, run_script):
+    folder = tmp_path / "passages"
+    answers = tmp_path / "answers.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", "--long_documents=passages", "--passage_length=24"]
     options += [f"--predict={few_labels / 'test.csv'}", f"--predict_output={answers}", "--predict_explain"]
     run_script(SCRIPT, "--no_training", *columns(few_labels), *options, f"--output_dir={folder}")
@@ -315,8 +320,10 @@ def test_long_documents_are_read_in_passages_and_answers_name_one(few_labels, wo
         assert passage["text"] == answer["body"][passage["start"] : passage["end"]] != answer["body"]
 
 
-def test_examples_go_into_a_collection_and_answers_come_from_it(few_labels, workshop, tmp_path, run_script):
-    address, folder, answers = f"milvus://{tmp_path}/examples.db/topics", tmp_path / "classifier", tmp_path / "a.jsonl"
+def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, workshop, tmp_path, run_script):
+    address = f"milvus://{tmp_path}/examples.db/topics"
+    folder = tmp_path / "classifier"
+    answers = tmp_path / "a.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
     made = run_script(SCRIPT, "--no_training", *columns(few_labels), *options)
     assert f"The examples are in {address}, too: 10 in all." in made
@@ -335,7 +342,7 @@ def test_examples_go_into_a_collection_and_answers_come_from_it(few_labels, work
     )  # made by the collection
 
 
-def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chosen_on(few_labels, tmp_path, run_script):
+def test_no_training_chooses_weights_on_a_given_validation_set(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.csv").write_text((few_labels / "train.csv").read_text())
@@ -343,7 +350,7 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
     printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
     assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
     assert (
-        "On 8 validation examples: (the classifier was chosen on them: too good)" in printed
+        "On 8 validation examples: (used to choose the classifier: too optimistic)" in printed
         and "--test_size" in printed
     )
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]
@@ -353,7 +360,8 @@ def test_without_training_a_validation_set_of_the_data_is_what_weights_are_chose
 
 
 def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, run_script):
-    data, folder = tmp_path / "spoiled", tmp_path / "classifier"
+    data = tmp_path / "spoiled"
+    folder = tmp_path / "classifier"
     data.mkdir()
     rows = [
         *csv.reader((few_labels / "train.csv").open(newline="")),
@@ -413,7 +421,7 @@ REFUSED = {
     "a collection for nothing": (["--datastore=milvus://host:19530/a"], "give one of them, too"),
     "reasons of no experts": (
         ["--dataset_name=a.csv", "--predict=b.csv", "--predict_explain"],
-        "--predict_explain asks fitted experts, .*: give documents without labels by --unlabeled_name, or --no_tr",
+        "--predict_explain needs fitted experts, .*: give documents without labels by --unlabeled_name, or --no_tr",
     ),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
     "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is about the answers to a file"),
@@ -421,7 +429,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("options, message", REFUSED.values(), ids=REFUSED)
-def test_what_does_not_go_together_is_refused(options, message):
+def test_contradictory_options_are_refused(options, message):
     parser = HfArgumentParser(
         (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments)
     )
@@ -430,7 +438,7 @@ def test_what_does_not_go_together_is_refused(options, message):
         check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
 
 
-def test_no_answer_is_promised_that_cannot_be():
+def test_limits_out_of_range_are_refused():
     with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
     with pytest.raises(ValueError, match="--predict_novelty is a second limit"):

@@ -1,4 +1,4 @@
-"""examples/run_embedding.py, and the command docsplit that runs it."""
+"""``docsplit embed`` and its script, examples/run_embedding.py."""
 
 import json
 from pathlib import Path
@@ -25,16 +25,17 @@ def folder(workshop, tmp_path_factory):
 
 
 def mark_as_kept(file):
-    """Zeros in place of the embeddings: they are in the result only if nothing was embedded again."""
+    """Replace kept embeddings by zeros, which show in the result only if nothing was embedded again."""
     marked = file.with_suffix(".marked")
     Dataset.from_file(str(file)).map(lambda row: {"embedding": np.zeros(16, np.float32)}, cache_file_name=str(marked))
     marked.replace(file)
 
 
-def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, server, run_script, tmp_path):
+def test_a_killed_run_continues_and_writes_the_rows_with_their_embeddings(folder, server, run_script, tmp_path):
     command = [SCRIPT, "--dataset_name=rows.jsonl", "--output=out.parquet", "--text_column=body", "--truncate_dim=16"]
     command += ["--model_name_or_path=tiny"]
-    kept, log = folder / "out.parquet.partial", tmp_path / "log"
+    kept = folder / "out.parquet.partial"
+    log = tmp_path / "log"
     kill_script(start_script(*command, log=log, folder=folder), lambda: any(kept.glob("*.arrow")), log)
     assert not (folder / "out.parquet").exists()
     mark_as_kept(min(kept.glob("*.arrow"), key=lambda file: file.stat().st_mtime_ns))  # that of the first rows
@@ -51,7 +52,7 @@ def test_a_killed_run_goes_on_and_gives_the_rows_with_their_embeddings(folder, s
     assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
 
 
-def test_a_long_text_is_read_up_to_the_passages_asked_for(folder, server, run_script, tmp_path):
+def test_max_passages_limits_how_much_of_a_long_text_is_read(folder, server, run_script, tmp_path):
     long = "The river feeds the valley, and the stones are old. " * 4_000  # 200 KB
     (tmp_path / "long.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in (long, "A garden.")))
     output = tmp_path / "long.parquet"
@@ -67,14 +68,15 @@ def test_a_long_text_is_read_up_to_the_passages_asked_for(folder, server, run_sc
     assert "--long_documents first reads one piece of a text" in run_script(SCRIPT, *wrong, folder=folder, code=2)
 
 
-def test_it_embeds_in_int8_quantized_on_its_own_texts(exported, run_script, texts, tmp_path):
-    """Of these texts, drawn as the script draws them, an export is there: with any others it would make another."""
+def test_int8_is_quantized_on_the_texts_of_the_file(exported, run_script, texts, tmp_path):
+    """A cached int8 export, quantized on the texts that the command draws: other texts would need another export."""
     drawn = Dataset.from_dict({"row": range(40)}).shuffle(seed=0)["row"][:]
     rows = [text for _, text in sorted(zip(drawn, texts[:40], strict=True))]
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in rows))
     options = ("--dataset_name", tmp_path / "rows.jsonl", "--output", tmp_path / "int8.parquet", "--precision", "int8")
     options += ("--model_name_or_path", exported / "checkpoint")
-    own, home = tmp_path / "in_the_home_of_the_exports.py", exported / "home"
+    own = tmp_path / "in_the_home_of_the_exports.py"
+    home = exported / "home"
     lines = ("import runpy", "from huggingface_hub import constants", f"constants.HF_HOME = {str(home)!r}")
     own.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
     before = sorted(home.rglob("*"))

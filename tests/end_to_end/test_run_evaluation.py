@@ -5,9 +5,9 @@ import runpy
 import sys
 
 import pytest
-from run_evaluation import word_counts_win
 
 from docsplit_hf import DocumentEncoder
+from docsplit_hf.cli.evaluate import word_counts_win
 from docsplit_hf.evaluation.experiment import Measurement
 
 from .conftest import ROOT
@@ -42,7 +42,7 @@ def command(workshop, labeled):
 
 @pytest.fixture(scope="module")
 def evaluate(command):
-    """Run the example script in this process; gives what it printed."""
+    """Run ``docsplit evaluate`` in this process; returns what it printed."""
 
     def evaluate(folder, *options):
         with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(io.StringIO()) as printed:
@@ -58,7 +58,7 @@ def evaluate(command):
 
 @pytest.fixture(scope="module")
 def whole(evaluate, workshop):
-    """The folder of a run that nothing disturbed, and what it printed."""
+    """The folder of an uninterrupted run, and what it printed."""
     return workshop / "whole", evaluate(workshop / "whole")
 
 
@@ -76,7 +76,7 @@ def test_the_report_and_the_last_screen(whole):
         assert part in report, part
 
 
-def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evaluate, whole, monkeypatch):
+def test_a_repeated_command_computes_nothing_and_writes_the_same_files(evaluate, whole, monkeypatch):
     folder, _ = whole
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     assert set(before) == {
@@ -87,8 +87,9 @@ def test_the_same_command_again_computes_nothing_and_gives_the_same_files(evalua
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
-def test_a_killed_run_goes_on_where_it_was(server, command, evaluate, whole, tmp_path):
-    results, log = tmp_path / "killed" / "results.json", tmp_path / "log"
+def test_a_killed_run_continues(server, command, evaluate, whole, tmp_path):
+    results = tmp_path / "killed" / "results.json"
+    log = tmp_path / "log"
     process = start_script(*command(tmp_path / "killed"), log=log)
     kill_script(process, lambda: results.exists() and len(json.loads(results.read_text())["records"]) >= 3, log)
     done = json.loads(results.read_text())["records"]
@@ -103,9 +104,7 @@ def test_a_killed_run_goes_on_where_it_was(server, command, evaluate, whole, tmp
     assert numbers(tmp_path / "killed") == numbers(whole[0])
 
 
-def test_embeddings_are_kept_apart_from_the_results_and_a_changed_length_is_embedded_anew(
-    evaluate, whole, tmp_path, monkeypatch
-):
+def test_embeddings_are_cached_apart_from_results_and_by_length(evaluate, whole, tmp_path, monkeypatch):
     real = DocumentEncoder.encode
 
     def encode_few(self, texts, **options):
@@ -138,13 +137,13 @@ def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
         (["--protocol", "citation"], ValueError, "no protocol 'citation'. Known protocols: full, few_shot"),
     ],
 )
-def test_what_cannot_work_is_named_before_anything_is_measured(evaluate, tmp_path, options, error, said):
+def test_wrong_arguments_are_refused_before_anything_is_measured(evaluate, tmp_path, options, error, said):
     with pytest.raises(error, match=said):
         evaluate(tmp_path, *options)
     assert not (tmp_path / "results.json").exists()
 
 
-def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate, texts, tmp_path):
+def test_named_columns_and_a_rare_class_that_stops_few_shot_only(evaluate, texts, tmp_path):
     kinds = ["rare"] * 2 + ["yes", "no"] * 23
     lines = [f'"{text} Größe.";{kind}\n' for text, kind in zip(texts, kinds, strict=True)]
     (tmp_path / "contracts.csv").write_text("body;kind\n" + "".join(lines), encoding="cp1252")
@@ -158,7 +157,7 @@ def test_columns_of_ones_own_and_a_rare_class_that_stops_few_shot_only(evaluate,
 
 
 @pytest.mark.parametrize("words, encoder, wins", [(0.9, 0.8, True), (0.7, 0.8, False)])
-def test_it_says_why_word_counts_win_only_where_they_do(words, encoder, wins):
+def test_the_output_explains_why_word_counts_win_only_where_they_do(words, encoder, wins):
     accuracies = {"tfidf": words, "encoder": encoder}
     records = [
         {"system": name, "task": "A", "protocol": "full", "settings": {}, "metrics": {"accuracy": value}, "seed": 0}
@@ -167,7 +166,7 @@ def test_it_says_why_word_counts_win_only_where_they_do(words, encoder, wins):
     assert word_counts_win(records, {"tfidf"}) is wins and not word_counts_win([], {"tfidf"})
 
 
-def test_without_models_or_tasks_it_says_what_to_give_and_help_explains(run_script):
+def test_missing_models_or_tasks_are_named_and_help_explains_them(run_script):
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
     assert "--tasks must be given: files and folders of your own" in run_script(SCRIPT, "--models=tfidf", code=2)
     printed = " ".join(run_script(SCRIPT, "--help_all").split())

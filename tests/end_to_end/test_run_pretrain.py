@@ -1,4 +1,4 @@
-"""The example script as people run it, and what it leaves."""
+"""``docsplit pretrain`` as users run it, and the files that it saves."""
 
 import json
 import shutil
@@ -75,8 +75,9 @@ def test_the_model_card_is_made_from_the_run(pretrained):
 def test_in_a_fresh_python_the_checkpoint_loads_without_docsplit_hf_and_the_run_gives_the_same(
     pretrain, pretrained, texts, run_python, tmp_path
 ):
-    """It hashes strings in another way than those that are forked, and takes seconds: one for both."""
-    folder, few = pretrained[0], [*texts[:5], " ".join(texts[:4]), ""]
+    """One fresh Python for both checks: it has another hash seed than forked scripts, and takes seconds to start."""
+    folder = pretrained[0]
+    few = [*texts[:5], " ".join(texts[:4]), ""]
     given = "-c", FRESH_PYTHON, folder, json.dumps(few), tmp_path / "embeddings.npy"
     again, printed = pretrain("fresh", run=lambda *command: run_python(*given, *command))
     assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
@@ -101,7 +102,7 @@ pathlib.Path(sys.argv[1], os.environ["RANK"]).write_text(json.dumps(dict(os.envi
 
 
 def test_two_processes_under_accelerate(pretrain, run_script, tmp_path):
-    """accelerate starts two processes of a small script; two that are forked train with what it told those."""
+    """accelerate starts two processes of a small script; two forked ones train with the environment that it gave."""
     configuration = ROOT / "examples" / "accelerate_configs" / "cpu_2_processes.yaml"
     (tmp_path / "script.py").write_text(SHOW_ENVIRONMENT)
     # Port 0: accelerate takes a free one, so that two runs of the tests on one machine do not collide.
@@ -141,7 +142,7 @@ def test_lora_trains_resumes_saves_an_adapter_and_merges(pretrain, texts):
     assert not info["missing_keys"] and not info["unexpected_keys"]
 
 
-def test_simcse_with_a_dropout_of_ones_own_without_evaluation_and_checkpoints(pretrain):
+def test_simcse_with_a_given_dropout_without_evaluation_and_checkpoints(pretrain):
     folder, printed = pretrain(
         "simcse", "--views=simcse", "--mlm_weight=0", '--config_overrides={"hidden_dropout_prob": 0.1}',
         "--test_size=0", "--save_strategy=no", "--max_steps=2",
@@ -159,7 +160,7 @@ def quick(workshop, folder, *options):
     ]  # fmt: skip
 
 
-def test_without_a_model_it_goes_on_from_the_one_that_ships(run_script, workshop, tmp_path, texts):
+def test_the_default_model_is_the_checkpoint_that_ships(run_script, workshop, tmp_path, texts):
     printed = run_script(*quick(workshop, tmp_path / "run"))
     assert "Given one half of one of 4 held-out documents" in printed
     card = (tmp_path / "run" / "README.md").read_text()
@@ -174,7 +175,7 @@ def test_without_a_model_it_goes_on_from_the_one_that_ships(run_script, workshop
     assert 0.9 < (cosines[0] * cosines[1]).sum(1).min() < 1 - 1e-6  # trained a little
 
 
-def test_from_scratch_it_starts_from_random_weights(run_script, workshop, tmp_path):
+def test_from_scratch_starts_from_random_weights(run_script, workshop, tmp_path):
     shape = ("--vocab_size=300", "--hidden_size=64", "--num_hidden_layers=1")
     run_script(*quick(workshop, tmp_path / "run", "--from_scratch", *shape))
     config = json.loads((tmp_path / "run" / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""A corpus, and the shards that an undisturbed run on this machine makes of it."""
+"""A corpus, and its shards by an uninterrupted run on this machine."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ RECORD = ROOT / "docs" / "results" / "engines.json"
 
 
 class Embedding:
-    """A corpus to embed into a folder, by tasks whose shards can be watched."""
+    """A corpus to embed into a folder, by tasks with observable shards."""
 
     tasks = TASKS
 

@@ -65,7 +65,7 @@ def launch(folder, *resume):
     return losses[0], (folder / "run-2" / "model.safetensors").read_bytes()
 
 
-def test_two_processes_train_as_one_and_go_on(make_tiny_config, tokenizer, documents, tmp_path, texts, record):
+def test_two_processes_train_as_one_and_resume(make_tiny_config, tokenizer, documents, tmp_path, texts, record):
     deepspeed = pytest.importorskip("deepspeed", reason=f"needs DeepSpeed: {INSTALL}")
     torch.manual_seed(0)
     AutoModelForDocSplit.from_config(make_tiny_config()).save_pretrained(tmp_path / "tiny")

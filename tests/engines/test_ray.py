@@ -37,7 +37,7 @@ def is_at_work(process):
 
 @pytest.mark.parametrize("lost", ["workers", "node"])
 def test_a_killed_worker_or_node_changes_no_byte(cluster, embedding, undisturbed, lost, record):
-    """The process of a killed worker goes on, and embeds beside the one that is started anew."""
+    """The process of a killed worker keeps running, and embeds beside the restarted one."""
     executor = RayPipelineExecutor(embedding.pipeline, tasks=embedding.tasks, logging_dir=embedding.logging_dir)
     run = threading.Thread(target=executor.run)
     run.start()
@@ -64,7 +64,7 @@ class Classifier:
         return self.pipe(texts)
 
 
-def test_a_pipeline_is_pickled_into_actors_that_give_its_answers(cluster, record):
+def test_a_pipeline_is_pickled_into_actors_with_the_same_answers(cluster, record):
     texts = [make_text(number) for number in range(600)]
     pipe = pipeline("docsplit-knn")
     pipe.add_examples(texts[:200], [max(SUBJECTS, key=text.count) for text in texts[:200]])

@@ -115,8 +115,8 @@ def cluster(tmp_path, engines_environment, monkeypatch):
 
 
 @pytest.mark.parametrize("with_tasks", [True, False], ids=["a machine", "a daemon"])
-def test_a_node_that_is_killed_changes_no_byte(cluster, embedding, undisturbed, with_tasks, record):
-    """A machine's task is queued anew, after two minutes. Without its daemon, a task goes on to its end."""
+def test_a_killed_node_changes_no_byte(cluster, embedding, undisturbed, with_tasks, record):
+    """The task of a lost node is queued again after two minutes. A task without its daemon runs to its end."""
     started = time.monotonic()
     SlurmPipelineExecutor(
         embedding.pipeline,

@@ -1,3 +1,5 @@
+"""Figures of results."""
+
 import pytest
 
 from docsplit_hf.evaluation.experiment import EvaluationSettings

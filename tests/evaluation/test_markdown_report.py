@@ -1,3 +1,5 @@
+"""Tables of the report."""
+
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,3 +1,5 @@
+"""mteb's tasks on a checkpoint."""
+
 import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict

@@ -1,3 +1,5 @@
+"""Probes, few examples and half-document retrieval."""
+
 import numpy as np
 import pytest
 import scipy.sparse

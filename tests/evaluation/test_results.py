@@ -1,3 +1,5 @@
+"""Records, their file and their summaries."""
+
 import json
 import math
 

@@ -1,9 +1,11 @@
+"""Planning and measuring, and names in tables."""
+
 import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.scoring import ask_experts, ready_experts
 from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
 from docsplit_hf.evaluation.markdown_report import main_table
 from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
@@ -52,7 +54,7 @@ def test_short_names(names, short):
 
 
 def test_two_models_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="Two models are called 'X': tell them apart"):
+    with pytest.raises(ValueError, match="Two models are called 'X': rename one"):
         short_names(["a/m#name=X", "b/m#name=X"])
 
 
@@ -96,7 +98,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
     store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    said = ask_experts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
+    said = score_texts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
     shown = main_table(records, SETTINGS)

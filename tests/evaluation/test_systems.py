@@ -1,3 +1,5 @@
+"""Encoders with a cache of embeddings, and TF-IDF."""
+
 import logging
 import os
 

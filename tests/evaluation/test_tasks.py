@@ -1,3 +1,5 @@
+"""Tasks from files and folders."""
+
 import gzip
 import json
 import logging
@@ -136,7 +138,7 @@ def test_two_folders_of_classes_give_labels_and_one_gives_texts_alone(tmp_path, 
 @pytest.mark.parametrize(
     ("label", "said"),
     [
-        (lambda i: "x", r"9 training examples has the label \['x'\]: there is nothing to tell apart"),
+        (lambda i: "x", r"9 training examples has the label \['x'\]: classification needs two labels"),
         (lambda i: [f"x{i % 2}"], "rows has several labels per text"),
         (lambda i: None, "Nothing is left: train: kept 0 of 9 examples. Dropped: 9 without a label"),
         (lambda i: i, "9 examples with one text in each class leave none to test on"),
@@ -157,7 +159,7 @@ def test_any_rows_give_a_task_or_an_error_with_the_reason(tmp_path, rows):
     try:
         task = load_evaluation_task(file)
     except ValueError as error:
-        assert any(part in str(error) for part in ("Nothing is left", "nothing to tell apart", "none to test on"))
+        assert any(part in str(error) for part in ("Nothing is left", "needs two labels", "none to test on"))
     else:
         valid = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in usable]
         assert sorted(task.train_texts + task.test_texts) == sorted(valid)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
-from pretrain_arguments import parse_command_line
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
+from docsplit_hf.cli.pretrain_arguments import parse_command_line
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
 from experiments.study.long_start import write_long_start

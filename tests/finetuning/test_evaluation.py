@@ -1,3 +1,5 @@
+"""Metrics of a classifier."""
+
 import numpy as np
 import pytest
 

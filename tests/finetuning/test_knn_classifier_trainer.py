@@ -1,3 +1,5 @@
+"""Fine-tuning, from training to the pipeline."""
+
 import json
 from functools import partial
 from pathlib import Path
@@ -159,7 +161,7 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
     gold = [NAMES[label] for label in examples["test"]["label"]]
     assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_mixture_accuracy"]
     card = Path(folder, "README.md").read_text()
-    assert "| river |" in card and "| mixed |" in card and "held-out examples" in card
+    assert "| river |" in card and "| mixture |" in card and "held-out examples" in card
     arguments = json.loads(Path(folder, "training_args.json").read_text())
     assert arguments["triplet_weight"] == 0.5
 
@@ -183,7 +185,7 @@ def test_experts_are_evaluated_beside_the_mixture(make_trainer, examples):
     assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_experts_accuracy"]
     assert set(answers[0]["explanation"]["experts"]) == set(report.shares)
     card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "| experts |" in card and "| mixed |" in card and "measured on held-out texts" in card
+    assert "| experts |" in card and "| mixture |" in card and "adjusted on held-out texts" in card
 
 
 def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):

@@ -1,3 +1,5 @@
+"""Batches of labeled texts."""
+
 import copy
 import time
 

@@ -1,3 +1,5 @@
+"""Choice of triplets, and the triplet loss."""
+
 import math
 
 import pytest

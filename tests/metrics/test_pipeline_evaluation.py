@@ -1,3 +1,5 @@
+"""Evaluation of pipelines, with confidence intervals."""
+
 import copy
 import json
 
@@ -193,8 +195,8 @@ def test_several_labels_per_text(examples):
     ({"data": [{"text": "a", "kind": "river"}]}, r"\['text', 'kind'\] seems to hold labels: choose label_column"),
     ({"data": pd.DataFrame({"body": [], "kind": []})}, "has no rows"),
     ({"data": {"text": ["a", "b"], "label": ["river", None]}}, r"Row 1 has no label \(None\): leave it out"),
-    ({"data": {"text": ["a", "b"], "label": ["river", "rivers"]}}, "does not know the label 'rivers' of the data"),
-    ({"names": ["a", "b"]}, "does not know the label 'a' of the data, but engine, other, river"),
+    ({"data": {"text": ["a", "b"], "label": ["river", "rivers"]}}, "has no label 'rivers' as in the data"),
+    ({"names": ["a", "b"]}, "has no label 'a' as in the data, only engine, other, river"),
 ])  # fmt: skip
 def test_what_cannot_be_evaluated_is_named(pipe, examples, options, message):
     if "names" in options:

@@ -1,3 +1,5 @@
+"""Metrics against scikit-learn."""
+
 import evaluate
 import numpy as np
 import pytest

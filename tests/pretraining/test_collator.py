@@ -1,3 +1,5 @@
+"""Batches of views and masked copies."""
+
 import dataclasses
 import logging
 import pickle

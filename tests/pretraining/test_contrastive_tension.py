@@ -1,3 +1,5 @@
+"""Contrastive Tension against a plain loop."""
+
 import copy
 import math
 from functools import partial

@@ -1,3 +1,5 @@
+"""Losses, gradients, logs and evaluation of the contrastive trainer."""
+
 import itertools
 from functools import partial
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""DocSplit in closed form."""
+
 import json
 
 import numpy as np

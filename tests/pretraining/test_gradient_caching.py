@@ -1,3 +1,5 @@
+"""Gradients and random numbers of gradient caching."""
+
 import contextlib
 
 import torch

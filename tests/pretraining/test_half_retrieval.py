@@ -1,3 +1,5 @@
+"""Half-document retrieval and its metrics."""
+
 import logging
 
 import pytest

@@ -1,3 +1,5 @@
+"""InfoNCE against closed forms."""
+
 import math
 
 import pytest

@@ -1,3 +1,5 @@
+"""The model of pretraining: losses, checkpoints, architectures, projection head."""
+
 from functools import partial
 
 import pytest

@@ -1,3 +1,5 @@
+"""Momentum contrast against Contriever's loop."""
+
 import copy
 
 import pytest

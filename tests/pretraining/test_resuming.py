@@ -54,5 +54,5 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_baseline, loss_of_steps,
     has_note = "behind a projection head that the model is saved without" in (folder / "README.md").read_text()
     assert has_note == (objective == "info_nce")
     (checkpoint / file).unlink()
-    with pytest.raises(ValueError, match=f"checkpoint-4 has no {file}, without which this run cannot go on"):
+    with pytest.raises(ValueError, match=f"checkpoint-4 has no {file}, so it cannot be resumed"):
         make().train(str(checkpoint))

@@ -1,3 +1,5 @@
+"""Repeated streams over epochs, workers and processes."""
+
 from itertools import islice
 
 import pytest

@@ -1,3 +1,5 @@
+"""View functions: halves, sentences, crops, spans."""
+
 import math
 from collections import Counter
 

@@ -97,7 +97,7 @@ def test_endings_in_any_case_and_tabs(tmp_path, ending, load):
 
 
 @pytest.mark.parametrize(("separator", "streaming"), [(";", False), ("\t", True), ("|", True)])
-def test_another_separator_is_an_option_and_is_named_where_it_is_not_given(tmp_path, separator, streaming):
+def test_another_separator_is_an_option_and_an_error_suggests_it(tmp_path, separator, streaming):
     file = write(tmp_path / "a.csv", content("csv", separator=separator))
     for load in (load_documents, load_labeled_examples, lambda path: load_file(path, streaming)):
         with pytest.raises(ValueError, match=r"a.csv .* one column, .* pass csv_separator="):
@@ -144,13 +144,13 @@ def test_the_encoding_of_texts_in_a_folder(tmp_path):
     [
         ("a.csv", {"encoding": "klingon"}, "no encoding 'klingon'"),
         ("a.csv", {"csv_separator": ";;"}, "csv_separator must be one character, got ';;'"),
-        ("a.txt", {"csv_separator": ";"}, "a.txt .*is no .csv file, and csv_separator=';'"),
-        ("a.jsonl", {"csv_separator": ";"}, "a.jsonl .*is no .csv file, and csv_separator=';'"),
-        ("a.parquet", {"encoding": "cp1252"}, "a.parquet .*is no text, and encoding='cp1252'"),
+        ("a.txt", {"csv_separator": ";"}, "a.txt .*is not a .csv file, and csv_separator=';'"),
+        ("a.jsonl", {"csv_separator": ";"}, "a.jsonl .*is not a .csv file, and csv_separator=';'"),
+        ("a.parquet", {"encoding": "cp1252"}, "a.parquet .*is not a text file, and encoding='cp1252'"),
     ],
 )
 @pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
-def test_options_that_do_not_fit(tmp_path, name, options, message, load):
+def test_unsuitable_options_are_refused(tmp_path, name, options, message, load):
     write(tmp_path / name, content("jsonl"))
     with pytest.raises(ValueError, match=message):
         load(tmp_path / name, **options)
@@ -199,7 +199,7 @@ def test_a_file_that_is_empty_or_broken_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_a_file_that_changed_is_read_anew(tmp_path, ending):
+def test_a_changed_file_is_read_again(tmp_path, ending):
     for count in (30, 10):
         file = write(tmp_path / f"a.{ending}", content(ending, TEXTS[:count], LABELS[:count]))
         assert len(load_labeled_examples(file, validation_size=0)["train"]) == count

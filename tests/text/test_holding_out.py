@@ -1,3 +1,5 @@
+"""Held-out rows: equal texts together, classes kept, proportions."""
+
 from collections import Counter
 
 import numpy as np
@@ -12,7 +14,8 @@ rows = st.lists(st.tuples(st.integers(0, 8), st.sets(st.integers(0, 4), max_size
 
 @given(rows, st.integers(0, 40), st.integers(0, 5))
 def test_groups_stay_together_and_no_class_loses_its_last_example(rows, count, seed):
-    texts, labels = np.array([text for text, _ in rows]), [classes for _, classes in rows]
+    texts = np.array([text for text, _ in rows])
+    labels = [classes for _, classes in rows]
     kept, held_out = hold_out(texts, count, seed, labels)
     assert sorted([*kept, *held_out]) == list(range(len(rows)))
     assert len(held_out) <= count and len(kept) > 0
@@ -23,13 +26,13 @@ def test_groups_stay_together_and_no_class_loses_its_last_example(rows, count, s
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 5))
-def test_where_nothing_stands_in_the_way_the_count_is_exact_and_the_classes_in_proportion(first, second, seed):
+def test_different_texts_are_held_out_exactly_in_proportion(first, second, seed):
     labels = [[0]] * (10 * first) + [[1]] * (10 * second)
     _, held_out = hold_out(np.arange(len(labels)), first + second, seed, labels)
     assert Counter(labels[row][0] for row in held_out) == {0: first, 1: second}
 
 
-def test_small_classes_are_held_out_by_chance_at_their_share():
+def test_small_classes_are_held_out_in_proportion_on_average():
     labels = [[0]] * 90 + [[1]] * 5 + [[2]] * 5
     drawn = Counter(labels[row][0] for seed in range(400) for row in hold_out(np.arange(100), 10, seed, labels)[1])
     assert drawn[1] / 4000 == pytest.approx(0.05, abs=0.01) and drawn[2] / 4000 == pytest.approx(0.05, abs=0.01)
@@ -41,31 +44,33 @@ def test_more_classes_than_examples_to_hold_out():
     assert len(held_out) == len({labels[row][0] for row in held_out}) == 6
 
 
-def test_rows_are_equal_if_their_columns_are_and_not_if_only_the_joined_texts_are():
+def test_fingerprints_distinguish_columns_with_equal_joined_texts():
     assert fingerprint(["ab", "c"]) == fingerprint(("ab", "c"))
     assert len({fingerprint(row) for row in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c\ud800"], ["ab", None])}) == 5
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.floats(0.01, 0.99), st.integers(0, 9))
-def test_every_class_of_two_is_on_both_sides_and_no_row_on_two(labels, share, seed):
+def test_a_class_of_two_rows_is_on_both_sides(labels, share, seed):
     labels = np.array(labels, dtype=np.int64)
     kept, held_out = hold_out_of_each_class(range(len(labels)), labels, share, seed)
     assert sorted([*kept, *held_out]) == list(range(len(labels)))
     for label in np.unique(labels):
-        rows, out = (labels == label).sum(), (labels[held_out] == label).sum()
-        assert out == (0 if rows == 1 else min(max(round(share * rows), 1), rows - 1))
+        rows = (labels == label).sum()
+        held_out_rows = (labels[held_out] == label).sum()
+        assert held_out_rows == (0 if rows == 1 else min(max(round(share * rows), 1), rows - 1))
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=40), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_equal_texts_are_on_one_side_and_every_class_is_kept(rows, share, seed):
-    texts, labels = [str(text) for text, _ in rows], np.array([label for _, label in rows], dtype=np.int64)
+    texts = [str(text) for text, _ in rows]
+    labels = np.array([label for _, label in rows], dtype=np.int64)
     kept, held_out = hold_out_of_each_class(texts, labels, share, seed)
     assert sorted([*kept, *held_out]) == list(range(len(rows)))
     assert not {texts[row] for row in kept} & {texts[row] for row in held_out}
     assert set(labels[kept]) == set(labels)
 
 
-def test_texts_that_are_there_twice_are_held_out_as_those_that_are_there_once_and_the_seed_decides():
+def test_repeated_texts_are_as_likely_held_out_and_the_seed_decides():
     once = hold_out_of_each_class("abcdefghij", np.arange(10) % 2, 0.4)[1]
     twice = hold_out_of_each_class("abcdefghijabcdefghij", np.arange(20) % 2, 0.4)[1]
     assert len(twice) == 2 * len(once) == 8

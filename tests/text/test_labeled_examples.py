@@ -1,3 +1,5 @@
+"""Loading labeled texts: sources, labels, splits, held-out examples, errors."""
+
 import gzip
 import json
 import logging
@@ -87,13 +89,13 @@ def test_a_file_with_a_splits_name_that_is_not_read_is_logged(tmp_path, caplog):
     assert "test.xlsx is not read" in caplog.text
 
 
-def test_words_for_missing_are_words_in_csv(tmp_path):
+def test_words_for_missing_values_are_texts_in_csv(tmp_path):
     (tmp_path / "train.csv").write_text("text,label\nnull,NA\nNA,None\nA text.,\n,NA\n")
     examples = load_labeled_examples(tmp_path, validation_size=0)
     assert named(examples["train"]) == [("NA", "None"), ("null", "NA")]
 
 
-def test_texts_that_look_like_dates_or_numbers_are_texts_in_json(tmp_path):
+def test_dates_and_numbers_in_strings_stay_texts_in_json(tmp_path):
     texts = ["2024-01-01", "12", "true", "null"]
     file = write(tmp_path / "a.jsonl", [{"text": text, "label": i % 2} for i, text in enumerate(texts)])
     assert load_labeled_examples(file, validation_size=0)["train"]["text"][:] == texts
@@ -135,7 +137,7 @@ def test_a_class_has_one_number_in_all_splits_and_untrained_ones_are_logged(tmp_
 
 
 @pytest.mark.parametrize("names", [["x", "y", "z"], [7, 8, 10]])
-def test_lists_are_several_labels(tmp_path, names):
+def test_a_list_gives_a_text_several_labels(tmp_path, names):
     labels = [[names[2], names[0]], [], [names[1]], None]
     train = load_labeled_examples(write(tmp_path / "a.jsonl", labeled(labels)), validation_size=0)["train"]
     assert train.features["label"] == List(ClassLabel(names=[str(name) for name in names]))
@@ -172,13 +174,13 @@ def test_several_labels_in_one_string(tmp_path, labels, separator):
 @pytest.mark.parametrize(
     ("labels", "hint"),
     [
-        (["a;b", "c", "a;c", "b"], "2 of 4 labels hold ';', such as 'a;b', .* label_separator=';'"),
+        (["a;b", "c", "a;c", "b"], "2 of 4 labels contain ';', such as 'a;b', .* label_separator=';'"),
         (["['a']", "['b', 'a']", "['b']", "c"], "3 of 4 labels look like lists, .* label_separator=','"),
         (["a;b", "c", "a", "b"], None),
         (["a, b", "c", "a, c", "b"], None),
     ],
 )
-def test_labels_that_look_like_several_are_warned_of(labels, hint, caplog):
+def test_joined_labels_cause_a_warning(labels, hint, caplog):
     load_labeled_examples(in_memory(train=labeled(labels)), validation_size=0)
     assert re.search(hint, caplog.text) if hint else "label_separator" not in caplog.text
 
@@ -225,7 +227,7 @@ def test_a_folder_of_class_folders_for_each_split(tmp_path):
 # Splits
 
 
-def test_the_only_example_of_a_class_is_trained_on_and_the_others_are_stratified(caplog):
+def test_single_examples_stay_in_training_and_others_are_stratified(caplog):
     rows = [*ROWS, {"text": "Only one.", "label": "dog"}, {"text": "Only another.", "label": "elk"}]
     for seed in range(5):
         examples = load_labeled_examples(in_memory(train=rows), validation_size=6, seed=seed)
@@ -262,7 +264,7 @@ def test_examples_to_test_on_are_held_out_first_unless_there_are_some(tmp_path):
     assert there["test"]["text"][:] == TEXTS[20:]
 
 
-def test_hidden_labels_leave_a_split_out(caplog):
+def test_a_split_without_labels_is_left_out(caplog):
     features = {"text": Value("string"), "label": ClassLabel(names=["no", "yes"])}
     examples = load_labeled_examples(in_memory(features, train=labeled([0, 1] * 15), test=labeled([-1] * 30)))
     assert set(examples) == {"train", "validation"}
@@ -272,7 +274,7 @@ def test_hidden_labels_leave_a_split_out(caplog):
 # Rows
 
 
-def test_what_is_dropped_or_replaced_is_counted_in_one_line_a_split(tmp_path, caplog):
+def test_dropped_and_replaced_examples_are_counted_for_each_split(tmp_path, caplog):
     odd = [
         {"text": "No label.", "label": None},
         {"text": "No label."},
@@ -296,11 +298,17 @@ def test_what_is_dropped_or_replaced_is_counted_in_one_line_a_split(tmp_path, ca
     ]
 
 
-def test_pairs_and_ids_under_names_of_ones_own(tmp_path):
+def test_pairs_and_ids_in_columns_with_other_names(tmp_path):
     rows = [{"question": f"Q{i}?", "answer": f"A{i}." if i else "", "gold": i % 2, "number": i} for i in range(10)]
     file = write(tmp_path / "a.jsonl", rows)
-    columns = {"text_column": "question", "text_pair_column": "answer", "label_column": "gold", "id_column": "number"}
-    examples = load_labeled_examples(file, **columns, validation_size=0)
+    examples = load_labeled_examples(
+        file,
+        text_column="question",
+        text_pair_column="answer",
+        label_column="gold",
+        id_column="number",
+        validation_size=0,
+    )
     assert examples["train"].features == Features(
         text=Value("string"), text_pair=Value("string"), label=ClassLabel(names=["0", "1"]), id=Value("string")
     )
@@ -332,11 +340,11 @@ def test_any_text_comes_through_json_lines(tmp_path, texts, label):
 ERRORS = {
     "a size that is none": (ROWS, {"validation_size": 1.5}, "fraction below 1 or a whole number.* got 1.5"),
     "a negative size": (ROWS, {"validation_size": -1}, "got -1"),
-    "a size that is no number": (ROWS, {"validation_size": float("nan")}, "got nan"),
+    "a size that is not a number": (ROWS, {"validation_size": float("nan")}, "got nan"),
     "too many to hold out": (ROWS, {"validation_size": 30}, "Holding 30 of 30 .* lower validation_size"),
     "too many to test on": (ROWS, {"test_size": 30}, "Holding 30 of 30 .* for test .* lower test_size"),
     "one example": (ROWS[:1], {}, "Each of the 1 training examples"),
-    "one class per example": (ROWS[:3], {}, "Held 0 of 3 .* last of their class. Give more"),
+    "one class per example": (ROWS[:3], {}, "Held 0 of 3 .* last of a class. Give more"),
     "no column of texts": (ROWS, {"text_column": "body"}, r"'body' .*\['label', 'text'\]: choose text_column"),
     "no column of labels": (ROWS, {"label_column": "gold"}, "no column 'gold' .* choose label_column"),
     "no column of pairs": (ROWS, {"text_pair_column": "b"}, "no column 'b' .* choose text_pair_column"),
@@ -345,13 +353,17 @@ ERRORS = {
     "a split twice": (ROWS, {"test_split": "train"}, "'train' is used 2 times"),
     "repeated ids": (ROWS, {"id_column": "label"}, "train: examples with the id 'cat': 10"),
     "a missing id": ([{**ROWS[0], "id": None}], {"id_column": "id"}, "train: examples without an id: 1"),
-    "one class": ([ROWS[0]] * 5, {}, r"Each of the 5 training examples has the label \['cat'\]: there is nothing"),
+    "one class": (
+        [ROWS[0]] * 5,
+        {},
+        r"Each of the 5 training examples has the label \['cat'\]: classification needs two labels",
+    ),
     "nothing left": ([{"text": " ", "label": 1}], {}, "Nothing is left: train: kept 0 of 1 .* 1 empty"),
     "no rows": ([], {}, "a.jsonl cannot be used: it holds no rows"),
     "no separator": (ROWS, {"label_separator": ""}, "label_separator must not be empty"),
     "a list of numpy": ([{"text": "x", "label": "['a' 'b']"}], {"label_separator": ","}, "a list without commas"),
-    "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is no class"),
-    "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is no class"),
+    "a fraction as a label": ([{"text": "x", "label": 0.5}], {}, "label 0.5 is not a class"),
+    "an object as a label": ([{"text": "x", "label": {"a": 1}}], {}, "label {'a': 1} is not a class"),
     "zeros and ones": ([{"text": "x", "label": [0, 1, 0]}], {}, r"\[0, 1, 0\] names a class twice"),
     "lists and no lists": ([ROWS[0], {"text": "x", "label": ["a"]}], {}, "Some labels in column 'label' are lists"),
 }
@@ -398,15 +410,15 @@ def test_files_that_cannot_be_used(tmp_path):
 SPELLINGS = ["sport", "sport", "Sport", "sport ", "sport", "news", "news"]
 
 
-def test_labels_that_differ_in_their_spelling_alone_are_named(caplog):
+def test_labels_with_different_spellings_are_named(caplog):
     rows = {"text": [f"text {i}" for i in range(7)], "label": SPELLINGS}
     examples = load_labeled_examples(Dataset.from_dict(rows), validation_size=0)
     assert examples["train"].features["label"].names == ["Sport", "news", "sport", "sport "]
-    assert "'sport' and 'Sport' and 'sport '. If they are the same, merge_labels=True" in caplog.text
+    assert "'sport' and 'Sport' and 'sport '. If they are the same, pass merge_labels=True" in caplog.text
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_labels_of_one_meaning_are_merged_and_counted(several, caplog):
+def test_spellings_of_a_label_are_merged_and_counted(several, caplog):
     labels = [[label] for label in SPELLINGS] if several else SPELLINGS
     if several:
         labels[1] = ["sport", "Sport"]

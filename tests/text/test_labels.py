@@ -1,10 +1,12 @@
+"""Spellings of labels."""
+
 import pytest
 
 from docsplit_hf.text.labels import alike_labels, describe_alike, merged_labels, plain_spelling
 
 
 @pytest.mark.parametrize("other", ["Crème", "CRÈME", "cre\u0300me", " crème", "crème\n", "crème\u00a0"])
-def test_what_the_eye_overlooks_is_overlooked(other):
+def test_case_unicode_form_and_white_space_do_not_matter(other):
     assert plain_spelling(other) == plain_spelling("crème")
 
 
@@ -13,7 +15,7 @@ def test_other_letters_are_other_labels(other):
     assert plain_spelling(other) != plain_spelling("crème")
 
 
-def test_the_most_frequent_spelling_stands_for_the_others():
+def test_the_most_frequent_spelling_replaces_the_others():
     counts = {"Sport": 2, "sport": 7, "sport ": 7, "news": 1}
     assert alike_labels(counts) == [["sport", "sport ", "Sport"]]
     assert merged_labels(counts) == {"sport ": "sport", "Sport": "sport"}
@@ -21,10 +23,10 @@ def test_the_most_frequent_spelling_stands_for_the_others():
     assert "'sport' and 'sport ' and 'Sport'. Merge." in remark and "news" not in remark
 
 
-def test_labels_that_differ_give_no_warning():
+def test_different_labels_give_no_warning():
     assert describe_alike({"a": 1, "b": 2}, "Merge.") is None
 
 
-def test_a_warning_of_many_names_a_few_and_counts_the_rest():
+def test_a_warning_names_a_few_labels_and_counts_the_rest():
     counts = {name: 1 for number in range(9) for name in (f"label {number}", f"Label {number}")}
     assert "; and 4 more" in describe_alike(counts, "")

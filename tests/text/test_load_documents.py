@@ -1,3 +1,5 @@
+"""Loading unlabeled documents: sources, streams, held-out documents, errors."""
+
 import json
 import logging
 from collections import Counter
@@ -35,7 +37,7 @@ def test_every_source_gives_every_document_once(rows, tmp_path, name, streaming)
     assert sorted(texts) == sorted(TEXTS)
 
 
-def test_no_more_than_a_tenth_is_held_out_and_the_seed_decides_what(rows):
+def test_at_most_a_tenth_is_held_out_by_seed(rows):
     first, again, other = (load_documents(rows, seed=seed) for seed in (0, 0, 1))
     assert len(first["test"]) == 3
     assert first["test"]["text"][:] == again["test"]["text"][:] != other["test"]["text"][:]
@@ -58,12 +60,12 @@ def test_workers_of_a_stream_train_on_everything_that_is_not_held_out(tmp_path, 
     assert trained != sorted(trained, key=TEXTS.index)  # shuffled
 
 
-def test_nothing_need_be_held_out(rows):
+def test_holding_out_is_optional(rows):
     for streaming in (False, True):
         assert set(load_documents(rows, streaming=streaming, test_size=0)) == {"train"}
 
 
-def test_a_stream_that_would_be_held_out_whole(rows):
+def test_holding_out_a_whole_stream_is_refused(rows):
     with pytest.raises(ValueError, match="ends after 30 documents, and test_size=500"):
         load_documents(rows, streaming=True, test_size=500)
 
@@ -85,23 +87,23 @@ def test_documents_of_equal_text_are_not_on_both_sides(streaming, caplog):
     assert streaming or "200 of 300 documents repeat another one" in caplog.text
 
 
-def test_where_every_document_is_the_same_nothing_can_be_held_out():
+def test_equal_documents_cannot_be_held_out():
     with pytest.raises(ValueError, match="49 of 50 documents repeat another one.*test_size=0"):
         load_documents(pd.Series(["Boilerplate."] * 50))
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("kind", [pd.DataFrame, pd.Series, Dataset])
-def test_what_is_in_memory_is_a_source(kind, streaming):
+def test_data_in_memory_is_a_source(kind, streaming):
     make = {pd.Series: pd.Series, pd.DataFrame: pd.DataFrame, Dataset: Dataset.from_dict}[kind]
     splits = load_documents(make(TEXTS if kind is pd.Series else {"text": TEXTS}), streaming=streaming, test_size=3)
     assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
 
 
 def test_options_for_files_and_other_sources_are_refused():
-    with pytest.raises(ValueError, match="encoding='cp1252' is for files, and a Series is none"):
+    with pytest.raises(ValueError, match="encoding='cp1252' is for files, and a Series is not a file"):
         load_documents(pd.Series(TEXTS), encoding="cp1252")
-    with pytest.raises(ValueError, match="csv_separator=';' is for files, and 'somebody/animals' is none"):
+    with pytest.raises(ValueError, match="csv_separator=';' is for files, and 'somebody/animals' is not a file"):
         load_documents("somebody/animals", csv_separator=";")
     with pytest.raises(TypeError, match="not list"):
         load_documents(TEXTS)
@@ -110,8 +112,8 @@ def test_options_for_files_and_other_sources_are_refused():
 
 
 @pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
-def test_a_mistyped_file_is_no_data_set_on_the_hub_and_is_named(load):
-    with pytest.raises(OSError, match="'l.cvs' is no file or folder here, .*check the spelling"):
+def test_a_mistyped_file_is_named(load):
+    with pytest.raises(OSError, match="'l.cvs' is neither a file or folder here, .*check the spelling"):
         load("l.cvs")
 
 
@@ -124,7 +126,7 @@ def write(tmp_path):
     return write
 
 
-def test_what_cannot_be_used_and_what_is_held_out_is_dropped_and_counted(write, caplog):
+def test_unusable_and_held_out_texts_are_dropped_and_counted(write, caplog):
     rows = [{"body": text, "other": "x"} for text in ("A river.", " ", None, "An engine.", "A court.")]
     held_out = [Dataset.from_dict({"text": ["An engine."], "label": [0]}), Dataset.from_dict({"text": ["None."]})]
     texts = load_unlabeled_texts(write(rows), "body", held_out=held_out)
@@ -132,7 +134,7 @@ def test_what_cannot_be_used_and_what_is_held_out_is_dropped_and_counted(write, 
     assert "Dropped: 1 not a string, 1 empty. 1 are held-out examples, and left out." in caplog.text
 
 
-def test_the_only_column_of_txt_files_is_found_whatever_the_texts_are_called(tmp_path):
+def test_txt_files_need_no_text_column(tmp_path):
     (tmp_path / "a.txt").write_text("A river.")
     assert load_unlabeled_texts(tmp_path, "body")["text"][:] == ["A river."]
     assert load_unlabeled_texts(tmp_path / "a.txt", "body")["text"][:] == ["A river."]
@@ -152,6 +154,6 @@ def test_pairs_are_held_out_as_pairs(write):
     ([{"body": 1}], "Column 'body' holds .*not strings: choose text_column"),
     ([{"body": " "}], "nothing to learn from: 0 documents.*Dropped: 1 empty. Give other"),
 ])  # fmt: skip
-def test_what_holds_no_documents_is_named(write, rows, message):
+def test_sources_without_documents_are_named(write, rows, message):
     with pytest.raises(ValueError, match=message):
         load_unlabeled_texts(write(rows), "body")

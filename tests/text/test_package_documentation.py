@@ -1,3 +1,5 @@
+"""The corpus of docstrings."""
+
 import pytest
 
 from docsplit_hf.text.package_documentation import MINIMUM_WORDS, load_package_documentation, unwrap_paragraphs
@@ -24,14 +26,14 @@ def test_the_split_is_seeded(splits):
     assert again["test"]["name"][:] == splits["test"]["name"][:] != other["test"]["name"][:]
 
 
-def test_all_are_for_training_or_it_says_that_too_many_are_held_out(splits):
+def test_holding_out_none_and_too_many(splits):
     whole = load_package_documentation(("accelerate", "datasets"), test_size=0)
     assert list(whole) == ["train"] and len(whole["train"]) == sum(map(len, splits.values()))
-    with pytest.raises(ValueError, match="documents, and 100000 are to be held out: hold out fewer"):
+    with pytest.raises(ValueError, match="documents, too few to hold out 100000: lower test_size"):
         load_package_documentation(("accelerate", "datasets"), test_size=100_000)
 
 
-def test_a_package_is_named_as_it_is_imported():
+def test_packages_are_given_by_import_name():
     assert len(load_package_documentation(("sklearn",), test_size=0)["train"]) > 100
     with pytest.raises(ModuleNotFoundError, match="'scikit-learn' is not installed"):
         load_package_documentation(("scikit-learn",))

@@ -1,3 +1,5 @@
+"""Data sets of the paper on nearest-neighbor classification."""
+
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import given
@@ -89,7 +91,7 @@ def test_spans_are_marked_wherever_they_are(before, first, between, second, afte
 
 
 @pytest.mark.parametrize(("index", "message"), [(5, "does not fit the text"), (1, "overlap")])
-def test_spans_that_are_not_there_are_refused(index, message):
+def test_spans_missing_in_the_text_are_refused(index, message):
     target = {"span1_text": "aaa", "span1_index": 0, "span2_text": "aa", "span2_index": index}
     with pytest.raises(ValueError, match=message):
         mark_spans({"text": "aaa saw aa", "target": target})

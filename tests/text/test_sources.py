@@ -1,3 +1,5 @@
+"""Mistyped paths."""
+
 import pytest
 
 from docsplit_hf.text.sources import refuse_mistyped_path
@@ -17,7 +19,7 @@ def test_mistyped_paths_are_refused_with_the_nearest_name(tmp_path, monkeypatch)
             refuse_mistyped_path(name)
 
 
-def test_what_exists_and_names_on_the_hub_pass(tmp_path, monkeypatch):
+def test_existing_paths_and_names_on_the_hub_pass(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "facebook" / "contriever").mkdir(parents=True)
     for name in (

@@ -28,7 +28,7 @@ def is_formula(cell):
 @example("''=1")
 @example("'\t=1")
 @example("a;'=1;''=2")
-def test_a_cell_is_harmless_and_read_back_as_it_was(text):
+def test_cells_are_guarded_and_restored(text):
     safe = harmless_cell(text)
     assert not is_formula(safe) and not safe.startswith(("\t", "\r", "\n"))
     assert original_cell(safe) == text
@@ -40,12 +40,12 @@ def test_numbers_stay_numbers(number):
 
 
 @pytest.mark.parametrize("text", ["", "a - b", "e-mail", "a=b", "don't", "'quoted'", "1. -2", "3+4", "a@example.org"])
-def test_other_texts_are_not_touched(text):
+def test_other_texts_are_unchanged(text):
     assert harmless_cell(text) == text == original_cell(text)
 
 
 @pytest.mark.parametrize("text", ["-1+1", "+49 170 1", "-5 ;=1", "- a point", "-A1", "-1e", "@SUM(1)", "\u00a0=1"])
-def test_what_only_looks_like_a_number_or_a_text_is_guarded(text):
+def test_formulas_similar_to_numbers_or_texts_are_guarded(text):
     assert harmless_cell(text).startswith("'")
 
 

@@ -1,3 +1,5 @@
+"""Windows of long texts, special tokens, batches."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,14 +100,15 @@ NASTY = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map(
 @settings(max_examples=40)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_the_tokens_of_the_parts_are_those_of_the_whole(trained, cuts, name, text, size):
-    tokenizer, text = trained[name], replace_lone_surrogates(text)
+    tokenizer = trained[name]
+    text = replace_lone_surrogates(text)
     parts = list(windows(text, cuts[name], size))
     assert "".join(parts) == text
     assert [i for part in parts for i in _ids(tokenizer, part)] == _ids(tokenizer, text)
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_who_can_be_cut_is_cut(cuts, name):
+def test_texts_are_cut_for_tokenizers_that_allow_it(cuts, name):
     parts = list(windows("river " * 9, cuts[name], 3))
     assert len(parts) == (1 if name in READ_WHOLE else 9)
 
@@ -139,15 +142,18 @@ def test_added_tokens_are_never_cut(token):
 @settings(max_examples=40)
 @pytest.mark.parametrize("name", ["shipped", "byte-level", "unigram"])
 def test_a_beginning_has_the_first_tokens_of_the_whole(trained, cuts, name, unit, tokens):
-    tokenizer, text = trained[name], replace_lone_surrogates(unit) * (600 // len(unit) + 1)
+    tokenizer = trained[name]
+    text = replace_lone_surrogates(unit) * (600 // len(unit) + 1)
     start = beginning(text, tokens, tokenizer, cuts[name], longest=100)
-    found, whole = _ids(tokenizer, start), _ids(tokenizer, text)
+    found = _ids(tokenizer, start)
+    whole = _ids(tokenizer, text)
     assert text.startswith(start) and found == whole[: len(found)]
     assert start == text or len(found) > tokens
 
 
-def test_of_a_long_text_little_is_read(trained, cuts):
-    tokenizer, cuts = trained["shipped"], cuts["shipped"]
+def test_little_of_a_long_text_is_read(trained, cuts):
+    tokenizer = trained["shipped"]
+    cuts = cuts["shipped"]
     assert len(beginning("The river feeds the valley. " * 10_000, 100, tokenizer, cuts)) < 1000
     without_spaces = "x" * 100_000
     assert beginning(without_spaces, 100, tokenizer, cuts) == without_spaces
@@ -159,7 +165,7 @@ def test_bert(tokenizer):
     assert special_tokens_around(tokenizer) == ([tokenizer.cls_token_id], [tokenizer.sep_token_id])
 
 
-def test_none_and_something_else():
+def test_tokenizers_without_special_tokens_around_a_text():
     class Plain:
         def __call__(self, text, add_special_tokens):
             return {"input_ids": [7, 8]}
@@ -178,7 +184,7 @@ def test_none_and_something_else():
     [("a text", r"one string: pass \[text\]"), ({"text": "a"}, "got dict"), (5, "got int"), (None, "got NoneType"),
      (iter(["a text"]), "got list_iterator"), (["a text", float("nan")], "Text 1 is nan")],
 )  # fmt: skip
-def test_what_is_not_a_list_of_texts(texts, named):
+def test_other_inputs_than_a_list_of_texts_are_refused(texts, named):
     with pytest.raises(TypeError, match=named):
         check_texts(texts)
 

@@ -1,3 +1,5 @@
+"""Command lines: help, errors, JSON, Ctrl-C."""
+
 import json
 import os
 import signal
@@ -88,7 +90,7 @@ def test_our_own_errors_are_one_line_and_others_keep_their_traceback(capsys, tmp
     parse_arguments(HfArgumentParser(FileArguments), [])
     with pytest.raises(SystemExit):
         run_script(lambda: load_documents(tmp_path / "old.csv"), "")
-    assert "Say in what it is encoded: --encoding cp1252 for much from Windows" in capsys.readouterr().err
+    assert "Give its encoding: --encoding cp1252 for many files from Windows" in capsys.readouterr().err
     for slip in (lambda: int("best"), lambda: open(tmp_path / "missing"), lambda: 1 / 0):
         with pytest.raises((ValueError, OSError, ZeroDivisionError)):
             run_script(slip, "")

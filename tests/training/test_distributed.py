@@ -1,3 +1,5 @@
+"""FSDP and means over processes, in one process."""
+
 from types import SimpleNamespace
 
 import pytest

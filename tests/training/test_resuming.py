@@ -1,3 +1,5 @@
+"""Checkpoints to resume from, and descriptions of runs."""
+
 import json
 
 import pytest
@@ -161,7 +163,7 @@ def test_options_that_may_change_when_a_run_is_resumed(name, before, now, said):
 
 def test_a_checkpoint_without_a_record_is_resumed_with_a_warning(tmp_path, caplog):
     check_same_run(tmp_path, {"seed": 1})
-    assert "does not say what data it was trained on" in caplog.text
+    assert "does not record its training data" in caplog.text
     (tmp_path / "training_args.json").write_text(json.dumps({"seed": 2}))  # an incomplete record is compared too
-    with pytest.raises(ValueError, match="belongs to another run: seed: 2, now 1. Give what that run was given"):
+    with pytest.raises(ValueError, match="belongs to another run: seed: 2, now 1. Use the arguments of that run"):
         check_same_run(tmp_path, {"seed": 1})

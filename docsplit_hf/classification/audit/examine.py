@@ -1,4 +1,4 @@
-"""The audit of one snapshot by what was fitted on it, and what of it is applied."""
+"""Audit a snapshot by its fitted experts, and turn an audit into corrections."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tqdm.auto import tqdm
 from ...datastore.row_table import rows_at
 from ...text.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.fitted_experts import ready_experts
 from ..ensemble.held_out_scores import LABEL_ID
-from ..ensemble.scoring import ready_experts
-from .findings import confused_labels, doubts_of, duplicate_groups, nearest_examples, outliers
+from .findings import confused_labels, duplicate_groups, nearest_examples, outliers, suspect_labels
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
@@ -28,43 +28,86 @@ SHOWN_CHARACTERS = 200
 
 
 def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
-    """Audit as ``KNNClassifierPipeline.audit`` says."""
+    """Audit as ``KNNClassifierPipeline.audit`` describes."""
     answers = out_of_fold(snapshot)
-    ids, labels = snapshot.rows["id"].to_pylist(), _labels_of(snapshot)
+    ids = snapshot.rows["id"].to_pylist()
+    labels = _labels_of(snapshot)
     texts = [on_one_line(text[: 2 * SHOWN_CHARACTERS])[:SHOWN_CHARACTERS] for text in texts_in(snapshot.rows)]
     vectors = unit(snapshot.keys.astype(np.float32))
-
-    def named(label: int | list[int]) -> Labels:
-        return [answers.names[one] for one in label] if isinstance(label, list) else answers.names[label]
-
     with tqdm(total=3, desc="Auditing", unit="step", disable=not show_progress) as progress:
         nearest = nearest_examples(vectors)
         progress.update()
         groups = duplicate_groups(snapshot.rows, vectors)
         progress.update()
-        doubts, wrong = doubts_of(answers.labels, answers.rows, answers.probabilities, nearest)
+        suspects = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()
-    issues = [
-        LabelIssue(ids[row], labels[row], named(suggested), *evidence, texts[row])
-        for row, suggested, *evidence in doubts
-    ]
+    issues = []
+    for suspect in suspects.found:
+        issue = LabelIssue(
+            id=ids[suspect.row],
+            given=labels[suspect.row],
+            suggested=_named(suspect.suggested, answers.names),
+            apply=suspect.sure,
+            probability=suspect.probability,
+            near_given=suspect.near_given,
+            near_suggested=suspect.near_suggested,
+            text=texts[suspect.row],
+        )
+        issues.append(issue)
     copies = []
-    for rows, similarity, exact in groups:
-        of_group, own = [ids[row] for row in rows], [labels[row] for row in rows]
-        differ = any(label != own[0] for label in own)
-        remove = of_group[1:] if exact and not differ else []
-        copies.append(Duplicates(of_group, own, differ, exact, similarity, remove, texts[rows[0]]))
-    closeness = nearest.closeness()
-    far = [Outlier(ids[i], labels[i], float(closeness[i]), False, texts[i]) for i in outliers(closeness).tolist()]
-    confused = []
-    if not snapshot.multi_label:
-        pairs = confused_labels(answers.labels[answers.rows], answers.probabilities.argmax(1), len(answers.names))
-        confused = [ConfusedLabels(named(first), named(second), *rest) for first, second, *rest in pairs]
-    return Audit(len(ids), len(answers.rows), answers.missing, round(wrong, 1), issues, copies, far, confused)
+    for group in groups:
+        ids_of_group = [ids[row] for row in group.rows]
+        labels_of_group = [labels[row] for row in group.rows]
+        labels_differ = any(label != labels_of_group[0] for label in labels_of_group)
+        duplicates = Duplicates(
+            ids=ids_of_group,
+            labels=labels_of_group,
+            labels_differ=labels_differ,
+            exact=group.exact,
+            similarity=group.similarity,
+            remove=ids_of_group[1:] if group.exact and not labels_differ else [],
+            text=texts[group.rows[0]],
+        )
+        copies.append(duplicates)
+    return Audit(
+        examples=len(ids),
+        checked=len(answers.rows),
+        not_checked=answers.missing,
+        wrong_labels=round(suspects.wrong, 1),
+        label_issues=issues,
+        duplicates=copies,
+        outliers=_outliers(nearest.closeness(), ids, labels, texts),
+        confused_labels=[] if snapshot.multi_label else _confused_labels(answers),
+    )
+
+
+def _named(label: int | list[int], names: list[str]) -> Labels:
+    return [names[number] for number in label] if isinstance(label, list) else names[label]
+
+
+def _outliers(closeness: np.ndarray, ids: list[str], labels: list[Labels], texts: list[str]) -> list[Outlier]:
+    return [
+        Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
+        for row in outliers(closeness).tolist()
+    ]
+
+
+def _confused_labels(answers: OutOfFold) -> list[ConfusedLabels]:
+    best = answers.probabilities.argmax(1)
+    return [
+        ConfusedLabels(
+            first=answers.names[confusion.first],
+            second=answers.names[confusion.second],
+            first_as_second=confusion.first_as_second,
+            second_as_first=confusion.second_as_first,
+            share=confusion.share,
+        )
+        for confusion in confused_labels(answers.labels[answers.rows], best, len(answers.names))
+    ]
 
 
 def _labels_of(snapshot: Snapshot) -> list[Labels]:
-    """The names of the label, or of the labels, of each row."""
+    """The name of the label of each row, or a list of names."""
     names = np.array(snapshot.label_names, dtype=object)
     if snapshot.multi_label:
         return [names[row].tolist() for row in snapshot.labels]
@@ -72,47 +115,65 @@ def _labels_of(snapshot: Snapshot) -> list[Labels]:
 
 
 class OutOfFold(NamedTuple):
-    """What the experts said of m examples that they had not learned from; it holds when labels change."""
+    """The experts' answers to m examples that were held out from them; relabeling does not change them."""
 
     rows: np.ndarray  # int64 (m,), ascending
-    probabilities: np.ndarray  # float32 (m, C), of the labels that were fitted
-    names: list[str]  # of these
-    labels: np.ndarray  # of all N examples by these: int64 (N,), -1 for another one, or bool (N, C)
-    missing: dict[str, int]  # how many examples have no answer, by the reason
+    probabilities: np.ndarray  # float32 (m, C), over the labels that were fitted
+    names: list[str]  # of these labels
+    labels: np.ndarray  # of all N examples, by these names: int64 (N,), -1 for other labels; or bool (N, C)
+    missing: dict[str, int]  # the number of examples without an answer, by reason
 
 
 def out_of_fold(snapshot: Snapshot) -> OutOfFold:
-    """The out-of-fold answers to the examples that are there, whatever their labels are by now."""
-    if (ready := ready_experts(snapshot)) is None:
+    """The out-of-fold answers to the examples of a snapshot, whatever labels these have now."""
+    ready = ready_experts(snapshot)
+    if ready is None:
         raise ValueError("Nothing was fitted, so there is nothing to audit by: call fit() first.")
-    fitted, held_out = ready.fitted, ready.fitted.held_out
+    fitted = ready.fitted
+    held_out = fitted.held_out
     if len(held_out.ids) and not held_out.ids.any():
         raise ValueError("The experts were chosen on held-out texts: call fit() without texts, which holds out folds.")
-    labels, is_new = _labels_by(fitted.labels, snapshot)
+    numbered = _labels_by(fitted.labels, snapshot)
     ids = id_numbers(snapshot.rows, snapshot.keys)
     described = np.array([row_id.startswith(LABEL_ID) for row_id in snapshot.rows["id"].to_pylist()])
     reasons = {
         "came after fit()": ~np.isin(ids, fitted.ids),
         "describe a label": described,
-        "have a label that came after fit()": is_new,
+        "have a label that came after fit()": numbered.have_other_label,
         "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
     }
-    left, missing = np.ones(len(ids), bool), {}
+    left = np.ones(len(ids), bool)
+    missing = {}
     for reason, applies in reasons.items():
-        if count := int((left & applies).sum()):
+        count = int((left & applies).sum())
+        if count:
             missing[reason] = count
         left &= ~applies
     rows = np.flatnonzero(left)
     order = np.argsort(held_out.ids, kind="stable")
     place = order[np.searchsorted(held_out.ids, ids[rows], sorter=order)]
-    return OutOfFold(rows, held_out.probabilities[place], fitted.labels, labels, missing)
+    return OutOfFold(
+        rows=rows,
+        probabilities=held_out.probabilities[place],
+        names=fitted.labels,
+        labels=numbered.labels,
+        missing=missing,
+    )
 
 
-def _labels_by(names: list[str], snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-    """The labels of all examples, numbered by ``names``, and which examples have another one, bool ``(N,)``."""
+class _NumberedLabels(NamedTuple):
+    """Labels of N examples, numbered by given names."""
+
+    labels: np.ndarray  # int64 (N,), -1 for other labels; or bool (N, C)
+    have_other_label: np.ndarray  # bool (N,)
+
+
+def _labels_by(names: list[str], snapshot: Snapshot) -> _NumberedLabels:
+    """Number the labels of all examples by ``names``."""
     columns = np.array([snapshot.label_names.index(name) for name in names])
     if snapshot.multi_label:
-        return snapshot.labels[:, columns], np.delete(snapshot.labels, columns, axis=1).any(1)
+        have_other_label = np.delete(snapshot.labels, columns, axis=1).any(1)
+        return _NumberedLabels(labels=snapshot.labels[:, columns], have_other_label=have_other_label)
     used = np.unique(snapshot.labels)
     if len(used) < 2:
         name = snapshot.label_names[used[0]]
@@ -120,14 +181,47 @@ def _labels_by(names: list[str], snapshot: Snapshot) -> tuple[np.ndarray, np.nda
     numbers = np.full(len(snapshot.label_names), -1)
     numbers[columns] = np.arange(len(columns))
     labels = numbers[snapshot.labels]
-    return labels, labels < 0
+    return _NumberedLabels(labels=labels, have_other_label=labels < 0)
 
 
-def corrections(audit: Audit, snapshot: Snapshot) -> tuple[dict[str, Labels], list[str]]:
-    """What an audit, maybe edited, changes now: new labels by id, and ids to remove. A label keeps its last example."""
+class Corrections(NamedTuple):
+    """Changes of a store."""
+
+    labels: dict[str, Labels]  # new labels by id
+    removed: list[str]  # ids
+
+
+def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
+    """Turn an audit, possibly edited, into changes. A label keeps its last example."""
     known = dict(zip(snapshot.rows["id"].to_pylist(), _labels_of(snapshot), strict=True))
+    _check_audit(audit, snapshot, known)
+    counts = Counter(name for label in known.values() for name in _names(label))
+    kept: dict[str, str] = {}
+    removals = [(row_id, []) for row_id in audit.to_remove]
+    for row_id, label in [*audit.new_labels.items(), *removals]:
+        old = _names(known[row_id])
+        new = _names(label)
+        last_of = [name for name in old if counts[name] == 1 and name not in new]
+        if last_of:
+            kept[row_id] = last_of[0]
+        else:
+            counts.update(new)
+            counts.subtract(old)
+            known[row_id] = label
+    if kept:
+        which = ", ".join(f"{row_id!r} of {name!r}" for row_id, name in kept.items())
+        logger.warning("Left out, as a label would lose its last example: %s. Add examples of these labels.", which)
+    return Corrections(
+        labels={row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept},
+        removed=[row_id for row_id in audit.to_remove if row_id not in kept],
+    )
+
+
+def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> None:
+    """Refuse an audit of other examples; ``known``: the present labels by id."""
     given = {issue.id: issue.given for issue in audit.label_issues}
-    given |= {one: label for group in audit.duplicates for one, label in zip(group.ids, group.labels, strict=False)}
+    for group in audit.duplicates:
+        given |= dict(zip(group.ids, group.labels, strict=False))
     given |= {outlier.id: outlier.label for outlier in audit.outliers}
     for row_id in [*audit.new_labels, *audit.to_remove]:
         if row_id not in known:
@@ -140,23 +234,10 @@ def corrections(audit: Audit, snapshot: Snapshot) -> tuple[dict[str, Labels], li
             f"The audit is not of these examples, or was applied already: {row_id!r}, {found}. Nothing was changed. "
             "Audit them again."
         )
-    if unknown := {name for label in audit.new_labels.values() for name in _names(label)} - {*snapshot.label_names}:
+    suggested = {name for label in audit.new_labels.values() for name in _names(label)}
+    unknown = suggested - {*snapshot.label_names}
+    if unknown:
         raise ValueError(f"The audit suggests labels that no example has: {', '.join(sorted(unknown))}.")
-    counts = Counter(name for label in known.values() for name in _names(label))
-    kept: dict[str, str] = {}
-    for row_id, label in [*audit.new_labels.items(), *((row_id, []) for row_id in audit.to_remove)]:
-        old, new = _names(known[row_id]), _names(label)
-        if last := [name for name in old if counts[name] == 1 and name not in new]:
-            kept[row_id] = last[0]
-        else:
-            counts.update(new)
-            counts.subtract(old)
-            known[row_id] = label
-    if kept:
-        which = ", ".join(f"{row_id!r} of {name!r}" for row_id, name in kept.items())
-        logger.warning("Left out, as a label would lose its last example: %s. Add examples of these labels.", which)
-    labels = {row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept}
-    return labels, [row_id for row_id in audit.to_remove if row_id not in kept]
 
 
 def _names(label: Labels) -> list[str]:
@@ -164,13 +245,13 @@ def _names(label: Labels) -> list[str]:
 
 
 class DatalabInputs(NamedTuple):
-    """The m examples that ``fit`` held out, as cleanlab's Datalab takes them.
+    """The m examples that ``fit`` held out, in the form that cleanlab's Datalab takes.
 
     Attributes:
-        data: With the columns ``id``, ``text`` and ``label``: a ``ClassLabel``, or a list of numbers where a text may
-            have several labels.
-        pred_probs: The out-of-fold probabilities, ``(m, C)``.
-        features: The embeddings, ``(m, D)``.
+        data: The columns ``id``, ``text`` and ``label``: a ``ClassLabel``, or a list of numbers if a text may have
+            several labels.
+        pred_probs: Out-of-fold probabilities, ``(m, C)``.
+        features: Embeddings, ``(m, D)``.
     """
 
     data: Dataset
@@ -179,17 +260,20 @@ class DatalabInputs(NamedTuple):
 
 
 def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
-    """The inputs that ``KNNClassifierPipeline.datalab_inputs`` gives."""
+    """The inputs that ``KNNClassifierPipeline.datalab_inputs`` returns."""
     from datasets import ClassLabel, Dataset
 
     answers = out_of_fold(snapshot)
-    rows, probabilities, labels = answers.rows, answers.probabilities, answers.labels[answers.rows]
-    table = rows_at(snapshot.rows, rows)
+    labels = answers.labels[answers.rows]
+    table = rows_at(snapshot.rows, answers.rows)
     columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
-    features = snapshot.keys[rows].astype(np.float32)
+    features = snapshot.keys[answers.rows].astype(np.float32)
     if snapshot.multi_label:
-        used = labels.any(0)  # Datalab counts the labels that it sees
+        used = labels.any(0)  # Datalab counts only labels that occur
         columns["label"] = [np.flatnonzero(row).tolist() for row in labels[:, used]]
-        return DatalabInputs(Dataset.from_dict(columns), probabilities[:, used], features)
-    data = Dataset.from_dict(columns | {"label": labels}).cast_column("label", ClassLabel(names=answers.names))
-    return DatalabInputs(data, probabilities / probabilities.sum(1, keepdims=True), features)
+        data = Dataset.from_dict(columns)
+        return DatalabInputs(data=data, pred_probs=answers.probabilities[:, used], features=features)
+    columns["label"] = labels
+    data = Dataset.from_dict(columns).cast_column("label", ClassLabel(names=answers.names))
+    pred_probs = answers.probabilities / answers.probabilities.sum(1, keepdims=True)
+    return DatalabInputs(data=data, pred_probs=pred_probs, features=features)

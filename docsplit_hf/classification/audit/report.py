@@ -1,4 +1,4 @@
-"""Audit: what was found among examples, as a table and as a JSON file that a person can edit."""
+"""Audit: findings about the examples, printed as tables, and saved as a JSON file that can be edited."""
 
 from __future__ import annotations
 
@@ -16,12 +16,20 @@ SHOWN = 10  # rows of a printed table
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """An example whose label the experts contradict.
+    """An example with a label that is probably wrong.
 
-    ``apply``: whether ``apply_audit`` gives it the suggested label; a person may change it. At first it is true where
-    that label is right with a probability of at least 70 %. ``probability``: that the given label is right.
-    ``near_given``, ``near_suggested``: how many of the 10 nearest examples have the one and the other. Where a text may
-    have several labels, the three are of the label of most doubt: whether the text has it.
+    If a text may have several labels, ``probability``, ``near_given`` and ``near_suggested`` are about the most suspect
+    one: whether the text has it.
+
+    Attributes:
+        id: The id of the example.
+        given: Its label, or list of labels.
+        suggested: The label, or list of labels, to give it instead.
+        apply: Whether ``apply_audit`` gives it the suggested label. Edit it as needed; at first it is true if that
+            label is right with a probability of at least 70 %.
+        probability: The probability that the given label is right.
+        near_given, near_suggested: How many of the 10 nearest examples have the given and the suggested label.
+        text: The beginning of its text.
     """
 
     id: str
@@ -36,10 +44,17 @@ class LabelIssue:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Examples that are copies, ``similarity`` being the share of their words in threes that two have in common.
+    """A group of examples that are copies or near-duplicates.
 
-    Of examples whose texts are not kept it is the cosine. ``remove`` are those to remove: of exact copies with equal
-    labels all but the first; on all others a person decides.
+    Attributes:
+        ids: The ids of the examples.
+        labels: Their labels.
+        labels_differ: Whether any two have different labels.
+        exact: Whether the texts are equal.
+        similarity: The lowest fraction of word triples that two copies have in common; without texts their cosine.
+        remove: The ids that ``apply_audit`` removes. Edit it as needed; at first it has all but the first of exact
+            copies with equal labels.
+        text: The beginning of the first text.
     """
 
     ids: list[str]
@@ -53,7 +68,15 @@ class Duplicates:
 
 @dataclass(frozen=True)
 class Outlier:
-    """An example that is near no other; ``closeness`` is the mean cosine of the nearest ones."""
+    """An example far from all others.
+
+    Attributes:
+        id: The id of the example.
+        label: Its label, or list of labels.
+        closeness: The mean cosine to its 10 nearest examples.
+        remove: Whether ``apply_audit`` removes it. Edit it as needed; at first it is false.
+        text: The beginning of its text.
+    """
 
     id: str
     label: Labels
@@ -64,7 +87,13 @@ class Outlier:
 
 @dataclass(frozen=True)
 class ConfusedLabels:
-    """Two labels that the experts take for one another: how many examples, and their share."""
+    """Two labels that the experts confuse.
+
+    Attributes:
+        first, second: The labels.
+        first_as_second, second_as_first: The number of examples of one label that were answered with the other.
+        share: The fraction of the two labels' examples that were confused.
+    """
 
     first: str
     second: str
@@ -75,20 +104,20 @@ class ConfusedLabels:
 
 @dataclass(frozen=True)
 class Audit:
-    """What ``pipe.audit()`` found; printed, it is a table.
+    """The findings of ``pipe.audit()``; printed, they are tables.
 
-    Edit the file that ``to_json`` writes: ``apply`` and ``remove`` in it are what ``new_labels`` and ``to_remove`` say.
+    To review them, edit ``apply`` and ``remove`` in the file that ``to_json`` writes.
 
     Attributes:
         examples: The number of labeled examples.
-        checked: How many of their labels were checked: those that ``fit`` held out.
-        not_checked: How many were not, by the reason.
-        wrong_labels: About how many of these are wrong: the sum of the probabilities.
-        label_issues: Labels that are wrong with a probability of 10 % or more, the least probable ones first.
-        duplicates: Groups of copies and near-copies, exact ones first.
-        outliers: Examples that are near no others, the farthest first.
-        confused_labels: Pairs of labels that the experts cannot tell apart, the most confused first. Empty where a
-            text may have several labels.
+        checked: The number of examples with a checked label: those that ``fit`` held out.
+        not_checked: The number of other examples, by reason.
+        wrong_labels: The expected number of wrong labels among the checked ones: the sum of the probabilities.
+        label_issues: Labels that are wrong with a probability of at least 10 %, the least probable labels first.
+        duplicates: Groups of copies and near-duplicates, exact copies first.
+        outliers: Examples far from all others, the farthest first.
+        confused_labels: Pairs of labels that the experts confuse, the most confused first. Empty if a text may have
+            several labels.
     """
 
     examples: int
@@ -102,37 +131,40 @@ class Audit:
 
     @property
     def new_labels(self) -> dict[str, Labels]:
-        """The suggested labels that are to be applied by id, as ``pipe.relabel`` takes them."""
+        """The suggested labels marked by ``apply``, by id, in the form that ``pipe.relabel`` takes."""
         return {issue.id: issue.suggested for issue in self.label_issues if issue.apply}
 
     @property
     def to_remove(self) -> list[str]:
-        """The ids of copies, and of outliers that are marked, as ``pipe.remove_examples`` takes them."""
+        """The ids marked by ``remove``, in the form that ``pipe.remove_examples`` takes."""
         ids = [row_id for group in self.duplicates for row_id in group.remove]
         return list(dict.fromkeys([*ids, *(outlier.id for outlier in self.outliers if outlier.remove)]))
 
     def to_json(self, path: str | Path) -> None:
-        """Write it to a file.
+        """Write the audit as JSON.
 
         Args:
-            path: The file, which is replaced.
+            path: The file; an existing one is replaced.
         """
         write_file(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def from_json(cls, path: str | Path) -> Audit:
-        """Read it from a file, which may have been edited.
+        """Read an audit from a file that may have been edited.
 
         Args:
             path: The file.
 
+        Returns:
+            The audit.
+
         Raises:
-            ValueError: If it is not JSON, or an entry lacks a field, has another one, or one of another type.
+            ValueError: If the file is not JSON, or an entry lacks a field, has an unknown one, or one of another type.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors begin it with a mark
+            content = json.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors add a byte order mark
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is no audit, as it is not JSON: {error}. audit().to_json writes one.") from error
+            raise ValueError(f"{path} is not an audit, since not JSON: {error}. audit().to_json writes one.") from error
         audit = _read(cls, content, str(path))
         if len({issue.id for issue in audit.label_issues}) < len(audit.label_issues):
             raise ValueError(f"{path} has two label_issues of one id: leave one of them.")
@@ -177,20 +209,27 @@ def _shown(value: Any) -> str:
 
 
 def _read(kind: type, content: Any, where: str) -> Any:
-    """A dataclass from what JSON gave, checked."""
+    """Make a dataclass from parsed JSON, and check it."""
     names = [field.name for field in fields(kind)]
     if not isinstance(content, dict):
-        raise ValueError(f"{where} is {str(content)[:60]!r}, and no audit or part of one: audit().to_json writes one.")
-    missing, unknown = [name for name in names if name not in content], sorted(content.keys() - set(names))
-    if missing or unknown:
-        what = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(unknown)}"] * bool(unknown)
-        raise ValueError(f"{where} {' and '.join(what)}: its fields are {', '.join(names)}.")
+        raise ValueError(f"{where} is {str(content)[:60]!r}, not an audit or part of one: audit().to_json writes one.")
+    missing = [name for name in names if name not in content]
+    unknown = sorted(content.keys() - set(names))
+    faults = []
+    if missing:
+        faults.append(f"lacks {', '.join(missing)}")
+    if unknown:
+        faults.append(f"has {', '.join(unknown)}")
+    if faults:
+        raise ValueError(f"{where} {' and '.join(faults)}: its fields are {', '.join(names)}.")
     hints = get_type_hints(kind)
     return kind(**{name: _checked(hints[name], content[name], f"{where}: {name}") for name in names})
 
 
 def _checked(hint: Any, value: Any, where: str) -> Any:
-    origin, parts = get_origin(hint), get_args(hint)
+    """The value of a field, if its type fits the annotation ``hint``."""
+    origin = get_origin(hint)
+    parts = get_args(hint)
     if origin is list and isinstance(value, list):
         return [_checked(parts[0], entry, f"{where}[{i}]") for i, entry in enumerate(value)]
     if origin is dict and isinstance(value, dict):

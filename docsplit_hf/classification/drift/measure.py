@@ -1,4 +1,4 @@
-"""Drift: measure the texts of a period, and compare them with an earlier period or with the texts of the store."""
+"""Measure drift: compare the texts of a period with an earlier period, or with the texts of the store."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tqdm.auto import tqdm
 from ...datastore.row_table import rows_at
 from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.scoring import ask_experts
+from ..ensemble.fitted_experts import score_texts
 from ..ensemble.tfidf import words_of
 from ..rejection import check_error, closeness, familiarity
 from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
-from .report import MEASURES, Change, WatchReport, change_of
+from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
-    from ...encoders.reader import Reader
-    from ..ensemble.scoring import ReadyExperts
+    from ...encoders.text_embedder import TextEmbedder
+    from ..ensemble.fitted_experts import ReadyExperts
 
 WINDOW = 1024  # texts read at a time, to bound memory
 MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval
@@ -38,7 +38,7 @@ class KnownWords(NamedTuple):
     texts: set[str]
 
     def unknown(self, text: str) -> tuple[float, set[str]]:
-        """The share of a text's running words that no other text has, and these words; 0 for a text without words."""
+        """The fraction of a text's running words that no other text has, and these words; 0 without words."""
         words = words_of(text)
         own = int(text in self.texts)
         unknown = [word for word in words if self.texts_with[word] <= own]
@@ -58,34 +58,34 @@ def known_words(snapshot: Snapshot) -> KnownWords | None:
     return KnownWords(texts_with, texts)
 
 
-class Period(NamedTuple):
-    """Measures of n texts, each ``(n,)``, or empty if unknown."""
+class DriftPeriod(NamedTuple):
+    """Measures of n texts: arrays ``(n,)``, empty if unknown."""
 
     probabilities: np.ndarray  # (n, L), over all labels of the datastore
     closeness: np.ndarray  # the mean cosine of the 5 nearest examples
     novelty: np.ndarray
-    unknown_words: np.ndarray  # the share of a text's words that no text of the store has
+    unknown_words: np.ndarray  # the fraction of a text's words that no text of the store has
     without_content: np.ndarray  # bool
 
 
-def period_of(
+def measure_period(
     ready: ReadyExperts, known: KnownWords | None, embeddings: np.ndarray, texts: list[str], logits: np.ndarray | None
-) -> Period:
+) -> DriftPeriod:
     """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
-    answers = ask_experts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
+    answers = score_texts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
     near = closeness_to_others(ready, embeddings)
-    familiar = familiarity(answers.probabilities, answers.shares, near, answers.to_documents)
-    novelty = ready.fitted.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
-    return Period(
+    familiar = familiarity(answers.probabilities, answers.neighbor_label_proportions, near, answers.to_documents)
+    novelty = ready.fitted.guarantees.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
+    return DriftPeriod(
         probabilities=answers.probabilities,
         closeness=near,
         novelty=novelty,
-        unknown_words=_unknown_shares(known, texts),
+        unknown_words=_unknown_fractions(known, texts),
         without_content=have_no_content(ready.view, texts),
     )
 
 
-def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
+def measure_examples(ready: ReadyExperts, known: KnownWords | None) -> DriftPeriod:
     """Measure the held-out examples, without novelty: their folds had fewer examples to compare with."""
     snapshot = ready.view.all()
     held_out = ready.fitted.held_out
@@ -93,16 +93,16 @@ def period_of_examples(ready: ReadyExperts, known: KnownWords | None) -> Period:
     columns = [snapshot.label_names.index(name) for name in ready.fitted.labels]
     probabilities[:, columns] = held_out.probabilities
     rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
-    return Period(
+    return DriftPeriod(
         probabilities=probabilities,
         closeness=closeness_to_others(ready, snapshot.keys[rows]),
         novelty=np.zeros(0),
-        unknown_words=_unknown_shares(known, texts_in(rows_at(snapshot.rows, rows))),
+        unknown_words=_unknown_fractions(known, texts_in(rows_at(snapshot.rows, rows))),
         without_content=np.zeros(0, bool),
     )
 
 
-def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords | None) -> Period | None:
+def _measure_documents(embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None) -> DriftPeriod | None:
     """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
     documents = ready.view.all().documents
     if documents is None or not len(documents.keys):
@@ -111,18 +111,20 @@ def _period_of_documents(reader: Reader, ready: ReadyExperts, known: KnownWords 
     table = rows_at(documents.rows, rows)
     texts = table["text"].to_pylist()
     pairs = table["text_pair"].to_pylist()
-    has_head = reader.model.config.num_labels > 0
+    has_head = embedder.model.config.num_labels > 0
     if not has_head:
-        return period_of(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
+        return measure_period(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
     if None in texts:
         return None
-    predictions = reader.read(texts, pairs)
-    return period_of(ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits)
+    predictions = embedder.embed(texts, pairs)
+    return measure_period(
+        ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits
+    )
 
 
 def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
-    mean = ready.fitted.document_vectors.mean
+    mean = ready.fitted.ensemble.document_vectors.mean
     keys = ready.view.all().keys
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
     queries = unit(embeddings.astype(np.float32, copy=False) - mean)
@@ -135,13 +137,13 @@ def sample(rows: np.ndarray) -> np.ndarray:
     return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_OF_STORE])
 
 
-def _unknown_shares(known: KnownWords | None, texts: list[str]) -> np.ndarray:
+def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray:
     if known is None:
         return np.array([])
     return np.array([known.unknown(text)[0] for text in texts])
 
 
-class Novel(NamedTuple):
+class NovelText(NamedTuple):
     """A text among the most novel so far, its embedding ``(D,)``, and its probabilities ``(L,)``."""
 
     novelty: float
@@ -153,46 +155,47 @@ class Novel(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """Measures of the texts of a period, and what is reported of these texts."""
+    """Measures and novel texts of a period."""
 
-    period: Period
+    period: DriftPeriod
     empty: int  # the number of empty texts
     new_words: Counter[str]  # the number of texts with each word that the store does not have
-    most_novel: list[Novel]
+    most_novel: list[NovelText]
 
 
-def watch(
-    reader: Reader, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
-) -> WatchReport:
-    """Report the drift of texts, as ``KNNClassifierPipeline.report`` describes."""
+def measure_drift(
+    embedder: TextEmbedder, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
+) -> DriftReport:
+    """Report the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
     fitted = ready.fitted
     known = known_words(ready.view.all())
-    reading = _read(reader, ready, known, texts, "texts", show_progress)
+    reading = _read(embedder, ready, known, texts, "texts", show_progress)
     now = reading.period
     if earlier is not None:
-        then = _read(reader, ready, known, earlier, "earlier texts", show_progress).period
+        then = _read(embedder, ready, known, earlier, "earlier texts", show_progress).period
         against = "texts of an earlier period"
     else:
-        then = _period_of_documents(reader, ready, known)
+        then = _measure_documents(embedder, ready, known)
         against = "documents without labels"
     if then is None:
-        then = period_of_examples(ready, known)
+        then = measure_examples(ready, known)
         against = "held-out examples"
     level = None
     rejected = None
-    if not fitted.several and len(fitted.held_out.ids):
-        level = fitted.answer_level(reject)
-        unsure = fitted.confidence(now.probabilities, now.novelty) < level
+    if not fitted.multi_label and len(fitted.held_out.ids):
+        level = fitted.guarantees.confidence_threshold(reject)
+        unsure = fitted.guarantees.confidence(now.probabilities, now.novelty) < level
         # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
-        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - fitted.share_answered(reject))
+        answered_before = fitted.guarantees.answered_fraction(reject)
+        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - answered_before)
     answered_now = _answered(ready, now.probabilities)
     answered_then = _answered(ready, then.probabilities)
     labels = {}
     for column, name in enumerate(ready.view.label_names):
-        labels[name] = change_of(answered_now[:, column], answered_then[:, column])
+        labels[name] = mean_change(answered_now[:, column], answered_then[:, column])
     frequent_first = sorted(reading.new_words.items(), key=lambda item: (-item[1], item[0]))
-    return WatchReport(
+    return DriftReport(
         texts=len(now.closeness),
         empty=reading.empty,
         against=against,
@@ -201,14 +204,14 @@ def watch(
         level=level,
         rejected=rejected,
         labels=labels,
-        drift={name: change_of(getattr(now, name), getattr(then, name)) for name in MEASURES},
+        drift={name: mean_change(getattr(now, name), getattr(then, name)) for name in MEASURES},
         new_words=dict(frequent_first[:MOST_NEW_WORDS]),
         most_novel=_describe_novel(ready, reading.most_novel),
     )
 
 
 def _read(
-    reader: Reader, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
+    embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
 ) -> _Reading:
     """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
     if isinstance(given, (str, Path, dict)):
@@ -216,10 +219,10 @@ def _read(
     given = as_list(given)
     stream = iter(given)
     total = len(given) if hasattr(given, "__len__") else None
-    parts: list[Period] = []
+    parts: list[DriftPeriod] = []
     count = 0
     new_words: Counter[str] = Counter()
-    most_novel: list[Novel] = []
+    most_novel: list[NovelText] = []
     with tqdm(total=total, desc=f"Reading {what}", unit="text", disable=not show_progress) as progress:
         while window := list(itertools.islice(stream, WINDOW)):
             texts, pairs = texts_and_pairs(window, count)
@@ -228,9 +231,9 @@ def _read(
                 texts = [texts[row] for row in rows]
                 pairs = [pairs[row] for row in rows]
                 joined = joined_texts(texts, pairs)
-                predictions = reader.read(texts, pairs)
+                predictions = embedder.embed(texts, pairs)
                 embeddings = predictions.retrieval_embeddings
-                part = period_of(ready, known, embeddings, joined, predictions.logits)
+                part = measure_period(ready, known, embeddings, joined, predictions.logits)
                 candidates = _novel_texts(part, [count + row for row in rows], texts, pairs, embeddings)
                 most_novel = _most_novel(candidates, most_novel)
                 if known is not None:
@@ -247,13 +250,13 @@ def _read(
 
 
 def _novel_texts(
-    part: Period, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
-) -> list[Novel]:
+    part: DriftPeriod, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
+) -> list[NovelText]:
     """The texts of a period with their novelty; none if it is unknown."""
     if not len(part.novelty):
         return []
     return [
-        Novel(
+        NovelText(
             novelty=float(part.novelty[number]),
             row=row,
             text=texts[number],
@@ -265,17 +268,17 @@ def _novel_texts(
     ]
 
 
-def _most_novel(candidates: list[Novel], earlier: list[Novel]) -> list[Novel]:
+def _most_novel(candidates: list[NovelText], earlier: list[NovelText]) -> list[NovelText]:
     """The most novel of the candidates and of earlier texts, each different text once."""
-    different: dict[tuple[str, str | None], Novel] = {}
+    different: dict[tuple[str, str | None], NovelText] = {}
     for text in (*candidates, *earlier):
         different[text.text, text.text_pair] = text
     return heapq.nlargest(MOST_NOVEL, different.values(), key=lambda text: (text.novelty, -text.row))
 
 
-def _joined(periods: list[Period]) -> Period:
+def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
     """One period of the texts of several."""
-    return Period(
+    return DriftPeriod(
         probabilities=np.concatenate([period.probabilities for period in periods]),
         closeness=np.concatenate([period.closeness for period in periods]),
         novelty=np.concatenate([period.novelty for period in periods]),
@@ -286,13 +289,13 @@ def _joined(periods: list[Period]) -> Period:
 
 def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether a text is answered by a label, bool ``(n, L)``."""
-    thresholds = ready.fitted.thresholds(ready.view.label_names)
+    thresholds = ready.fitted.settings.label_thresholds(ready.view.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
 
 
-def _describe_novel(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, Any]]:
+def _describe_novel(ready: ReadyExperts, novel: list[NovelText]) -> list[NovelEntry]:
     """The most novel texts with their answers and nearest examples."""
     if not novel:
         return []
@@ -303,7 +306,7 @@ def _describe_novel(ready: ReadyExperts, novel: list[Novel]) -> list[dict[str, A
         answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
         labels = [label_names[label] for label in answered]
         entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
-        entry |= {"labels": labels} if ready.fitted.several else {"label": labels[0]}
+        entry |= {"labels": labels} if ready.fitted.multi_label else {"label": labels[0]}
         entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
         described.append(entry)
     return described

@@ -1,4 +1,4 @@
-"""WatchReport: drift of the texts of a period, as a table and as JSON."""
+"""DriftReport: drift of the texts of a period, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import textwrap
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Change:
         return self.low is not None and not self.low <= 0 <= self.high
 
 
-def change_of(now: np.ndarray, then: np.ndarray) -> Change:
+def mean_change(now: np.ndarray, then: np.ndarray) -> Change:
     """The change of a measure, ``(n,)`` now and ``(m,)`` then, with Welch's interval, which allows unequal spreads."""
     from scipy.stats import ttest_ind
 
@@ -62,11 +62,38 @@ def change_of(now: np.ndarray, then: np.ndarray) -> Change:
     return Change(now=mean_now, then=mean_then, low=float(interval.low), high=float(interval.high))
 
 
-@dataclass(frozen=True)
-class WatchReport:
-    """The drift report of ``pipe.report(texts)``; printed, it is a table.
+class Labeled(TypedDict):
+    """Entry with the name of a label, or with a list of names if a text may have several."""
 
-    Copies of a text in the store are left out when it is measured.
+    label: NotRequired[str]
+    labels: NotRequired[list[str]]
+
+
+class NearestExample(Labeled):
+    """The example nearest to a text."""
+
+    text: str | None
+    text_pair: str | None
+    id: str
+    distance: float  # squared L2
+
+
+class NovelEntry(Labeled):
+    """A novel text with its answer and its nearest example."""
+
+    row: int
+    text: str
+    text_pair: str | None
+    novelty: float
+    score: float
+    nearest: NearestExample
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """The drift report of ``pipe.measure_drift(texts)``; printed, it is a table.
+
+    Copies of a text in the store are ignored when the text is measured.
 
     Attributes:
         texts: The number of texts, without empty ones.
@@ -77,12 +104,12 @@ class WatchReport:
         reject: The error limit of accepted answers.
         level: The confidence below which texts are rejected, as by ``pipe(texts, reject=...)``; infinite if all are.
             None if no error limit can be guaranteed: a text may have several labels, or no example could be held out.
-        rejected: The share of texts below that level, ``now`` and among the held-out examples, ``then``; or None.
-        labels: For each label the share of texts answered by it, ``now`` and ``then``, rejected or not.
-        drift: ``closeness``: the mean cosine of the 5 nearest examples. ``novelty``: from 0 to 1, the share of held-out
-            examples that are more familiar. ``unknown_words``: the share of a text's running words that no other text
-            of the store has. Each has its mean ``now`` and ``then``, and the 98.3 % interval of the difference: 95 %
-            for the three together.
+        rejected: The fraction of texts below that level, ``now`` and among the held-out examples, ``then``; or None.
+        labels: For each label the fraction of texts answered with it, ``now`` and ``then``, rejected or not.
+        drift: For each measure its mean ``now`` and ``then``, and the 98.3 % interval of the difference: 95 % for the
+            three together. ``closeness``: the mean cosine of the 5 nearest examples. ``novelty``: from 0 to 1, the
+            fraction of held-out examples that are more familiar. ``unknown_words``: the fraction of a text's running
+            words that no other text of the store has.
         new_words: The number of texts with each word that the store does not have, for the 20 most frequent words.
         most_novel: The most novel texts: ``row`` among the given texts, ``text``, ``text_pair``, ``novelty``, the
             answer, ``label`` (``labels``, if a text may have several) and ``score``, and the ``nearest`` example.
@@ -98,14 +125,14 @@ class WatchReport:
     labels: dict[str, Change]
     drift: dict[str, Change]
     new_words: dict[str, int]
-    most_novel: list[dict[str, Any]]
+    most_novel: list[NovelEntry]
 
     @property
     def verdict(self) -> str:
         """Whether something changed, as a sentence."""
         known = {name: change for name, change in self.drift.items() if change.low is not None}
         if not known:
-            return "Whether something changed cannot be said: an interval takes two texts of each period."
+            return "Changes cannot be measured: an interval takes two texts of each period."
         changed = []
         for name, change in known.items():
             if change.is_certain:
@@ -138,7 +165,7 @@ class WatchReport:
         if len(self.labels) > MOST_LABELS:
             lines.append(f"Of {len(self.labels)} labels those are shown that changed most.")
         if self.rejected is None:
-            lines.append("No error can be guaranteed: texts may have several labels, or no example was held out.")
+            lines.append("No error rate can be guaranteed: texts may have several labels, or no example was held out.")
         elif self.level == float("inf"):
             lines.append(f"All are rejected: held-out examples cannot guarantee {100 * self.reject:g} % error.")
         if self.new_words:
@@ -181,7 +208,8 @@ def _cells(change: Change) -> dict[str, str]:
     return cells
 
 
-def _answer(entry: dict[str, Any]) -> str:
+def _answer(entry: Labeled) -> str:
+    """The label or labels of an entry, as text."""
     if "label" in entry:
         return entry["label"]
     return ", ".join(entry["labels"]) or "no label"

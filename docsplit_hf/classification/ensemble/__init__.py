@@ -1,1 +1,1 @@
-"""Experts on labels, from few examples and many documents without labels, and what each of them counts."""
+"""Ensemble of experts, for few labels and many documents: fitting, weighing, scoring and explaining."""

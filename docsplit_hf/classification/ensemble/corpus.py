@@ -1,14 +1,14 @@
-"""Corpus: all texts of a datastore that experts are fitted on, in an order that depends on nothing but themselves."""
+"""Corpus: all texts of a datastore that experts are fitted on, in a canonical order."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...content_hash import short_digest
 from ...datastore.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
 from ...datastore.keys import exact_search
 from ...datastore.row_table import rows_at
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
 
 WORD_DIMENSIONS = 256
-TEXTS_PER_DIMENSION = 3  # at least: of fewer, the words of one text would be a dimension, and tell folds too much
-SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening is mostly noise
+TEXTS_PER_DIMENSION = 3  # at least: with fewer, the words of one text form a dimension, which leaks labels to folds
+SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 
 
 class DocumentVectors(NamedTuple):
-    """How texts become vectors: fitted on all texts there are, with and without labels."""
+    """Transformation of texts into vectors, fitted on all texts with and without labels."""
 
     mean: np.ndarray  # (D,) of the embeddings
-    components: np.ndarray  # (r, V): latent semantic analysis of the words; r is 0 without words
+    components: np.ndarray  # (r, V): latent semantic analysis of the words; r may be 0
     whitening: np.ndarray  # (D + r, D + r)
 
     def of_words(self, words: sp.csr_matrix | None, count: int) -> np.ndarray:
-        """The words of ``count`` texts, TF-IDF ``(N, V)``, in r dimensions, of norm 1; 0 for a text without any."""
+        """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
         if words is None or not len(self.components):
             return np.zeros((count, len(self.components)), np.float32)
         return unit(words @ self.components.T)
 
     def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
-        """Float32 ``(N, D + r)`` of norm 1: the embedding less the mean, and the words, which count alike."""
+        """Join centered embeddings and words, which count alike, to float32 ``(N, D + r)`` of norm 1."""
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
         return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
 
     def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
-        """The part of vectors that is of the embeddings, ``(N, D)``, of norm 1."""
+        """Take the embeddings ``(N, D)`` out of joined vectors, of norm 1."""
         return unit(vectors[:, : len(self.mean)])
 
     def whitened(self, vectors: np.ndarray) -> np.ndarray:
-        """The same without the directions in which all texts differ most, whatever they are about; of norm 1."""
+        """Whiten vectors ``(N, D + r)``: directions in which all texts differ most are scaled down; of norm 1."""
         return unit(vectors @ self.whitening)
 
 
@@ -64,7 +64,7 @@ def fit_document_vectors(embeddings: np.ndarray, words: sp.csr_matrix | None) ->
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Rows of norm 1; rows of 0 stay."""
+    """Scale rows to norm 1; rows of 0 stay."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
 
 
@@ -90,24 +90,29 @@ def _whitening(vectors: np.ndarray) -> np.ndarray:
 
 
 GRAPH_NEIGHBORS = 10
-EXACT_GRAPH = 20_000  # texts; the time that an exact graph takes grows with their square
-LISTS, NPROBE = 1024, 16
-PAIRS_AT_ONCE = 65_536
-ALPHA, STEPS = 0.9, 40
+MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
+INDEX_LISTS = 1024
+INDEX_PROBES = 16
+PAIRS_PER_BLOCK = 65_536
+PROPAGATION_ALPHA = 0.9
+PROPAGATION_STEPS = 40
 
 
 def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_array:
-    """The k nearest texts to each ``(N, D)`` by cosine c: ``D^(-1/2) A D^(-1/2)``, A symmetric, of ``max(c, 0)^2``."""
+    """Normalized graph ``D^(-1/2) A D^(-1/2)`` of the k nearest texts by cosine c; A is ``max(c, 0)^2``, symmetric."""
     import scipy.sparse as sp
 
-    count, k = len(vectors), min(k, len(vectors) - 1)
+    count = len(vectors)
+    k = min(k, count - 1)
     if k < 1:
         return sp.csr_array((count, count), dtype=np.float32)
     found = nearest_rows(vectors, k + 1)
-    rows, columns = np.repeat(np.arange(count), k + 1), found.ravel()
-    others = (columns != rows) & (columns >= 0)
-    rows, columns = rows[others], columns[others]
-    parts = [slice(start, start + PAIRS_AT_ONCE) for start in range(0, len(rows), PAIRS_AT_ONCE)]
+    rows = np.repeat(np.arange(count), k + 1)
+    columns = found.ravel()
+    is_other = (columns != rows) & (columns >= 0)
+    rows = rows[is_other]
+    columns = columns[is_other]
+    parts = [slice(start, start + PAIRS_PER_BLOCK) for start in range(0, len(rows), PAIRS_PER_BLOCK)]
     cosines = np.concatenate([np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]]) for part in parts])
     graph = sp.csr_array((np.square(cosines.clip(0)), (rows, columns)), (count, count))
     graph = graph.maximum(graph.T)
@@ -116,104 +121,120 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
 
 
 def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
-    """The k nearest of all texts to each, itself among them, int64 ``(N, k)``; -1 where an index found too few."""
-    if len(vectors) <= EXACT_GRAPH:
+    """Rows of the k nearest texts to each text, itself included, int64 ``(N, k)``; -1 where an index found too few."""
+    if len(vectors) <= MAX_EXACT_GRAPH_TEXTS:
         return exact_search(vectors, vectors, k)[1]
-    index = build_index(vectors, f"IVF{min(LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
-    set_nprobe(index, NPROBE)
+    index = build_index(vectors, f"IVF{min(INDEX_LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
+    set_nprobe(index, INDEX_PROBES)
     return approximate_search(index, vectors, k)
 
 
-def spread_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, several: bool) -> np.ndarray:
-    """Soft labels of all N texts, float32 ``(N, C)``, from ``targets`` ``(n, C)``, 0 or 1, of the texts ``rows``.
+def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Propagate ``targets`` ``(n, C)``, 0 or 1, of the texts ``rows`` to all N texts: soft labels, float32 ``(N, C)``.
 
-    ``F = 0.9 S F + 0.1 Y``, 40 times. With one label per text, each label is given the same mass in all, and each text
-    a distribution. With several, F says which share of the examples that reach a text have the label. A text that no
-    example reaches has all labels alike, or as often as the examples have them. Examples keep their own.
+    ``F = 0.9 S F + 0.1 Y``, 40 times. With one label per text, each label gets the same total mass, and each text a
+    distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
+    example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
     """
-    given = np.hstack([targets, np.ones((len(targets), 1))]) if several else targets
+    given = np.hstack([targets, np.ones((len(targets), 1))]) if multi_label else targets
     start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
     start[rows] = given
-    spread = start
-    for _ in range(STEPS):
-        spread = ALPHA * (graph @ spread) + (1 - ALPHA) * start
-    if several:
-        reached, base = spread[:, -1:], targets.mean(0, keepdims=True)
-        soft = np.where(reached > 0, spread[:, :-1] / np.maximum(reached, 1e-30), base).clip(0, 1)
+    mass = start
+    for _ in range(PROPAGATION_STEPS):
+        mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
+    if multi_label:
+        reached = mass[:, -1:]
+        frequencies = targets.mean(0, keepdims=True)
+        soft = np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
     else:
-        balanced = spread / np.maximum(spread.sum(0), 1e-30)
-        mass = balanced.sum(1, keepdims=True)
-        soft = np.where(mass > 0, balanced / np.maximum(mass, 1e-30), 1 / targets.shape[1])
+        balanced = mass / np.maximum(mass.sum(0), 1e-30)
+        total = balanced.sum(1, keepdims=True)
+        soft = np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
     soft[rows] = targets
     return soft.astype(np.float32)
 
 
 logger = logging.getLogger(__name__)
 
-MOST_DOCUMENTS = 20_000
-MOST_TEXTS = 30_000  # some 200 MB
+MAX_DOCUMENTS = 20_000
+MAX_KEPT_TEXTS = 30_000  # some 200 MB
 
 
 class Corpus(NamedTuple):
-    """N texts, of which n are examples, as the experts see them."""
+    """N texts in a canonical order, of which n are examples."""
 
-    rows: np.ndarray  # int64 (n,): where the examples are, in their own order
-    documents: np.ndarray  # int64 (m,): where the documents are; -1 of those that are left out
-    contents: np.ndarray  # int64 (N,): of a text and its key, in the canonical order
-    ids: np.ndarray  # int64 (N,): of the rows in the datastore
-    vectorizer: TfidfVectorizer | None  # None where no texts are kept, or no words are in them
+    rows: np.ndarray  # int64 (n,): places of the examples, in their own order
+    documents: np.ndarray  # int64 (m,): places of the documents; -1 of those that are left out
+    contents: np.ndarray  # int64 (N,): hashes of each text and its key
+    ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
+    vectorizer: TfidfVectorizer | None  # None if no texts are kept, or they have no words
     words: sp.csr_matrix | None  # TF-IDF (N, V)
     document_vectors: DocumentVectors
     vectors: np.ndarray  # (N, D + r), of norm 1
-    whitened: np.ndarray
-    graph: sp.csr_array
+    whitened: np.ndarray  # (N, D + r), of norm 1
+    graph: sp.csr_array  # (N, N)
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
-    """The corpus of a datastore; of more than 20,000 documents a random sample, always the same.
+    """Make the corpus of a datastore; of more than 20,000 documents a random sample, always the same.
 
-    Whether a text has a label changes nothing but ``rows``, so all else is that of the corpus ``before`` where this has
-    the same texts.
+    Labels change nothing but ``rows``, so all else is taken from the corpus ``before`` if it has the same texts.
     """
     import pyarrow as pa
 
-    keys, rows, documents = [snapshot.keys], [snapshot.rows], snapshot.documents
-    kept = np.zeros(0, bool)
+    keys = [snapshot.keys]
+    tables = [snapshot.rows]
+    documents = snapshot.documents
+    is_kept = np.zeros(0, bool)
     if documents is not None:
-        kept = _sample(documents, MOST_DOCUMENTS)
-        if not kept.all():
-            logger.warning("Of %d documents, a random %d are used.", len(kept), MOST_DOCUMENTS)
-        keys, rows = [*keys, documents.keys[kept]], [*rows, rows_at(documents.rows, np.flatnonzero(kept))]
-    embeddings, texts = np.concatenate(keys), texts_in(pa.concat_tables(rows))
+        is_kept = _sample(documents, MAX_DOCUMENTS)
+        if not is_kept.all():
+            logger.warning("Of %d documents, a random %d are used.", len(is_kept), MAX_DOCUMENTS)
+        keys.append(documents.keys[is_kept])
+        tables.append(rows_at(documents.rows, np.flatnonzero(is_kept)))
+    embeddings = np.concatenate(keys)
+    texts = texts_in(pa.concat_tables(tables))
     contents = _content_numbers(texts, embeddings)
     order = _canonical_order(texts, contents)
     contents = contents[order]
     embeddings = embeddings[order].astype(np.float32, copy=False)
-    ids = np.concatenate([id_numbers(*pair) for pair in zip(rows, keys, strict=True)])[order]
+    ids = [id_numbers(table, own_keys) for table, own_keys in zip(tables, keys, strict=True)]
+    ids = np.concatenate(ids)[order]
     places = np.argsort(order, kind="stable")
-    examples, left = places[: len(snapshot.keys)], np.full(len(kept), -1)
-    left[kept] = places[len(snapshot.keys) :]
+    example_places = places[: len(snapshot.keys)]
+    document_places = np.full(len(is_kept), -1)
+    document_places[is_kept] = places[len(snapshot.keys) :]
     if before is not None and np.array_equal(before.contents, contents):
-        return before._replace(rows=examples, documents=left, ids=ids)
+        return before._replace(rows=example_places, documents=document_places, ids=ids)
     vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
-    fitted = fit_document_vectors(embeddings, words)
-    vectors = fitted.join(embeddings, words)
-    views = (vectorizer, words, fitted, vectors, fitted.whitened(vectors))
-    return Corpus(examples, left, contents, ids, *views, neighbor_graph(vectors))
+    document_vectors = fit_document_vectors(embeddings, words)
+    vectors = document_vectors.join(embeddings, words)
+    return Corpus(
+        rows=example_places,
+        documents=document_places,
+        contents=contents,
+        ids=ids,
+        vectorizer=vectorizer,
+        words=words,
+        document_vectors=document_vectors,
+        vectors=vectors,
+        whitened=document_vectors.whitened(vectors),
+        graph=neighbor_graph(vectors),
+    )
 
 
 def texts_in(table: pa.Table) -> list[str]:
-    """The texts of rows, those of a pair joined."""
+    """Texts of a table of rows; pairs of texts are joined."""
     return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
 
 
 def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
-    """An int64 for each row, of its id and its key: an id may be given to another text."""
+    """Hash each row's id and key to an int64: an id may be given to another text."""
     return _numbers(rows["id"].to_pylist(), keys)
 
 
 def _sample(documents: Snapshot, most: int) -> np.ndarray:
-    """Which documents to use, bool ``(m,)``: all, or those with the smallest checksums, whatever their order."""
+    """Which documents to use, bool ``(m,)``: all, or those with the smallest checksums."""
     kept = np.ones(len(documents.keys), bool)
     if len(kept) <= most:
         return kept
@@ -224,35 +245,35 @@ def _sample(documents: Snapshot, most: int) -> np.ndarray:
 
 
 def _canonical_order(texts: Sequence[str], contents: np.ndarray) -> np.ndarray:
-    """Places ``(N,)`` sorted by a checksum of the text, equal texts by ``contents``.
+    """Sort by a checksum of the text, then by ``contents``: places ``(N,)``.
 
-    The text goes first because another processor rounds embeddings otherwise: it must not draw other folds.
+    The text comes first, as another processor rounds embeddings differently, and the folds must be the same.
     """
     numbers = np.zeros(len(texts), np.int64)
     for place, text in enumerate(texts):
-        digest = hashlib.blake2b(replace_lone_surrogates(text).encode(), digest_size=8).digest()
+        digest = short_digest(replace_lone_surrogates(text).encode())
         numbers[place] = int.from_bytes(digest, "big", signed=True)
     return np.lexsort((contents, numbers))
 
 
 def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
-    """An int64 for each text with its key."""
+    """Hash each text and its key to an int64."""
     return _numbers((replace_lone_surrogates(text) for text in texts), keys)
 
 
 def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:
     both = (text.encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
-    return np.frombuffer(b"".join(hashlib.blake2b(one, digest_size=8).digest() for one in both), dtype=np.int64)
+    return np.frombuffer(b"".join(short_digest(one) for one in both), dtype=np.int64)
 
 
 class KeptCorpus:
-    """Makes the corpus of a snapshot, or takes the last one, where only labels have changed."""
+    """Corpus of the last snapshot, reused while only labels change."""
 
     def __init__(self) -> None:
         self._last: Corpus | None = None
 
     def make(self, snapshot: Snapshot) -> Corpus:
-        """As ``make_corpus``."""
+        """Make the corpus of a snapshot, as ``make_corpus`` does."""
         corpus = make_corpus(snapshot, self._last)
-        self._last = corpus if len(corpus.ids) <= MOST_TEXTS else None
+        self._last = corpus if len(corpus.ids) <= MAX_KEPT_TEXTS else None
         return corpus

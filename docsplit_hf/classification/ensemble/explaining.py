@@ -1,146 +1,74 @@
-"""The answers of the fitted experts, in the form of the mixture of equation 3."""
+"""Explanations of answers: contributions of experts and words to the log odds of a label."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..knn.mixture import Mixture
-from .content import have_no_content
-from .registry import SHIFT, SOFT
-from .scoring import ask_experts
-from .word_experts import SHARPNESS
+from ..prediction import Explanation, WordWeight
+from .registry import EXPERTS
 
 if TYPE_CHECKING:
-    from ...datastore.snapshot import SearchResult
-    from ...encoders.reader import Predictions
-    from ..knn.mixture import Shown
-    from .scoring import Answers, FittedExperts, ReadyExperts
+    from .fitted_experts import FittedExperts, ScoredTexts
 
-
-class ShownVoters:
-    """The texts that voted, nearest first: an example with its label, a document with the likeliest spread to it."""
-
-    def __init__(self, ready: ReadyExperts, answers: Answers) -> None:
-        nearest = answers.nearest
-        self._ready, self._columns, self._nearest = ready, answers.columns, nearest
-        self._examples, self._documents = nearest.examples, nearest.documents
-        there = int(np.isfinite(nearest.distances).sum(1).min(initial=nearest.distances.shape[1]))
-        self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :there]
-        self.weights = np.take_along_axis(answers.votes, self._order, axis=1)
-
-    def example(self, query: int, rank: int) -> dict[str, Any]:
-        """One of them, as ``SearchResult.example`` gives it."""
-        found, column = self._at(query, rank)
-        shown = found.example(query, column)
-        if found is self._examples:
-            return shown
-        soft = self._ready.fitted.learned[SOFT][self._nearest.places[query, column]]
-        names = [self._examples.label_names[number] for number in self._columns]
-        if self._ready.fitted.several:
-            return shown | {"labels": [name for name, share in zip(names, soft, strict=True) if share >= 0.5]}
-        label = {"label": names[int(soft.argmax())], "label_probability": float(soft.max())}
-        return label | {name: value for name, value in shown.items() if name != "labels"}
-
-    def query_passage(self, query: int, rank: int) -> int:
-        """Which passage of the query it is nearest to, by number."""
-        found, column = self._at(query, rank)
-        return int(found.query_passages[query, column])
-
-    def _at(self, query: int, rank: int) -> tuple[SearchResult, int]:
-        column, examples = int(self._order[query, rank]), self._examples.rows.shape[1]
-        return (self._examples, column) if column < examples else (self._documents, column - examples)
-
-
-def mix_experts(
-    ready: ReadyExperts,
-    predictions: Predictions,
-    texts: list[str],
-    shown: Shown,
-    reject: float | None = None,
-    most_lost: float | None = None,
-) -> Mixture:
-    """Ask the experts about N embedded texts.
-
-    With ``reject``, those whose answers are wrong too often get none, nor do novel ones: as many as lose ``most_lost``
-    of the known texts, or as many as ``fit`` chose.
-    """
-    with_novelty = shown.novelty or reject is not None
-    passages = predictions.passages
-    asked = predictions.retrieval_embeddings, texts, predictions.logits, passages
-    answers = ask_experts(ready, *asked, with_closeness=with_novelty, shown=shown.neighbors)
-    novelty = ready.fitted.novelty(answers.familiarity()) if with_novelty else None
-    accepted = None
-    without_content = None
-    if reject is not None:
-        sure = ready.fitted.confidence(answers.probabilities, novelty, most_lost)
-        accepted = sure >= ready.fitted.answer_level(reject, most_lost)
-        without_content = have_no_content(ready.view, texts)
-        accepted &= ~without_content
-    voters = ShownVoters(ready, answers)
-    names = answers.nearest.examples.label_names
-    thresholds = ready.fitted.thresholds(names)
-
-    @cache  # labels of a text are explained one by one
-    def of_passages(row: int) -> np.ndarray:
-        """What the experts would say of each passage, ``(p, L)``; a trained classifier says of each what of all."""
-        embeddings, spans = passages.of(row)
-        parts = [texts[row][start:end] for start, end in spans]
-        return ask_experts(ready, embeddings, parts, predictions.logits[[row] * len(parts)]).probabilities
-
-    def why(row: int, label: int) -> dict[str, Any]:
-        explanation = explain(answers, ready.fitted, row, label)
-        if passages is not None and passages.counts[row] > 1:
-            said = of_passages(row)[:, label]
-            surest = np.flatnonzero(said >= said.max() - ALIKE)[0]  # the first of equals
-            start, end = passages.of(row)[1][surest].tolist()
-            explanation["passage"] = {"start": start, "end": end, "text": texts[row][start:end]}
-        return explanation
-
-    found = {"thresholds": thresholds, "novelty": novelty, "accepted": accepted, "explain": why}
-    found["without_content"] = without_content
-    return Mixture(answers.probabilities, None, None, voters.weights, voters, names, **found)
-
-
-MOST_WORDS = 5
+MAX_WORDS = 5
+CLASS_PROPORTIONS = "class proportions"  # named beside the experts
 AFTER_FIT = "This label came after fit(): only the neighbors know it. Call fit() again, and all experts will."
-ALIKE = 1e-6  # of probabilities: copies of a passage differ by rounding
 
 
-def explain(answers: Answers, fitted: FittedExperts, row: int, label: int) -> dict[str, Any]:
-    """Why text ``row`` has the label of number ``label`` among all labels, rather than the next best one, ``against``.
+def explain(scored: ScoredTexts, fitted: FittedExperts, row: int, label: int) -> Explanation:
+    """Explain why text ``row`` has a label, by its number among all labels, rather than the next best one.
 
-    ``experts``: what each adds to the log odds of the two, and how much more often there is the one (``class
-    proportions``); ``words``: those that add most. Of a label that came after ``fit`` a ``note`` says so instead.
+    Args:
+        scored: The scored texts.
+        fitted: The experts that scored them.
+        row: The number of the text.
+        label: The number of the label.
+
+    Returns:
+        The next best label, ``against``; the contribution of each of the ``experts``, and of the label proportions
+        ("class proportions"), to the log odds of the two; and the ``words`` that contribute most. Of a label that came
+        after ``fit``, a ``note`` instead.
     """
-    place = np.flatnonzero(answers.columns == label)
+    place = np.flatnonzero(scored.columns == label)
     if not len(place):
-        return {"against": None, "experts": {}, "words": [], "note": AFTER_FIT}
-    scores, own, other, shift = answers.scores[:, row], int(place[0]), None, fitted.learned[SHIFT]
-    if not fitted.several:
+        return Explanation(against=None, experts={}, words=[], note=AFTER_FIT)
+    scores = scored.scores[:, row]
+    shift = fitted.ensemble.learned.shift
+    own = int(place[0])
+    other = None
+    if not fitted.multi_label:
         pooled = scores.sum(0) + shift
         pooled[own] = -np.inf
         other = int(pooled.argmax())
     odds = scores[:, own] - (0 if other is None else scores[:, other])
-    experts = dict(zip(fitted.experts, odds.tolist(), strict=True))
+    contributions = dict(zip(fitted.experts, odds.tolist(), strict=True))
     if other is not None and shift.any():
-        experts["class proportions"] = float(shift[own] - shift[other])
-    return {
-        "against": None if other is None else fitted.labels[other],
-        "experts": experts,
-        "words": _words(answers, fitted, row, own, other),
-    }
+        contributions[CLASS_PROPORTIONS] = float(shift[own] - shift[other])
+    return Explanation(
+        against=None if other is None else fitted.labels[other],
+        experts=contributions,
+        words=_top_words(scored, fitted, row, own, other),
+    )
 
 
-def _words(answers: Answers, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[dict[str, Any]]:
-    if answers.words is None or "words" not in fitted.experts:
+def _top_words(scored: ScoredTexts, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[WordWeight]:
+    """The words that contribute most, by the first expert whose scores are sums over words."""
+    if scored.words is None:
         return []
-    counts, weights = answers.words[[row]], fitted.learned["word_weights"]
-    against = 0 if other is None else weights[other, counts.indices]
-    factor = fitted.settings["weights"]["words"] * SHARPNESS
-    odds = factor * counts.data * (weights[own, counts.indices] - against)
-    best = [i for i in np.argsort(-odds, kind="stable")[:MOST_WORDS] if odds[i] > 0]
-    terms = fitted.vectorizer.get_feature_names_out()
-    return [{"word": str(terms[counts.indices[i]]), "weight": float(odds[i])} for i in best]
+    words = scored.words[[row]]
+    for name, weight in fitted.settings.weights.items():
+        learned = fitted.ensemble.learned.by_expert[name]
+        contributions = EXPERTS[name].word_contributions(learned, weight, words, own, other)
+        if contributions is not None:
+            break
+    else:
+        return []
+    best = np.argsort(-contributions, kind="stable")[:MAX_WORDS]
+    terms = fitted.ensemble.vectorizer.get_feature_names_out()
+    return [
+        WordWeight(word=str(terms[words.indices[i]]), weight=float(contributions[i]))
+        for i in best
+        if contributions[i] > 0
+    ]

@@ -1,7 +1,7 @@
-"""How often each label is among texts without labels, by answers that were calibrated on held-out examples.
+"""Estimate of label proportions among texts without labels, by calibrated probabilities.
 
-Examples that were drawn label by label say nothing of it. The answers to the documents do (Saerens et al. 2002), once
-they are calibrated with a bias for each label, without which the estimate is far off (Alexandari et al. 2020).
+Examples that were drawn label by label do not show these proportions. The probabilities of the documents do (Saerens et
+al. 2002), if they are calibrated on held-out examples with a bias for each label (Alexandari et al. 2020).
 """
 
 from __future__ import annotations
@@ -14,78 +14,85 @@ from scipy.special import log_softmax, softmax
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DRAWS = 50  # of what is not known of the proportions
-FEWEST_DRAWS = 10
-LARGEST_WORK = 10_000_000  # numbers of the held-out logits over all draws: beyond, there are fewer draws
-SPREAD_OF_SHARPNESS, SPREAD_OF_BIAS = 0.5, 0.3  # standard deviations of what calibration may change, in the logarithm
-AS_IF_SEEN = 5.0  # texts of each label: what the documents have to speak against
-MOST_STEPS, CLOSE_ENOUGH = 200, 1e-4
+MAX_DRAWS = 50  # of the bootstrap
+MIN_DRAWS = 10
+MAX_DRAWN_LOGITS = 10_000_000  # held-out logits over all draws: with more, there are fewer draws
+# Prior standard deviations of the calibration, in the logarithm.
+SHARPNESS_SPREAD = 0.5
+BIAS_SPREAD = 0.3
+PSEUDO_COUNT = 5.0  # texts of each label
+MAX_ITERATIONS = 200
+TOLERANCE = 1e-4
 
 
 class Proportions(NamedTuple):
-    """How often each label is among all texts."""
+    """Label proportions among all texts."""
 
     likeliest: np.ndarray  # (C,)
-    draws: np.ndarray  # (B, C): what else they may be
+    draws: np.ndarray  # (B, C): bootstrap draws
 
 
 def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: np.ndarray) -> Proportions:
-    """Estimate them among N documents by the logits of these ``(N, C)``, and of held-out examples ``(m, C)``.
+    """Estimate label proportions among N documents by their logits ``(N, C)``.
 
-    ``targets`` ``(m, C)``, 0 or 1, are the labels of the examples. The draws are a bootstrap: other examples of each
-    label, other documents, and calibrations that are as probable beforehand.
+    ``held_out`` ``(m, C)`` are the logits of held-out examples, by which the others are calibrated. ``targets`` ``(m,
+    C)``, 0 or 1, are the labels of the examples. The bootstrap draws resample the examples of each label and the
+    documents, and shift the prior of the calibration at random.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
     rows_of_label = [np.flatnonzero(labels == label) for label in range(targets.shape[1])]
-    shares = np.maximum(targets.mean(0), 1 / (2 * len(targets)))
+    example_proportions = np.maximum(targets.mean(0), 1 / (2 * len(targets)))
     calibrate = calibration(held_out, targets)
-    likeliest = proportions_of(calibrate(documents), shares)
+    likeliest = proportions_of(calibrate(documents), example_proportions)
     draws = []
-    draws_made = int(np.clip(LARGEST_WORK // held_out.size, FEWEST_DRAWS, DRAWS))
-    for _ in range(draws_made):
+    for _ in range(int(np.clip(MAX_DRAWN_LOGITS // held_out.size, MIN_DRAWS, MAX_DRAWS))):
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of_label if len(rows)])
-        others = documents[rng.integers(len(documents), size=len(documents))]
+        resampled = documents[rng.integers(len(documents), size=len(documents))]
         center = rng.standard_normal(targets.shape[1] + 1)
-        draws.append(proportions_of(calibration(held_out[rows], targets[rows], center)(others), shares))
+        calibrate = calibration(held_out[rows], targets[rows], center)
+        draws.append(proportions_of(calibrate(resampled), example_proportions))
     return Proportions(likeliest, np.stack(draws))
 
 
 def calibration(
     scores: np.ndarray, targets: np.ndarray, center: np.ndarray | float = 0.0
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """What makes probabilities of logits: ``softmax(a s + b)``, the likeliest a and b ``(C,)`` for held-out examples.
+    """Fit a calibration ``softmax(a s + b)`` of logits s, with a scalar a and b ``(C,)``, to held-out examples.
 
-    With priors, as examples are few: a is near 1 and b near 0; or so many standard deviations off, ``center``
-    ``(1 + C,)``. The likeliest around centers drawn at random are draws of what a and b may be.
+    Priors keep a near 1 and b near 0, or ``center`` ``(1 + C,)`` standard deviations away: fits around random centers
+    are draws of the posterior.
     """
     from scipy.optimize import minimize
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        sharpness, biases = np.exp(parameters[0]), parameters[1:]
+        sharpness = np.exp(parameters[0])
+        biases = parameters[1:]
         logs = log_softmax(sharpness * scores + biases, axis=1)
         error = np.exp(logs) - targets
-        away = parameters / spreads - center
-        value = -(logs * targets).sum() + away @ away / 2
-        return value, np.append(sharpness * (error * scores).sum(), error.sum(0)) + away / spreads
+        from_prior = parameters / spreads - center
+        value = -(logs * targets).sum() + from_prior @ from_prior / 2
+        return value, np.append(sharpness * (error * scores).sum(), error.sum(0)) + from_prior / spreads
 
-    spreads = np.append(SPREAD_OF_SHARPNESS, np.full(scores.shape[1], SPREAD_OF_BIAS))
+    spreads = np.append(SHARPNESS_SPREAD, np.full(scores.shape[1], BIAS_SPREAD))
     found = minimize(loss, np.zeros(len(spreads)), jac=True, method="L-BFGS-B").x
-    return lambda others: softmax(np.exp(found[0]) * others + found[1:], axis=1)
+    return lambda logits: softmax(np.exp(found[0]) * logits + found[1:], axis=1)
 
 
-def proportions_of(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """The likeliest proportions ``(C,)``, by expectation maximization, of texts with these probabilities ``(N, C)``.
+def proportions_of(probabilities: np.ndarray, example_proportions: np.ndarray) -> np.ndarray:
+    """Most likely label proportions ``(C,)`` of texts with ``probabilities`` ``(N, C)``, by expectation maximization.
 
-    The probabilities were learned from examples that had the ``shares`` ``(C,)``.
+    The probabilities were learned from examples with ``example_proportions`` ``(C,)``.
     """
-    odds = probabilities / shares
-    proportions = np.full(len(shares), 1 / len(shares))
-    for _ in range(MOST_STEPS):
+    odds = probabilities / example_proportions
+    labels = len(example_proportions)
+    proportions = np.full(labels, 1 / labels)
+    for _ in range(MAX_ITERATIONS):
         posterior = odds * proportions
         posterior /= posterior.sum(1, keepdims=True)
-        counts = posterior.sum(0) + AS_IF_SEEN
-        before, proportions = proportions, counts / counts.sum()
-        if np.abs(proportions - before).max() < CLOSE_ENOUGH:
+        counts = posterior.sum(0) + PSEUDO_COUNT
+        before = proportions
+        proportions = counts / counts.sum()
+        if np.abs(proportions - before).max() < TOLERANCE:
             break
     return proportions

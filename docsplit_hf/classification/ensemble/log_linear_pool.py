@@ -1,10 +1,10 @@
-"""The mixture of experts: a product of their distributions, each to the power of its weight (log-linear pool).
+"""Log-linear pool of the experts: the product of their distributions, each to the power of its weight.
 
     p(y | x)  ~  exp( sum_e w_e s_e(y | x) + b(y) )
 
-with the logits ``s_e``, and the shift b from the proportions of the labels among the examples to those among all texts;
-log odds without a shift where a text may have several labels. With few examples a sum of distributions, as in
-equation 3 of Liang et al. 2023, gives a confident expert its say whatever the others know; a product asks all of them.
+with the logits ``s_e``, and the shift b from the label proportions among the examples to those among all texts; log
+odds without a shift if a text may have several labels. With few examples, one confident expert dominates a sum of
+distributions, as in equation 3 of Liang et al. 2023; in a product every expert counts.
 """
 
 from __future__ import annotations
@@ -16,17 +16,25 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
-ALIKE = 0.9  # of as many examples as any label has: copies are kept once
-LEAST_PROPORTION = 1e-4  # of a label that somebody says is never there: an example of it may be
+# Labels are balanced if the median count is at least this fraction of the largest: copies are kept once.
+BALANCED_FRACTION = 0.9
+LEAST_PROPORTION = 1e-4  # lower bound for a proportion given as 0
+DEFAULT_SHARPNESS = 0.7  # sum of the weights, for logits of standard deviation 1
+SHARPNESS_OF_SINGLE_EXAMPLES = 3.0  # with one example per label and no documents
+SHARPNESS_SPREAD = 0.5  # standard deviation of the logarithm of the sharpness, before any example is held out
+LEAST_SHARPNESS = 0.05
+LARGEST_SHARPNESS = 20.0
+MAX_AGREEMENT_ACCURACY = 0.98  # beyond it, agreement shows nothing
+PRIOR_STRENGTH = 50.0  # number of examples that outweigh the prior proportions of the weights
 
 
 def smoothed(proportions: np.ndarray) -> np.ndarray:
-    """Half way to equal proportions, as an estimate from few labels may be far off: ``(p + 1 / C) / 2``."""
+    """Move proportions half way to equal ones, as an estimate from few labels is uncertain: ``(p + 1 / C) / 2``."""
     return (proportions + 1 / len(proportions)) / 2
 
 
 def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndarray | None:
-    """The proportions ``(C,)`` of the labels ``names`` where they are given; None where they are to be estimated."""
+    """Given proportions of the labels ``names``, ``(C,)``; None if they are to be estimated."""
     if wanted == "estimated":
         return None
     if wanted == "uniform":
@@ -34,56 +42,46 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
     if not isinstance(wanted, Mapping):
         raise ValueError(f"class_proportions must be 'estimated', 'uniform' or a number by label, got {wanted!r}.")
     if missing := [name for name in names if name not in wanted]:
-        raise ValueError(f"class_proportions says nothing of {missing[0]!r}: give a number for each label.")
+        raise ValueError(f"class_proportions lacks {missing[0]!r}: give a number for each label.")
     values = np.array([wanted[name] for name in names], dtype=np.float64)
     if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
-        raise ValueError(f"class_proportions must be numbers from 0 of which one is larger, got {dict(wanted)!r}.")
+        raise ValueError(f"class_proportions must be numbers from 0, not all 0, got {dict(wanted)!r}.")
     values = np.maximum(values / values.sum(), LEAST_PROPORTION)
     return values / values.sum()
 
 
 def is_drawn_by_label(targets: np.ndarray) -> bool:
-    """Whether examples ``(n, C)`` seem to be drawn label by label: half of the labels have nearly as many as any.
-
-    Others are a sample of the texts, or were chosen as hard ones.
-    """
+    """Whether examples ``(n, C)`` are balanced, and so were drawn label by label, not as a sample of the texts."""
     counts = targets.sum(0, dtype=np.float64)
-    return bool(np.median(counts) >= ALIKE * counts.max())
+    return bool(np.median(counts) >= BALANCED_FRACTION * counts.max())
 
 
 def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool) -> np.ndarray:
-    """What to add to logits that were learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
+    """Correction of logits learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
-    p are the proportions among all texts, q those among the examples (Saerens et al. 2002). Where p is an estimate,
-    both are smoothed, and it is used only for examples that were drawn label by label: others mislead the estimate.
+    p are the proportions among all texts, q those among the examples (Saerens et al. 2002). If p is an estimate, both
+    are smoothed, and there is no correction unless examples were drawn label by label: others mislead the estimate.
     """
-    shares = targets.sum(0, dtype=np.float64) / len(targets)
+    example_proportions = targets.sum(0, dtype=np.float64) / len(targets)
     if are_estimated and not is_drawn_by_label(targets):
-        return np.zeros(len(shares))
+        return np.zeros(len(example_proportions))
     if are_estimated:
-        return np.log(smoothed(proportions)) - np.log(smoothed(shares))
-    return np.log(proportions) - np.log(np.maximum(shares, 1 / (2 * len(targets))))
+        return np.log(smoothed(proportions)) - np.log(smoothed(example_proportions))
+    return np.log(proportions) - np.log(np.maximum(example_proportions, 1 / (2 * len(targets))))
 
 
-SHARPNESS, LEAST, MOST = 0.7, 0.05, 20.0  # of their sum, in standard deviations of the logits
-ALONE = 3.0  # the same if there is one example of each label and nothing else: of themselves, logits spread widely
-SPREAD = 0.5  # of the logarithm of the sharpness, before any example is held out
-MOST_RIGHT = 0.98  # the share of right answers beyond which agreement proves nothing
-STRENGTH = 50.0  # how many examples it takes to move the proportions; the sharpness is free
-
-
-def pool(scores: np.ndarray, weights: np.ndarray, several: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
-    """Probabilities ``(N, C)`` of the logits of all experts, ``(E, N, C)``, and a shift ``(C,)`` or ``(N, C)``."""
+def pool(scores: np.ndarray, weights: np.ndarray, multi_label: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
+    """Probabilities ``(N, C)`` by the logits of all experts, ``(E, N, C)``, and a shift ``(C,)`` or ``(N, C)``."""
     pooled = np.tensordot(weights, scores, 1) + shift
-    return expit(pooled) if several else softmax(pooled, axis=1)
+    return expit(pooled) if multi_label else softmax(pooled, axis=1)
 
 
-def spread_of_scores(scores: np.ndarray, several: bool) -> np.ndarray:
-    """The standard deviation of the logits of each expert, ``(E,)``: in this unit experts can be compared.
+def spread_of_scores(scores: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Standard deviation of the logits ``(E, N, C)`` of each expert, ``(E,)``, by which experts are made comparable.
 
-    It is infinite for an expert that says the same of all labels everywhere: what it knows cannot be told.
+    Infinite if the expert scores all labels alike.
     """
-    centered = scores if several else scores - scores.mean(2, keepdims=True)
+    centered = scores if multi_label else scores - scores.mean(2, keepdims=True)
     spread = np.sqrt(np.square(centered).mean((1, 2)))
     return np.where(spread > 1e-6, spread, np.inf)
 
@@ -92,59 +90,65 @@ def fit_weights(
     scores: np.ndarray,
     targets: np.ndarray,
     prior: np.ndarray,
-    several: bool,
+    multi_label: bool,
     shift: np.ndarray | float = 0.0,
     counts: np.ndarray | float = 1.0,
-    sharpness: float = SHARPNESS,
+    sharpness: float = DEFAULT_SHARPNESS,
 ) -> np.ndarray:
-    """The most probable weights ``(E,)``, from 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
+    """Most probable weights ``(E,)``, at least 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
 
-    It maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over w and t. So the examples
-    say at once how sure the mixture is, and only as they become many what the experts count. An example
-    counts c, of ``counts`` ``(n, 1)``. The logits are in units of ``spread_of_scores``.
+    Maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over w and t: few examples determine the
+    sharpness of the ensemble, many the proportions of the weights. c are the ``counts`` ``(n, 1)`` of the examples. The
+    logits are divided by ``spread_of_scores``.
     """
     from scipy.optimize import minimize
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, times = parameters[:-1], parameters[-1]
+        weights = parameters[:-1]
+        scale = parameters[-1]
         pooled = np.tensordot(weights, scores, 1) + shift
-        if several:
+        if multi_label:
             likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
             logs = log_softmax(pooled, axis=1)
             likelihood = (counts * logs * targets).sum()
             error = counts * (np.exp(logs) - targets)
-        away, sharper = weights - times * prior, np.log(times / sharpness) / SPREAD
-        value = -likelihood + STRENGTH / 2 * away @ away + sharper**2 / 2
-        gradient = np.tensordot(scores, error, 2) + STRENGTH * away
-        return value, np.append(gradient, -STRENGTH * away @ prior + sharper / times / SPREAD)
+        from_prior = weights - scale * prior
+        log_scale = np.log(scale / sharpness) / SHARPNESS_SPREAD
+        value = -likelihood + PRIOR_STRENGTH / 2 * from_prior @ from_prior + log_scale**2 / 2
+        gradient = np.tensordot(scores, error, 2) + PRIOR_STRENGTH * from_prior
+        scale_gradient = -PRIOR_STRENGTH * from_prior @ prior + log_scale / scale / SHARPNESS_SPREAD
+        return value, np.append(gradient, scale_gradient)
 
     start = np.append(sharpness * prior, sharpness)
-    bounds = [(0, None)] * len(prior) + [(LEAST, MOST)]
+    bounds = [(0, None)] * len(prior) + [(LEAST_SHARPNESS, LARGEST_SHARPNESS)]
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
-    return weights if weights.any() else LEAST * prior  # no expert knows anything: the least that is still an answer
+    return weights if weights.any() else LEAST_SHARPNESS * prior
 
 
 def sharpness_by_agreement(scores: np.ndarray, prior: np.ndarray, shift: np.ndarray, one: int, other: int) -> float:
-    """The sharpness t at which the mixture is as sure of texts without labels as two experts must be right.
+    """Sharpness t at which the ensemble is as confident on texts without labels as two experts must be accurate.
 
-    Experts who know different things, are right in a share p of N texts and err at random agree in
-    ``p^2 + (1 - p)^2 / (C - 1)`` of them: their agreement gives p without any label. t makes p the mean probability of
-    the best label in ``softmax(t sum_e prior_e s_e + shift)``, by the logits ``(E, N, C)`` in one unit.
+    If independent experts are right with probability p and err at random, they agree on ``p^2 + (1 - p)^2 / (C - 1)``
+    of N texts: their agreement gives p without any label. With t, p is the mean probability of the best label in
+    ``softmax(t sum_e prior_e s_e + shift)``. The logits ``(E, N, C)`` are divided by ``spread_of_scores``.
     """
     from scipy.optimize import brentq
 
-    labels = scores.shape[2]
+    chance = 1 / scores.shape[2]
     agreed = float(np.mean(scores[one].argmax(1) == scores[other].argmax(1)))
-    chance = 1 / labels
-    right = chance + np.sqrt(max(agreed - chance, 0.0) * (1 - chance))
+    accuracy = chance + np.sqrt(max(agreed - chance, 0.0) * (1 - chance))
     pooled = np.tensordot(prior, scores, 1)
 
-    def too_sure(log_sharpness: float) -> float:
-        return float(softmax(np.exp(log_sharpness) * pooled + shift, axis=1).max(1).mean() - min(right, MOST_RIGHT))
+    def excess_confidence(log_sharpness: float) -> float:
+        confidence = softmax(np.exp(log_sharpness) * pooled + shift, axis=1).max(1).mean()
+        return float(confidence - min(accuracy, MAX_AGREEMENT_ACCURACY))
 
-    bounds = np.log(LEAST), np.log(MOST)
-    if too_sure(bounds[0]) >= 0:
-        return LEAST
-    return MOST if too_sure(bounds[1]) <= 0 else float(np.exp(brentq(too_sure, *bounds)))
+    least = np.log(LEAST_SHARPNESS)
+    largest = np.log(LARGEST_SHARPNESS)
+    if excess_confidence(least) >= 0:
+        return LEAST_SHARPNESS
+    if excess_confidence(largest) <= 0:
+        return LARGEST_SHARPNESS
+    return float(np.exp(brentq(excess_confidence, least, largest)))

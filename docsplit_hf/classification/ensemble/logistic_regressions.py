@@ -1,12 +1,12 @@
 """Logistic regressions of many labels on sparse features, one for each label, fitted together.
 
-scikit-learn fits one label at a time, and reads all texts for each: with a thousand labels that is most of the time of
-a fit. Here a pass over the texts serves all labels of a block. The objective is that of scikit-learn's ``liblinear``
-solver, whose penalty counts the bias, too::
+scikit-learn fits one label at a time, and reads all texts for each: with a thousand labels, that takes most of the time
+of a fit. Here one pass over the texts serves a block of labels. The objective is that of scikit-learn's ``liblinear``
+solver, which penalizes the bias, too::
 
     |w|^2 / 2 + C sum_i log(1 + exp(-y_i w x_i))
 
-It is minimized by Newton's method. Its steps are found by conjugate gradients, and shortened until the objective falls
+It is minimized by Newton's method. Steps are found by conjugate gradients, and halved until the objective decreases
 (Lin, Weng and Keerthi 2008).
 """
 
@@ -20,16 +20,18 @@ from scipy.special import expit
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-LABELS_AT_ONCE = 128  # what they need stays in the processor's cache
-TOLERANCE = 1e-3  # of the norm of the gradient; logits are then right to about as much
-MOST_STEPS, MOST_CONJUGATE, MOST_HALVINGS = 50, 30, 20
-FORCING = 0.1  # a step is found until this share of the gradient is left, and less near the minimum
-SUFFICIENT = 1e-4  # the share of the expected decrease that a step must bring
+LABELS_PER_BLOCK = 128  # a block stays in the processor's cache
+TOLERANCE = 1e-3  # of the norm of the gradient; the error of the logits is about as large
+MAX_NEWTON_STEPS = 50
+MAX_CONJUGATE_STEPS = 30
+MAX_HALVINGS = 20
+FORCING = 0.1  # a step is refined until this fraction of the gradient remains, and less near the minimum
+SUFFICIENT_DECREASE = 1e-4  # least fraction of the expected decrease
 ROUNDING = 1e-6  # of the objective, in float32
 
 
 class Problem(NamedTuple):
-    """Some of the labels, whose regressions do not depend on each other."""
+    """Independent regressions of a block of B labels."""
 
     features: sp.csr_array  # float32 (n, V)
     transposed: sp.csr_array  # (V, n)
@@ -37,19 +39,19 @@ class Problem(NamedTuple):
     inverse_regularization: np.float32
 
     def objectives(self, weights: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        """What is minimized, of each label, float64 ``(B,)``."""
+        """Objective of each label, float64 ``(B,)``."""
         penalty = 0.5 * np.square(weights).sum(0, dtype=np.float64)
         losses = np.logaddexp(0, logits) - self.targets * logits
         return penalty + self.inverse_regularization * losses.sum(0, dtype=np.float64)
 
 
 def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regularization: float) -> np.ndarray:
-    """The weights of each label, float32 ``(C, V)``, by features ``(n, V)`` and ``targets`` ``(n, C)`` of 0 and 1."""
+    """Fit weights of each label, float32 ``(C, V)``, by features ``(n, V)`` and ``targets`` ``(n, C)`` of 0 and 1."""
     features = features.astype(np.float32)
     transposed = features.T.tocsr()
     found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
-    for start in range(0, targets.shape[1], LABELS_AT_ONCE):
-        block = slice(start, start + LABELS_AT_ONCE)
+    for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
+        block = slice(start, start + LABELS_PER_BLOCK)
         own = targets[:, block].astype(np.float32)
         problem = Problem(features, transposed, own, np.float32(inverse_regularization))
         found[block] = _minimize(problem).T
@@ -57,12 +59,12 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
 
 
 def _minimize(problem: Problem) -> np.ndarray:
-    """The weights of the labels of a block, ``(V, B)``."""
+    """Weights ``(V, B)`` that minimize the objectives."""
     weights = np.zeros((problem.features.shape[1], problem.targets.shape[1]), np.float32)
     logits = np.zeros(problem.targets.shape, np.float32)
     objectives = problem.objectives(weights, logits)
     first_norms = None
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         probabilities = expit(logits)
         residuals = probabilities - problem.targets
         gradient = weights + problem.inverse_regularization * (problem.transposed @ residuals)
@@ -77,9 +79,9 @@ def _minimize(problem: Problem) -> np.ndarray:
         step, step_of_logits = _newton_step(problem, gradient, curvature, goals)
         slopes = (gradient * step).sum(0, dtype=np.float64)
         sizes = unfinished.astype(np.float32)
-        for _ in range(MOST_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             after = problem.objectives(weights + sizes * step, logits + sizes * step_of_logits)
-            allowed = objectives + SUFFICIENT * sizes * slopes + ROUNDING * np.abs(objectives)
+            allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + ROUNDING * np.abs(objectives)
             if not (after > allowed).any():
                 break
             sizes = np.where(after > allowed, sizes / 2, sizes)
@@ -92,13 +94,16 @@ def _minimize(problem: Problem) -> np.ndarray:
 def _newton_step(
     problem: Problem, gradient: np.ndarray, curvature: np.ndarray, goals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Conjugate gradients until what is left is below the ``goals`` ``(B,)``: the step, and what it adds to logits."""
+    """Find a Newton step by conjugate gradients, until residual norms are below ``goals`` ``(B,)``.
+
+    Returns the step ``(V, B)``, and the change of the logits ``(n, B)``.
+    """
     step = np.zeros_like(gradient)
     step_of_logits = np.zeros_like(curvature)
     left = -gradient
     direction = left.copy()
     squares = np.square(left).sum(0)
-    for _ in range(MOST_CONJUGATE):
+    for _ in range(MAX_CONJUGATE_STEPS):
         unfinished = squares > np.square(goals)
         if not unfinished.any():
             break

@@ -1,4 +1,4 @@
-"""The expert "neighbors": the labels, soft where nobody gave one, of the nearest examples and documents."""
+"""Expert that votes with hard or propagated neighbor labels."""
 
 from __future__ import annotations
 
@@ -8,110 +8,119 @@ import numpy as np
 
 from ...datastore.duplicates import EQUAL_DISTANCE
 from ...datastore.keys import as_float32
-from ..knn.mixture import neighbor_weights
+from ..knn.interpolation import neighbor_weights
 from .expert import Expert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ...datastore.snapshot import SearchResult
     from ...datastore.store import View
     from ...encoders.chunking import Passages
-    from .expert import Asked, Lesson
+    from .document_places import DocumentPlaces
+    from .expert import Features, TrainingData
 
-NEIGHBORS = 30
-# Of the mean distance to the neighbors, as texts are farther apart for one encoder than for another.
+VOTERS = 30
+# The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
 RELATIVE_TEMPERATURE = 0.1
-LEAST_SHARE = 1e-3
+LEAST_PROPORTION = 1e-3
 
 
 class Neighbors(Expert):
-    """The votes of the nearest texts, which the store was asked for: it learns nothing."""
+    """Votes of the nearest texts, as the store finds them; nothing is learned."""
 
-    def prior(self, lesson: Lesson) -> float:
-        return 0.25 if lesson.has_documents else 0.05
+    name = "neighbors"
 
-    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        if asked.several:
-            kept = np.clip(asked.shares, 10 * LEAST_SHARE, 1 - 10 * LEAST_SHARE)
-            return np.log(kept / (1 - kept))
-        return np.log(asked.shares + LEAST_SHARE)
+    def prior(self, data: TrainingData) -> float:
+        return 0.25 if data.has_many_documents else 0.05
+
+    def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
+        proportions = features.neighbor_label_proportions
+        if features.multi_label:
+            clipped = np.clip(proportions, 10 * LEAST_PROPORTION, 1 - 10 * LEAST_PROPORTION)
+            return np.log(clipped / (1 - clipped))
+        return np.log(proportions + LEAST_PROPORTION)
 
 
-class Nearest(NamedTuple):
-    """The nearest examples and documents of Q texts, and which of them vote: the 30 nearest of both together."""
+class NearestTexts(NamedTuple):
+    """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
 
     examples: SearchResult  # k of each text
     documents: SearchResult | None  # m of each text
-    places: np.ndarray | None  # int64 (Q, m): of the documents in the corpus that was fitted; -1 if they are not in it
+    places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 of those that came after fit
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
 
     @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels of the examples; on a server there may be more than when the view was made."""
+        return self.examples.label_names
+
+    @property
+    def example_distances(self) -> np.ndarray:
+        """Distances of the examples, ``(Q, k)``."""
+        return self.distances[:, : self.examples.rows.shape[1]]
+
+    @property
+    def document_distances(self) -> np.ndarray:
+        """Distances of the documents, ``(Q, m)``."""
+        return self.distances[:, self.examples.rows.shape[1] :]
+
+    @property
     def voters(self) -> np.ndarray:
-        """The columns of those that vote, nearest first, int64 ``(Q, 30)``, or fewer."""
-        return np.argsort(self.distances, axis=1, kind="stable")[:, :NEIGHBORS]
+        """Columns of the voters, nearest first, int64 ``(Q, 30)``, or fewer."""
+        return np.argsort(self.distances, axis=1, kind="stable")[:, :VOTERS]
 
     def temperature(self) -> float:
-        """One that suits the distances of those that vote."""
+        """A tenth of the mean distance of the voters; 1 if all distances are 0."""
         distances = np.take_along_axis(self.distances, self.voters, axis=1)
         distances = distances[np.isfinite(distances)]
         return RELATIVE_TEMPERATURE * float(distances.mean(dtype=np.float64)) if distances.any() else 1.0
 
     def weights(self, temperature: float) -> np.ndarray:
-        """What each of the ``k + m`` counts (equation 2), float64: they add up to 1, or are all 0 where none votes."""
+        """Weight of each of the ``k + m`` texts (equation 2), float64; rows add up to 1, or to 0 without voters."""
         voters = self.voters
         distances = np.take_along_axis(self.distances, voters, axis=1)
         finite = np.isfinite(distances)
         farthest = np.where(finite, distances, 0).max(1, keepdims=True)
         weights = neighbor_weights(np.where(finite, distances, farthest), temperature) * finite
         weights /= np.maximum(weights.sum(1, keepdims=True), np.finfo(np.float64).tiny)
-        counted = np.zeros(self.distances.shape)
-        np.put_along_axis(counted, voters, weights, axis=1)
-        return counted
+        of_all = np.zeros(self.distances.shape)
+        np.put_along_axis(of_all, voters, weights, axis=1)
+        return of_all
 
 
-def nearest_of_both(
+def nearest_texts(
     view: View,
     queries: np.ndarray,
     passages: Passages | None,
-    places_of: Callable[[SearchResult], np.ndarray],
-    unknown: int,
+    places: DocumentPlaces,
     without_equal: bool = False,
     least: int = 0,
-) -> Nearest:
-    """Find the nearest examples and documents of each query, ``(Q, D)``: 30 of each that may vote, or ``least``.
+) -> NearestTexts:
+    """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
 
-    Args:
-        view: The state of the store that is searched.
-        queries: Embeddings, ``(Q, D)``.
-        passages: Passages of the queries, if they have several.
-        places_of: Gives the places in the corpus of the documents that were found, int64 ``(Q, m)``; -1 for documents
-            that are not in it, which do not vote.
-        unknown: At least how many documents are not in the corpus.
-        without_equal: Whether to leave out the query itself and its copies.
-        least: How many neighbors to find at least, whether they vote or not.
-
-    Returns:
-        The neighbors, and which of them vote.
+    ``places``: those of the documents in the corpus; documents without one do not vote. ``without_equal``: leave out
+    the query and its copies. ``least``: how many texts of each kind to find, if more than the 30 that vote.
     """
     queries = as_float32(queries)
-    count = max(NEIGHBORS, least) + without_equal
+    count = max(VOTERS, least) + without_equal
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0
     examples = view.search(queries, count, passages)
     if not view.count("documents"):
         distances = np.where(examples.distances > equal, examples.distances, np.inf)
-        return Nearest(examples, None, None, distances)
-    width = count + min(unknown, count)
+        return NearestTexts(examples, None, None, distances)
+    width = count + min(places.later, count)
     documents = view.search(queries, width, passages, "documents")
-    places = places_of(documents)
+    found = places.of(documents)
     has_more = documents.rows.shape[1] == width
-    if width < 2 * count and has_more and (places >= 0).sum(1).min(initial=count) < count:  # more unknown than expected
+    # More came later than a server's count of documents tells: some that were fitted have been removed.
+    if width < 2 * count and has_more and (found >= 0).sum(1).min(initial=count) < count:
         documents = view.search(queries, 2 * count, passages, "documents")
-        places = places_of(documents)
-    joined = np.hstack([examples.distances, np.where(places >= 0, documents.distances, np.inf)])
-    return Nearest(examples, documents, places, np.where(joined > equal, joined, np.inf))
+        found = places.of(documents)
+    distances = np.hstack([examples.distances, np.where(found >= 0, documents.distances, np.inf)])
+    return NearestTexts(examples, documents, found, np.where(distances > equal, distances, np.inf))
 
 
-def vote(weights: np.ndarray, rows: np.ndarray, soft: np.ndarray) -> np.ndarray:
-    """The shares of the labels, ``(Q, C)``, where the ``rows`` ``(Q, k)`` of the labels ``soft`` ``(N, C)`` vote."""
-    return np.stack([of_one @ soft[voters] for of_one, voters in zip(weights, rows, strict=True)])
+def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.ndarray:
+    """Label proportions ``(Q, C)`` of weighted neighbors, the ``rows`` ``(Q, k)`` of ``soft_labels`` ``(N, C)``."""
+    return np.stack([of_one @ soft_labels[voters] for of_one, voters in zip(weights, rows, strict=True)])

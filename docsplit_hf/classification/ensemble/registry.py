@@ -1,122 +1,199 @@
-"""The experts by name: what they learn together, and what they say together."""
+"""Registry of experts; joint fitting and scoring."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .corpus import spread_labels
-from .expert import Asked, Expert, Lesson
+from .corpus import propagate_labels
+from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
-from .vector_experts import EXAMPLE_WEIGHTS, Classifier, Names, Topics, belief_in_names, centers_of, fit_topics
+from .vector_experts import Classifier, Names, Topics, centers_of, fit_topics, label_name_reliability
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:
     from .corpus import Corpus
 
-EXPERTS: dict[str, Expert] = {
-    "classifier": Classifier(),
-    "words": Words(),
-    "neighbors": Neighbors(),
-    "topics": Topics(),
-    "vocabulary": Vocabulary(),
-    "names": Names(),
-}
-ROUNDS = 3  # in which experts learn from documents; from the second on, from what the mixture says of these
-ROUND_SHARPNESS = 1.0  # with which it says so
-SOFT = "soft"  # (N, C): the labels that the texts of the corpus vote with
-PROPORTIONS = "proportions"  # (C,): of the labels among all texts
-SHIFT = "shift"  # (C,): added to what the experts say together, as the examples have other proportions
+ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names())
+EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
+# Pairs that use different features of a text: how often they agree shows how often they are right. The first pair that
+# was fitted is taken.
+INDEPENDENT_PAIRS = ((Classifier.name, Names.name), (Neighbors.name, Vocabulary.name))
+RELIABLE = 0.5  # least reliability of an expert that is compared with others
+SELF_TRAINING_ROUNDS = 3
+SELF_TRAINING_SHARPNESS = 1.0  # of the ensemble's soft labels in these rounds
 
 
-def prior_weights(experts: Sequence[str], lesson: Lesson) -> np.ndarray:
-    """The proportions of some of the experts before any example is held out, which add up to 1."""
-    weights = np.array([EXPERTS[name].prior(lesson) for name in experts])
+class Learned(NamedTuple):
+    """Arrays of fitted experts, and those that they share."""
+
+    soft_labels: np.ndarray  # float32 (N, C): labels with which the texts of the corpus vote
+    shift: np.ndarray  # float32 (C,): added to pooled logits, as the labels of the examples have other proportions
+    proportions: np.ndarray  # float32 (C,): of the labels among all texts
+    by_expert: dict[str, dict[str, np.ndarray]]  # arrays by name, of each expert by name
+
+
+def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
+    """Weights of experts before any example is held out, ``(E,)``; they add up to 1."""
+    weights = np.array([EXPERTS[name].prior(data) for name in experts])
     return weights / weights.sum()
 
 
-def first_lesson(
+def training_data(
     corpus: Corpus,
     rows: np.ndarray,
     targets: np.ndarray,
-    several: bool,
+    multi_label: bool,
+    example_weight: float,
     has_head: bool = False,
-    example_weight: float = EXAMPLE_WEIGHTS[0],
-    names: np.ndarray | None = None,
+    label_name_vectors: np.ndarray | None = None,
     is_text: np.ndarray | None = None,
-) -> Lesson:
-    """Before anything is known of the documents: the examples ``rows`` have the labels ``targets`` ``(n, C)``."""
-    weights, labels = np.ones(len(corpus.vectors), np.float32), targets.shape[1]
-    weights[rows] = example_weight
-    soft, centers = np.zeros((len(corpus.vectors), labels), np.float32), np.zeros((labels, 0), np.float32)
-    belief = 0.0 if names is None else belief_in_names(corpus, rows, targets, names, is_text)
-    return Lesson(corpus, rows, targets, several, has_head, weights, soft, centers, names, is_text, belief)
+) -> TrainingData:
+    """Training data before labels are propagated to the documents; the examples ``rows`` have ``targets`` ``(n, C)``.
 
-
-def fit_all(lesson: Lesson, experts: Sequence[str], proportions: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """What experts learn from a first lesson; ``proportions`` of the labels ``(C,)``, or None to estimate them.
-
-    Labels come to the documents along the graph, by names, and by topic. Then the mixture itself is asked about these,
-    and what it says is learned from, half and half with what was known: alone it would confirm its own errors.
+    ``is_text``: which examples are texts, not label descriptions; None: all.
     """
-    corpus, rows, targets, several = lesson[:4]
-    spread = soft = spread_labels(corpus.graph, rows, targets, several)
-    if "names" in experts and lesson.belief > 0.5:
-        spread = with_names(lesson, spread)
-    if several:
-        lesson = lesson._replace(soft=spread)
-    else:
-        soft = fit_topics(corpus.whitened, rows, spread, lesson.weights, proportions)
-        lesson = _with_soft_labels(lesson, soft)
-    learned = {SOFT: spread}
+    is_text = np.ones(len(rows), bool) if is_text is None else is_text
+    text_weights = np.ones(len(corpus.vectors), np.float32)
+    text_weights[rows] = example_weight
+    labels = targets.shape[1]
+    reliability = 0.0
+    if label_name_vectors is not None:
+        reliability = label_name_reliability(corpus, rows, targets, label_name_vectors, is_text)
+    return TrainingData(
+        corpus=corpus,
+        rows=rows,
+        targets=targets,
+        multi_label=multi_label,
+        has_head=has_head,
+        text_weights=text_weights,
+        soft_labels=np.zeros((len(corpus.vectors), labels), np.float32),
+        centers=np.zeros((labels, 0), np.float32),
+        label_name_vectors=label_name_vectors,
+        is_text=is_text,
+        label_name_reliability=reliability,
+    )
+
+
+def fit_all(
+    data: TrainingData,
+    experts: Sequence[str],
+    proportions: np.ndarray | None = None,
+    are_known: bool = False,
+) -> Learned:
+    """Fit experts jointly.
+
+    Labels are propagated to the documents along the graph, refined by label names, and by topics. Then the ensemble
+    scores the documents, and its soft labels are learned from, half and half with those before: alone they would
+    confirm the ensemble's own errors.
+
+    ``proportions`` ``(C,)``: those of the labels among all texts; None: to be estimated. ``are_known``: no shift is
+    needed, as the texts that weights are chosen on show the proportions.
+    """
+    corpus = data.corpus
+    propagated = propagate_labels(corpus.graph, data.rows, data.targets, data.multi_label)
+    soft_labels = propagated
     for name in experts:
-        learned |= EXPERTS[name].fit(lesson)
-    asked = [name for name in experts if not (name == "classifier" and lesson.has_head)]
-    posterior = soft
-    if asked and not several and len(rows) < len(corpus.ids):
-        weights = ROUND_SHARPNESS * prior_weights(asked, lesson)
-        for turn in range(ROUNDS):
-            scores = ask_all(learned, asked, asked_of_corpus(corpus, learned[SOFT], several))
-            posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
-            posterior[rows] = targets
-            if turn == ROUNDS - 1:  # it is asked for the proportions alone
-                break
-            lesson = _with_soft_labels(lesson, (soft + posterior) / 2)
-            learned[SOFT] = (lesson.soft + learned[SOFT]) / 2
-            for name in asked:
-                if EXPERTS[name].learns_from_documents:
-                    learned |= EXPERTS[name].fit(lesson)
-    found = posterior.mean(0, dtype=np.float64) if proportions is None else proportions
-    shift = np.zeros(len(found)) if several else log_shift(found, targets, proportions is None)
-    return learned | {SHIFT: shift.astype(np.float32), PROPORTIONS: found.astype(np.float32)}
+        if EXPERTS[name].refines_propagated_labels and EXPERTS[name].reliability(data) > RELIABLE:
+            propagated = refine_labels(data, propagated, EXPERTS[name])
+    if data.multi_label:
+        data = data._replace(soft_labels=propagated)
+    else:
+        soft_labels = fit_topics(corpus.whitened, data.rows, propagated, data.text_weights, proportions)
+        data = _with_soft_labels(data, soft_labels)
+    by_expert = {name: EXPERTS[name].fit(data) for name in experts}
+    teachers = [name for name in experts if not (EXPERTS[name].uses_head and data.has_head)]
+    if teachers and not data.multi_label and data.has_documents:
+        trained = _self_train(data, soft_labels, propagated, by_expert, teachers)
+        by_expert = trained.by_expert
+        propagated = trained.voting_labels
+        soft_labels = trained.posterior
+    if proportions is None:
+        found = soft_labels.mean(0, dtype=np.float64)
+    else:
+        found = proportions
+    shift = np.zeros(len(found))
+    if not data.multi_label and not (are_known and proportions is None):
+        shift = log_shift(found, data.targets, proportions is None)
+    return Learned(propagated, shift.astype(np.float32), found.astype(np.float32), by_expert)
 
 
-def ask_all(learned: Mapping[str, np.ndarray], experts: Sequence[str], asked: Asked) -> np.ndarray:
-    """The logits of texts by each of the experts, float64 ``(E, N, C)``."""
-    return np.stack([np.asarray(EXPERTS[name].score(learned, asked), dtype=np.float64) for name in experts])
+class _SelfTraining(NamedTuple):
+    by_expert: dict[str, dict[str, np.ndarray]]
+    voting_labels: np.ndarray  # (N, C)
+    posterior: np.ndarray  # (N, C): the ensemble's label distributions in the last round
 
 
-def with_names(lesson: Lesson, spread: np.ndarray) -> np.ndarray:
-    """Labels that were spread from the examples, ``(N, C)``, times what names say, as far as they are believed."""
-    pair, corpus = ("neighbors", "names"), lesson.corpus
-    asked = Asked(corpus.vectors, corpus.whitened, corpus.words, spread, None, False)
-    scores = ask_all(EXPERTS["names"].fit(lesson), pair, asked)
-    weights = prior_weights(pair, lesson) / spread_of_scores(scores, False)
-    soft = pool(scores, weights / weights[0], False).astype(np.float32)
-    soft[lesson.rows] = lesson.targets
-    return soft
+def _self_train(
+    data: TrainingData,
+    topic_labels: np.ndarray,
+    voting_labels: np.ndarray,
+    by_expert: dict[str, dict[str, np.ndarray]],
+    teachers: Sequence[str],
+) -> _SelfTraining:
+    """Fit experts again on the soft labels of the ensemble of ``teachers``."""
+    by_expert = dict(by_expert)
+    weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
+    for turn in range(SELF_TRAINING_ROUNDS):
+        features = features_of_corpus(data.corpus, voting_labels, False)
+        scores = score_all(by_expert, teachers, features)
+        posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
+        posterior[data.rows] = data.targets
+        if turn == SELF_TRAINING_ROUNDS - 1:  # the last round only estimates label proportions
+            break
+        data = _with_soft_labels(data, (topic_labels + posterior) / 2)
+        voting_labels = (data.soft_labels + voting_labels) / 2
+        for name in teachers:
+            if EXPERTS[name].learns_from_documents:
+                by_expert[name] = EXPERTS[name].fit(data)
+    return _SelfTraining(by_expert, voting_labels, posterior)
 
 
-def _with_soft_labels(lesson: Lesson, soft: np.ndarray) -> Lesson:
-    return lesson._replace(soft=soft, centers=centers_of(lesson.corpus.whitened, soft, lesson.weights))
+def score_all(
+    by_expert: Mapping[str, Mapping[str, np.ndarray]], experts: Sequence[str], features: Features
+) -> np.ndarray:
+    """Logits of texts by each expert, float64 ``(E, N, C)``."""
+    scores = [EXPERTS[name].score(by_expert[name], features) for name in experts]
+    return np.stack([np.asarray(one, dtype=np.float64) for one in scores])
 
 
-def asked_of_corpus(corpus: Corpus, soft: np.ndarray, several: bool, rows: np.ndarray | slice = slice(None)) -> Asked:
-    """Texts of the corpus, whose neighbors are those in its graph: no search has to be made for them."""
+def refine_labels(data: TrainingData, propagated: np.ndarray, expert: Expert) -> np.ndarray:
+    """Propagated labels ``(N, C)``, reweighted by the scores of an expert, such as label-name similarity."""
+    pair = (Neighbors.name, expert.name)
+    corpus = data.corpus
+    features = Features(
+        vectors=corpus.vectors,
+        whitened=corpus.whitened,
+        words=corpus.words,
+        neighbor_label_proportions=propagated,
+        head_logits=None,
+        multi_label=False,
+    )
+    scores = score_all({Neighbors.name: {}, expert.name: expert.fit(data)}, pair, features)
+    weights = prior_weights(pair, data) / spread_of_scores(scores, False)
+    soft_labels = pool(scores, weights / weights[0], False).astype(np.float32)
+    soft_labels[data.rows] = data.targets
+    return soft_labels
+
+
+def _with_soft_labels(data: TrainingData, soft_labels: np.ndarray) -> TrainingData:
+    centers = centers_of(data.corpus.whitened, soft_labels, data.text_weights)
+    return data._replace(soft_labels=soft_labels, centers=centers)
+
+
+def features_of_corpus(
+    corpus: Corpus, soft_labels: np.ndarray, multi_label: bool, rows: np.ndarray | slice = slice(None)
+) -> Features:
+    """Features of texts of the corpus; their neighbors are taken from its graph, without a search."""
     graph = corpus.graph[rows]
-    shares = (graph @ soft) / np.maximum(graph.sum(1), 1e-30)[:, None]
-    words = None if corpus.words is None else corpus.words[rows]
-    return Asked(corpus.vectors[rows], corpus.whitened[rows], words, shares, None, several)
+    return Features(
+        vectors=corpus.vectors[rows],
+        whitened=corpus.whitened[rows],
+        words=None if corpus.words is None else corpus.words[rows],
+        neighbor_label_proportions=(graph @ soft_labels) / np.maximum(graph.sum(1), 1e-30)[:, None],
+        head_logits=None,
+        multi_label=multi_label,
+    )

@@ -1,57 +1,72 @@
-"""FitReport: what fit chose, and why, as a table."""
+"""Report of a fit: weights, held-out accuracy and guarantees, printed as a table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ..rejection import LOST, least_held_out
 from .state_values import is_possible
-from .surest_error import describe_surest_error
+from .surest_error import SurestError, describe_surest_error
 
 HELD_OUT = "held-out texts"
-MOST_SHOWN = 5  # labels whose proportions are printed
-WORD_COUNTS, LARGEST_CLASS = "word counts", "largest class"
-OF_SAMPLE, UNKNOWN = "the sample", "unknown"  # what is measured for, beside the three of class_proportions
+MAX_PRINTED_PROPORTIONS = 5
+# Names in ``FitReport.measured``, beside those of the experts.
+ENSEMBLE = "mixture"
+WORD_COUNTS = "word counts"
+LARGEST_CLASS = "largest class"
+# Values of ``FitReport.measured_for``, beside the three of class_proportions.
+OF_SAMPLE = "the sample"
+UNKNOWN = "unknown"
 BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
+
+
+class Measurement(TypedDict):
+    """Metrics on held-out texts."""
+
+    expert: str  # or one of the names above
+    accuracy: float
+    macro_f1: float
+    log_loss: float
 
 
 @dataclass(frozen=True, repr=False)
 class FitReport:
-    """What ``pipe.fit()`` found; printed, it is a table.
+    """Result of ``pipe.fit()``; printed, it is a table.
 
     Attributes:
         examples: The number of labeled examples.
         documents: The number of documents without labels that were used.
-        left_out: The number of those that were not, as folds of the examples are answered better without any.
+        left_out: The number of documents that were left out, as held-out examples are answered better without them.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
-        texts: How many these are.
-        single: The labels that have one example, which is never held out.
-        shares: What each expert counts, from 0 to 1, by its name.
-        proportions: How often each label is among all texts, examples and documents, by its name.
-        class_proportions: Where these come from: ``"estimated"``, ``"uniform"`` or ``"given"``.
-        measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` there of each ``expert``, of the mixture, of word
-            counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest class. The
-            mixture's own are a little too good, as its weights were chosen there. Where a text may have several labels,
-            a probability of 0.5 is a yes, not the thresholds by which calls give ``labels``.
-        answered: The share of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
-            ``"0.05"`` and ``"0.1"``. Empty where a text may have several labels.
+        texts: The number of these texts.
+        single: The labels with one example, which is never held out.
+        shares: The relative weight of each expert, from 0 to 1, by its name.
+        proportions: The proportion of each label among all texts, examples and documents, by its name.
+        class_proportions: The source of these: ``"estimated"``, ``"uniform"`` or ``"given"``.
+        measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``, of the ensemble (``"mixture"``),
+            of word counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest
+            class. Those of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a
+            text may have several labels, a probability of 0.5 is a yes, not the thresholds by which calls give
+            ``labels``.
+        answered: The fraction of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
+            ``"0.05"`` and ``"0.1"``. Empty if a text may have several labels.
         least_error: The lowest error that so many texts can guarantee.
-        surest_error: The surest wrong answer to one of these texts, where many more would be answered without it: its
-            ``id``, what it is ``labeled`` and ``answered``, the ``score``, and at an ``error`` the ``share`` that is
-            answered, and ``share_without`` it. Its label may be wrong.
-        measured_for: Which proportions of the labels all this is measured for: ``"estimated"``, ``"uniform"`` or
-            ``"given"``; ``"the sample"``, those of the texts that it is measured on; or ``"unknown"``, the same where
-            examples were drawn label by label and no document shows how often each label is.
-        accuracy_interval: The 95 % interval of the accuracy of the mixture, which is wider where the proportions are
-            uncertain. Empty where a text may have several labels.
-        foreign: The share of the documents that seem to be of labels without examples; 0 where chance may explain it.
-        novelty: What calls with ``reject`` take for ``novelty``: the share of texts of the known labels that may be
-            lost. 0 where ``foreign`` is 0.
-        lost: The share of the measured texts that it loses.
+        surest_error: The most confident wrong answer to one of these texts, if many more would be answered without it:
+            its ``id``, its label (``labeled``), its answer (``answered``) and ``score``, and at an ``error`` the
+            fraction that is answered, ``share``, and ``share_without`` it. Its label may be wrong.
+        measured_for: The label proportions for which all this is measured: ``"estimated"``, ``"uniform"`` or
+            ``"given"``; ``"the sample"``, those of the measured texts; or ``"unknown"``, the same if examples were
+            drawn label by label and no document shows how often each label is.
+        accuracy_interval: The 95 % interval of the accuracy of the ensemble, wider if the proportions are uncertain.
+            Empty if a text may have several labels.
+        foreign: The fraction of the documents that seem to be of labels without examples; 0 if chance may explain it.
+        novelty: The default of ``novelty`` in calls with ``reject``: the fraction of texts of known labels that may be
+            lost. 0 if ``foreign`` is 0.
+        lost: The fraction of the measured texts that it loses.
     """
 
     examples: int
@@ -64,10 +79,10 @@ class FitReport:
     shares: dict[str, float]
     proportions: dict[str, float]
     class_proportions: str
-    measured: list[dict[str, Any]]
+    measured: list[Measurement]
     answered: dict[str, float]
     least_error: float
-    surest_error: dict[str, Any] | None = None
+    surest_error: SurestError | None = None
     measured_for: str = OF_SAMPLE
     accuracy_interval: list[float] = field(default_factory=list)
     foreign: float = 0.0
@@ -76,11 +91,11 @@ class FitReport:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
-        """The report of fitted experts, whose settings may come from a stranger's folder."""
+        """Restore a report from the settings of a fitted state, which may come from a stranger's folder."""
         found = {name: settings[name] for name in cls.__dataclass_fields__ if name in settings}
         for name, value in found.items():
             if not is_possible(name, value):
-                raise ValueError(f"What was fitted says {name}={value!r}, which cannot be. Call fit() again.")
+                raise ValueError(f"The fitted state has {name}={value!r}, which is impossible. Call fit() again.")
         return cls(**found)
 
     def __repr__(self) -> str:  # in a notebook, ``pipe.fit()`` as the last line shows it
@@ -103,12 +118,12 @@ class FitReport:
         is_estimated = self.class_proportions == "estimated" and not self.foreign
         if self.documents and is_estimated and self.measured_on != HELD_OUT:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
-            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MOST_SHOWN])
-            head += f" All texts, estimated: {shown}{', and others' if len(ranked) > MOST_SHOWN else ''}."
+            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
+            head += f" All texts, estimated: {shown}{', and others' if len(ranked) > MAX_PRINTED_PROPORTIONS else ''}."
         if self.single:
             head += f" Only one example: {', '.join(map(repr, self.single))}."
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
-        chance = at_chance(accuracy.get("mixture", 0), accuracy.get(LARGEST_CLASS), self.texts)
+        chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
         shares = {name: f"{share:.2f}" for name, share in self.shares.items()}
         table = pd.DataFrame({"weight": shares}, dtype=object)
         if self.measured:
@@ -119,7 +134,7 @@ class FitReport:
         return f"{head}\n{table.rename_axis(None).to_string()}{self._interval()}{chance}{self._answered()}"
 
     def _measured_for(self) -> str:
-        """Which proportions of the labels the figures are for, as a sentence, where it is not those of a sample."""
+        """Sentence on the label proportions that the figures are for; empty if they are those of a sample."""
         if self.measured_for == OF_SAMPLE:
             return ""
         if self.measured_for == UNKNOWN and self.foreign:
@@ -136,22 +151,22 @@ class FitReport:
         return f" Your labels are balanced; measured for the proportions {self.measured_for}."
 
     def _interval(self) -> str:
-        """The interval of the accuracy of the mixture, as a line."""
+        """Line with the interval of the ensemble's accuracy."""
         if not (self.accuracy_interval and self.measured):
             return ""
-        accuracy = next(record["accuracy"] for record in self.measured if record["expert"] == "mixture")
+        accuracy = next(record["accuracy"] for record in self.measured if record["expert"] == ENSEMBLE)
         low, high = self.accuracy_interval
         return f"\nThe mixture is right in {accuracy:.1%} (95% interval: {low:.1%} to {high:.1%})."
 
     def foreign_documents(self) -> str:
-        """What ``reject`` does as documents are of other labels, as a sentence; empty where they are not."""
+        """Sentence on out-of-scope documents and what ``reject`` does about them; empty if there are none."""
         if not self.foreign:
             return ""
         found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples: with reject, "
         if not self.novelty:
             return (
                 f"{found}many such texts get an answer all the same, as {self.texts:,} measured texts are too few to "
-                f"guarantee what novelty={LOST:g} promises ({least_held_out(LOST)} are needed)."
+                f"guarantee novelty={LOST:g} ({least_held_out(LOST)} are needed)."
             )
         return (
             f"{found}texts that are as unfamiliar get no label (novelty={self.novelty:g}), which loses at most "
@@ -170,17 +185,18 @@ class FitReport:
         )
 
 
-def largest_class(targets: np.ndarray, count: int, several: bool) -> np.ndarray:
-    """The same for each of ``count`` texts: the shares of the labels; of several, the most frequent set is likely."""
-    shares = targets.mean(0)
-    if several:
+def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:
+    """Constant predictions ``(count, C)``: label proportions; with several labels, the most frequent set."""
+    proportions = targets.mean(0)
+    if multi_label:
         sets, counts = np.unique(targets, axis=0, return_counts=True)
-        shares = np.where(sets[counts.argmax()] > 0, np.maximum(shares, 0.5), np.minimum(shares, 0.49))
-    return np.tile(shares, (count, 1))
+        is_in_set = sets[counts.argmax()] > 0
+        proportions = np.where(is_in_set, np.maximum(proportions, 0.5), np.minimum(proportions, 0.49))
+    return np.tile(proportions, (count, 1))
 
 
 def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
-    """A line where an accuracy on so many texts is, but for chance, no better than that of the largest class."""
+    """Line if an accuracy on so many texts is not significantly better than that of the largest class; else empty."""
     if largest is None or texts == 0 or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
         return ""
     return (

@@ -1,8 +1,8 @@
-"""The surest wrong answer to a held-out example, where it alone decides how many texts get an answer."""
+"""The most confident wrong answer to a held-out example, if it alone limits how many texts get an answer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -12,44 +12,55 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...datastore.snapshot import Snapshot
-    from .scoring import FittedExperts
+    from .guarantees import Guarantees
 
-MOVED = 0.1  # the least share of texts by which one label changes what is answered, so that it is worth a line
+LEAST_GAIN = 0.1  # in the fraction of answered texts, so that the error is reported
 
 
-def surest_error(fitted: FittedExperts, snapshot: Snapshot, errors: Sequence[float]) -> dict[str, Any] | None:
-    """The surest wrong held-out answer, and what is answered without it, at the error where it counts most.
+class SurestError(TypedDict):
+    """The most confident wrong answer to a held-out text."""
 
-    ``id``, None of a text that is no example; ``labeled``, ``answered`` and ``score``; ``error``, and the shares of the
-    texts with an answer, ``share`` and ``share_without``. None where no error counts that much, or texts have several
-    labels.
+    id: str | None  # of the example; None if the text is no example
+    labeled: str
+    answered: str
+    score: float
+    error: float  # the error rate at which the gain is largest
+    share: float  # fraction of texts with an answer at that error rate
+    share_without: float  # the same without this text
+
+
+def surest_error(
+    guarantees: Guarantees, labels: Sequence[str], snapshot: Snapshot, errors: Sequence[float]
+) -> SurestError | None:
+    """Find the most confident wrong answer, and the error rate at which most texts are answered without it.
+
+    None if too few texts are gained, or texts may have several labels.
     """
-    held_out = fitted.held_out
-    if fitted.several or held_out.right.all():
+    held_out = guarantees.held_out
+    if guarantees.multi_label or held_out.right.all():
         return None
     wrong = np.flatnonzero(~held_out.right)
-    surest = wrong[fitted.held_out_confidence()[wrong].argmax()]
-    others = np.arange(len(held_out.ids)) != surest
-    without = fitted._replace(held_out=type(held_out)(*(array[others] for array in held_out)))
+    surest = int(wrong[guarantees.held_out_confidence()[wrong].argmax()])
+    without = guarantees.without(surest)
     if not len(without.held_out.ids):
         return None
-    gains = [without.share_answered(error) - fitted.share_answered(error) for error in errors]
+    gains = [without.answered_fraction(error) - guarantees.answered_fraction(error) for error in errors]
     error = errors[int(np.argmax(gains))]
-    if max(gains) < MOVED:
+    if max(gains) < LEAST_GAIN:
         return None
-    return {
-        "id": _id_of(snapshot, int(held_out.ids[surest])),
-        "labeled": fitted.labels[int(held_out.labels[surest].argmax())],
-        "answered": fitted.labels[int(held_out.probabilities[surest].argmax())],
-        "score": float(held_out.probabilities[surest].max()),
-        "error": error,
-        "share": fitted.share_answered(error),
-        "share_without": without.share_answered(error),
-    }
+    return SurestError(
+        id=_id_of(snapshot, int(held_out.ids[surest])),
+        labeled=labels[int(held_out.labels[surest].argmax())],
+        answered=labels[int(held_out.probabilities[surest].argmax())],
+        score=float(held_out.probabilities[surest].max()),
+        error=error,
+        share=guarantees.answered_fraction(error),
+        share_without=without.answered_fraction(error),
+    )
 
 
-def describe_surest_error(found: dict[str, Any] | None) -> str:
-    """The same as a line; empty where there is none."""
+def describe_surest_error(found: SurestError | None) -> str:
+    """Describe it in a line; empty if there is none."""
     if found is None:
         return ""
     text = "a held-out text" if found["id"] is None else f"example {found['id']!r}"

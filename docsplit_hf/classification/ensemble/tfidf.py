@@ -1,4 +1,4 @@
-"""The words of texts as TF-IDF, in scripts with and without spaces."""
+"""Words of texts as TF-IDF, in scripts with and without spaces."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-MOST_TERMS = 30_000
-MOST_CHARACTERS = 2**20  # of a text, a long book: what comes after changes its words little
-FEW_TEXTS = 200  # below them a word that only one text has is kept, and words make no dimensions of vectors
-# Thai, Lao, Khmer, Burmese, Japanese and Chinese: the pairs of neighboring characters stand for words.
+MAX_TERMS = 30_000
+MAX_CHARACTERS = 2**20  # of a text: the length of a long book
+FEW_TEXTS = 200  # with fewer, words of a single text are kept, and words form no dimensions of vectors
+# Thai, Lao, Khmer, Burmese, Japanese and Chinese: pairs of neighboring characters are used as words.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 _SPACED_WORD = re.compile(r"\w\w+")
@@ -25,8 +25,8 @@ _RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]{{2,}}")
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case; of a script without spaces, the pairs of neighboring characters."""
-    text = text[:MOST_CHARACTERS].lower()
+    """Split a text into lowercase words; in scripts without spaces, into pairs of neighboring characters."""
+    text = text[:MAX_CHARACTERS].lower()
     if not _HAS_UNSPACED.search(text):
         return _SPACED_WORD.findall(text)
     words: list[str] = []
@@ -37,24 +37,29 @@ def words_of(text: str) -> list[str]:
 
 
 def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | None:
-    """The vocabulary of texts and how rare its words are, and their TF-IDF; None if there is no word in them."""
+    """Fit TF-IDF on texts: the vectorizer, and float32 ``(N, V)``; None if the texts have no words."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-    least = 1 if len(texts) < FEW_TEXTS else 2
-    options = {"min_df": least, "max_df": 1.0 if least == 1 else 0.5, "max_features": MOST_TERMS}
-    counter = CountVectorizer(analyzer=words_of, dtype=np.float32, **options)
+    are_few = len(texts) < FEW_TEXTS
+    counter = CountVectorizer(
+        analyzer=words_of,
+        dtype=np.float32,
+        min_df=1 if are_few else 2,
+        max_df=1.0 if are_few else 0.5,
+        max_features=MAX_TERMS,
+    )
     try:
         counts = counter.fit_transform([replace_lone_surrogates(text) for text in texts])
-    except ValueError:  # scikit-learn's way to say that no word is left
+    except ValueError:  # scikit-learn raises it if no word is left
         return None
-    counts.sort_indices()  # as TfidfVectorizer.transform has them, which would find all words a second time
+    counts.sort_indices()  # as TfidfVectorizer.transform does, which would split all texts again
     weighing = TfidfTransformer(sublinear_tf=True)
     words = weighing.fit_transform(counts)
     return saved_words(counter.get_feature_names_out().tolist(), weighing.idf_), words
 
 
 def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
-    """``fit_words`` again, from its terms in order and their ``idf_``."""
+    """Restore the vectorizer of ``fit_words`` from its terms and their ``idf_``; None without terms."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     if not terms:

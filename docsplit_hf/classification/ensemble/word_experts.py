@@ -1,4 +1,4 @@
-"""The experts that know words alone: "words", of all texts with their soft labels, and "vocabulary", of examples."""
+"""Experts on words: naive Bayes over all texts with soft labels, and regressions on the words of the examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from .expert import Expert
+from .expert import ArraySpec, Expert
 from .logistic_regressions import fit_regressions
 
 if TYPE_CHECKING:
@@ -15,46 +15,55 @@ if TYPE_CHECKING:
 
     import scipy.sparse as sp
 
-    from .corpus import Corpus
-    from .expert import Asked, Lesson, Sizes
+    from .expert import Features, Sizes, TrainingData
 
 SMOOTHING = 0.1
-SHARPNESS = 5.0  # the words of a text are of norm 1 in TF-IDF; naive Bayes would count each as often as it is there
+WORD_SHARPNESS = 5.0  # TF-IDF has norm 1; naive Bayes would count a word as often as it occurs
 INVERSE_REGULARIZATION = 20.0
-MOST_EXAMPLES = 10_000  # that it learns from: of more, a random sample
-CERTAIN = 30.0  # the log odds of a label that all examples have, or none
+MAX_REGRESSION_EXAMPLES = 10_000  # of more, a random sample
+LOG_ODDS_OF_CONSTANT_LABEL = 30.0  # of a label that all examples have, or none
+LARGEST_WORD_WEIGHT = 1e3  # the logarithm of a frequency, or a difference of two
+LARGEST_LOGIT = 1e6  # of a regression that separates its examples
 
 
 class Words(Expert):
     """Naive Bayes over the words of all texts with their soft labels."""
 
+    name = "words"
+    needs_words = True
     learns_from_documents = True
+    saved_names = {"weights": "word_weights"}
 
-    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
-        return corpus.words is not None
+    def prior(self, data: TrainingData) -> float:
+        return 0.2 if data.has_many_documents else 0.05  # documents show which words go together
 
-    def prior(self, lesson: Lesson) -> float:
-        return 0.2 if lesson.has_documents else 0.05  # documents show which words go together
+    def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
+        weights = fit_word_weights(data.corpus.words, data.soft_labels, data.text_weights, data.multi_label)
+        return {"weights": weights}
 
-    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
-        return {"word_weights": fit_word_weights(lesson.corpus.words, lesson.soft, lesson.weights, lesson.several)}
+    def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
+        return WORD_SHARPNESS * np.asarray(features.words @ learned["weights"].T)
 
-    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        return SHARPNESS * np.asarray(asked.words @ learned["word_weights"].T)
+    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
+        return {"weights": ArraySpec((sizes.labels, sizes.terms), -LARGEST_WORD_WEIGHT, LARGEST_WORD_WEIGHT)}
 
-    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        return {"word_weights": (sizes.labels, sizes.terms)}
+    def word_contributions(
+        self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None
+    ) -> np.ndarray:
+        weights = learned["weights"]
+        subtracted = 0 if against is None else weights[against, words.indices]
+        return weight * WORD_SHARPNESS * words.data * (weights[label, words.indices] - subtracted)
 
 
-def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, several: bool) -> np.ndarray:
+def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, multi_label: bool) -> np.ndarray:
     """``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels, and their weights.
 
-    Of several labels per text, how many times as frequent a word is with the label as without.
+    With several labels per text: ``log p(word | label) - log p(word | not label)``.
     """
-    speaking = _log_frequency(words, soft * weights[:, None])
-    if several:
-        speaking -= _log_frequency(words, (1 - soft) * weights[:, None])
-    return speaking.astype(np.float32)
+    word_weights = _log_frequency(words, soft * weights[:, None])
+    if multi_label:
+        word_weights -= _log_frequency(words, (1 - soft) * weights[:, None])
+    return word_weights.astype(np.float32)
 
 
 def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
@@ -63,41 +72,47 @@ def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
 
 
 class Vocabulary(Expert):
-    """Logistic regressions on the words of the examples, one for each label, as one does without any encoder."""
+    """One logistic regression for each label on the words of the examples."""
 
-    def can_learn(self, corpus: Corpus, several: bool, has_names: bool) -> bool:
-        return corpus.words is not None
+    name = "vocabulary"
+    needs_words = True
+    saved_names = {"weights": "vocabulary"}
 
-    def prior(self, lesson: Lesson) -> float:
-        return 0.08  # few examples have few of the words; where there are more, folds show what it is worth
+    def prior(self, data: TrainingData) -> float:
+        return 0.08  # few examples contain few of the words; with more examples, folds choose the weight
 
-    def fit(self, lesson: Lesson) -> dict[str, np.ndarray]:
-        return {"vocabulary": fit_vocabulary(lesson.corpus.words[lesson.rows], lesson.targets, lesson.several)}
+    def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
+        return {"weights": fit_vocabulary(data.corpus.words[data.rows], data.targets)}
 
-    def score(self, learned: Mapping[str, np.ndarray], asked: Asked) -> np.ndarray:
-        return vocabulary_scores(asked.words, learned["vocabulary"])
+    def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
+        return vocabulary_scores(features.words, learned["weights"])
 
-    def shapes(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        return {"vocabulary": (sizes.labels, sizes.terms + 1)}
+    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
+        return {"weights": ArraySpec((sizes.labels, sizes.terms + 1), -LARGEST_LOGIT, LARGEST_LOGIT)}
+
+    def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray:
+        return learned["weights"]
 
 
-def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray, several: bool) -> np.ndarray:
+def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     """Weights of words ``(n, V)`` and a bias for each label, float32 ``(C, V + 1)``, by ``targets`` ``(n, C)``."""
     import scipy.sparse as sp
 
-    kept = np.random.default_rng(0).permutation(len(targets))[:MOST_EXAMPLES]
-    words, targets = words[kept], targets[kept] > 0
-    seen = np.unique(words.indices)  # a word that no example has gets no weight
-    ones = np.ones((len(targets), 1), np.float32)  # for the bias
-    is_always, is_never = targets.all(0), ~targets.any(0)
-    asked = np.flatnonzero(~is_always & ~is_never)
+    kept = np.random.default_rng(0).permutation(len(targets))[:MAX_REGRESSION_EXAMPLES]
+    words = words[kept]
+    has_label = targets[kept] > 0
+    seen = np.unique(words.indices)  # words that no example contains get no weight
+    ones = np.ones((len(has_label), 1), np.float32)  # for the bias
+    is_always = has_label.all(0)
+    is_never = ~has_label.any(0)
+    varying = np.flatnonzero(~is_always & ~is_never)
     features = sp.csr_array(sp.hstack([words[:, seen], ones]))
-    weights = fit_regressions(features, targets[:, asked], INVERSE_REGULARIZATION)
+    weights = fit_regressions(features, has_label[:, varying], INVERSE_REGULARIZATION)
     found = np.zeros((targets.shape[1], words.shape[1] + 1), np.float32)
-    found[np.ix_(asked, seen)] = weights[:, :-1]
-    found[asked, -1] = weights[:, -1]
-    found[is_always, -1] = CERTAIN
-    found[is_never, -1] = -CERTAIN
+    found[np.ix_(varying, seen)] = weights[:, :-1]
+    found[varying, -1] = weights[:, -1]
+    found[is_always, -1] = LOG_ODDS_OF_CONSTANT_LABEL
+    found[is_never, -1] = -LOG_ODDS_OF_CONSTANT_LABEL
     return found
 
 
@@ -106,7 +121,9 @@ def vocabulary_scores(words: sp.csr_matrix, weights: np.ndarray) -> np.ndarray:
     return np.asarray(words @ weights[:, :-1].T) + weights[:, -1]
 
 
-def word_counts(scores: np.ndarray, several: bool) -> np.ndarray:
-    """The probabilities of log odds ``(N, C)``, which add up to 1 where a text has one label."""
-    probabilities = expit(scores.astype(np.float64))
-    return probabilities if several else probabilities / np.maximum(probabilities.sum(1, keepdims=True), 1e-300)
+def probabilities_of_log_odds(log_odds: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Probabilities ``(N, C)``; with one label per text, normalized to a sum of 1."""
+    probabilities = expit(log_odds.astype(np.float64))
+    if multi_label:
+        return probabilities
+    return probabilities / np.maximum(probabilities.sum(1, keepdims=True), 1e-300)

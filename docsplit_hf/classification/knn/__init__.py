@@ -1,1 +1,1 @@
-"""The paper's mixture of a classifier and its nearest neighbors, and how it is calibrated."""
+"""Equations 1 to 3 of Liang et al. 2023: a classifier interpolated with its nearest neighbors, and calibration."""

@@ -11,7 +11,7 @@ import numpy as np
 from ...datastore.duplicates import equal_neighbors
 from ...datastore.row_table import encode_known_labels
 from ..texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
-from .mixture import (
+from .interpolation import (
     check_labels,
     classifier_probabilities,
     effective_neighbors,
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import SearchResult, Snapshot
     from ...datastore.store import Store
     from ...encoders.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ...encoders.reader import Predictions, Reader
+    from ...encoders.text_embedder import Predictions, TextEmbedder
 
-UNIFORM_SHARE = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
+UNIFORM_FRACTION = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
 PAPER_TEMPERATURE = 10.0
 TIE = 1e-9
-ROWS_AT_ONCE = 64  # keeps a block of the computation in the processor's cache
+ROWS_PER_BLOCK = 64  # keeps a block of the computation in the processor's cache
 
 
 class Calibration(NamedTuple):
@@ -39,14 +39,14 @@ class Calibration(NamedTuple):
 
     k: int  # the number of neighbors
     temperature: float  # T of equation 2
-    weight: float  # lambda of equation 3, the share of the neighbors
+    weight: float  # lambda of equation 3, the weight of the neighbors
     log_likelihood: float  # the mean log likelihood of the held-out labels, as calibrate defines it
     effective_neighbors: float  # the mean effective number of neighbors
     examples: int  # the number of held-out examples
 
 
 class _Choice(NamedTuple):
-    """A candidate for k and temperature, by their places in the lists of candidates."""
+    """Indices of a candidate k and temperature in the lists of candidates."""
 
     k: int
     temperature: int
@@ -70,9 +70,9 @@ def calibrate(
     ``(M, C)``, or fewer columns if labels were added after training. Without it the weight is 1.
 
     By likelihood alone, an overconfident classifier would lose to neighbors that are less accurate, but less confident.
-    So a share of the uniform distribution bounds the cost of one wrong answer, and only some weights compete: their
-    accuracy is not below that of either end, and within one standard error of the paired difference to the best
-    (Breiman et al. 1984).
+    So a fraction of the uniform distribution bounds the cost of one wrong answer, and only weights compete that are not
+    less accurate than either end, and within one standard error of the paired difference to the best (Breiman et al.
+    1984).
 
     Ties of the likelihood (up to 1e-9) go to the smaller k, then to the weight closer to the classifier, then to the
     lower temperature. Weight 0 takes k and T of the smallest other weight, as they decide which neighbors are shown.
@@ -189,32 +189,32 @@ def _log_likelihoods(
         chance = 1 / 2
         classifier = np.where(labels, classifier, 1 - classifier)
     total = np.zeros((len(ks), len(temperatures), len(weights)))
-    for start in range(0, len(labels), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
+    for start in range(0, len(labels), ROWS_PER_BLOCK):
+        rows = slice(start, start + ROWS_PER_BLOCK)
         agree = (neighbor_labels[rows] == labels[rows][:, None]).astype(np.float64)  # (R, K, L)
         by_temperature = [neighbor_weights(distances[rows], temperature) for temperature in temperatures]
         nearness = np.stack(by_temperature, axis=1)  # (R, T, K)
         agreeing = 0.0  # sum of the weights of neighbors with the right label, (R, T, L)
         mass = 0.0  # sum of all weights, (R, T, 1)
         before = 0
-        for k_place, k in enumerate(ks):
+        for k_index, k in enumerate(ks):
             agreeing = agreeing + nearness[:, :, before:k] @ agree[:, before:k]
             mass = mass + nearness[:, :, before:k].sum(2, keepdims=True)
-            for weight_place, weight in enumerate(weights):
-                rest = (1 - UNIFORM_SHARE) * (1 - weight) * classifier[rows][:, None] + UNIFORM_SHARE * chance
-                mixed = (1 - UNIFORM_SHARE) * weight * (agreeing / mass) + rest
-                total[k_place, :, weight_place] += np.log(mixed).sum((0, 2))
+            for weight_index, weight in enumerate(weights):
+                rest = (1 - UNIFORM_FRACTION) * (1 - weight) * classifier[rows][:, None] + UNIFORM_FRACTION * chance
+                mixed = (1 - UNIFORM_FRACTION) * weight * (agreeing / mass) + rest
+                total[k_index, :, weight_index] += np.log(mixed).sum((0, 2))
             before = k
     return total / labels.size
 
 
 logger = logging.getLogger(__name__)
 
-MOST_NEIGHBORS = 128  # the largest k to try; the paper sees no gain beyond 64
-MOST_COPIES = 4096  # of one text, searched for neighbors that are other texts
+MAX_NEIGHBORS = 128  # the largest k to try; the paper sees no gain beyond 64
+MAX_COPIES = 4096  # of one text, searched for neighbors that are other texts
 HELD_OUT = "held-out examples"  # a source of calibration that stays valid when examples are added
 LEAVE_ONE_OUT_SAMPLE = 2000  # passages; enough to choose three numbers
-LEAST_LEFT_OUT = 200  # rows, regardless of their passages
+MIN_LEFT_OUT = 200  # rows, regardless of their passages
 GROWTH_TO_RECALIBRATE = 1.1
 
 
@@ -226,9 +226,9 @@ class KnownExamplesError(ValueError):
     """All held-out examples are in the datastore."""
 
 
-def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
+def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
     """Calibrate as ``KNNClassifierPipeline.calibrate`` describes, and write the result into the configuration."""
-    config = reader.model.config
+    config = embedder.model.config
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None:
@@ -236,7 +236,7 @@ def recalibrate(reader: Reader, datastore: Store, texts: Any, labels: Sequence[A
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
-    predictions = reader.read(texts, pairs)
+    predictions = embedder.embed(texts, pairs)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
     store_calibration(config, calibration, HELD_OUT, len(datastore))
     return calibration
@@ -270,7 +270,7 @@ def calibrate_on_held_out(
     """Choose k, T and lambda on held-out examples; examples that the datastore contains are left out."""
     # In the datastore's precision, so that copies of an example have a distance of 0.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
-    neighbors = datastore.search(embeddings, MOST_NEIGHBORS, predictions.passages)
+    neighbors = datastore.search(embeddings, MAX_NEIGHBORS, predictions.passages)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
         if known.all():
@@ -294,15 +294,15 @@ def calibrate_leaving_one_out(
     if count < 2:
         raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
     if rows is None:
-        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
     else:
         left_out = datastore.view().all().take(rows)
     queries = left_out.keys.astype(np.float32)
-    wanted = MOST_NEIGHBORS + 1
+    wanted = MAX_NEIGHBORS + 1
     while True:
         neighbors = datastore.search(queries, wanted, left_out.passages)
         is_self = _is_self(left_out, queries, neighbors)
-        if (~is_self).sum(1).min() >= MOST_NEIGHBORS or wanted >= min(count, MOST_COPIES):
+        if (~is_self).sum(1).min() >= MAX_NEIGHBORS or wanted >= min(count, MAX_COPIES):
             break
         wanted *= 2
     usable = ~is_self.all(1)
@@ -311,7 +311,7 @@ def calibrate_leaving_one_out(
     if not usable.all():
         logger.warning("%d examples have over %d copies, and are left out.", (~usable).sum(), is_self.shape[1])
     used = np.flatnonzero(usable)
-    others = without_self(is_self[used])[:, :MOST_NEIGHBORS]
+    others = without_self(is_self[used])[:, :MAX_NEIGHBORS]
     classifier = None
     if predictions is not None:
         classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
@@ -340,7 +340,7 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
 
 def leave_one_out_rows(datastore: Store) -> np.ndarray:
     """The rows to leave out in turn, ascending: all, or a random sample with 2,000 passages, always the same."""
-    return datastore.view().all().sampled_rows(LEAVE_ONE_OUT_SAMPLE, LEAST_LEFT_OUT)
+    return datastore.view().all().sampled_rows(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...content_hash import sha256_of_file
 from ...encoders.checkpoints.atomic_replacement import (
     MODEL_FILES,
     finish_replacement,
     model_files,
     replaced_at_once,
-    sha256_of,
 )
 from ...self_contained.save_code import code_files
 from ...text.sources import refuse_mistyped_path
@@ -44,7 +44,7 @@ def classifier_checksums(folder: Path) -> dict[str, str]:
     if not (folder / CONFIG).is_file():
         return {}
     tokenizer = [path.name for path in folder.iterdir() if TOKENIZER.fullmatch(path.name)]
-    return {name: sha256_of(folder / name) for name in sorted({*model_files(folder), *tokenizer})}
+    return {name: sha256_of_file(folder / name) for name in sorted({*model_files(folder), *tokenizer})}
 
 
 def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
@@ -57,7 +57,7 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
         path = folder / name
         if not path.is_file():
             raise DatastoreError(f"{path} is missing, and the classifier was saved with it. {REMEDY}")
-        if sha256_of(path) != sha256:
+        if sha256_of_file(path) != sha256:
             raise DatastoreError(
                 f"{path} is not the file that was saved with the datastore beside it: it was changed, damaged, or "
                 f"comes from another save. {REMEDY}"

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...encoders.checkpoints.atomic_replacement import held_still, replaced_at_once, sha256_of
+from ...content_hash import sha256_of_file, sha256_of_parts
+from ...encoders.checkpoints.atomic_replacement import held_still, replaced_at_once
 from ...encoders.checkpoints.one_state import read_at_once
 from ...encoders.chunking import Passages
 from ..changes import no_documents
-from ..content_hash import sha256_of_parts
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
@@ -134,7 +134,7 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 def _rename_by_content(path: Path) -> FileEntry:
     """Rename a file after its content, and return its entry in the manifest."""
     size = path.stat().st_size
-    sha256 = sha256_of(path)
+    sha256 = sha256_of_file(path)
     renamed = path.rename(path.with_name(file_name(path.name, sha256)))
     return {"name": renamed.name, "bytes": size, "sha256": sha256}
 
@@ -190,7 +190,7 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
 
 
 def _check_sha256(path: Path, entry: FileEntry) -> None:
-    if sha256_of(path) != entry["sha256"]:
+    if sha256_of_file(path) != entry["sha256"]:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
 
 
@@ -231,7 +231,7 @@ def _map_examples(
         return pa.schema(columns), batches()
 
     checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
-    table = mapped_rows(sha256_of_parts(*checksums), read)
+    table = mapped_rows(sha256_of_parts(checksum.encode() for checksum in checksums), read)
     return MappedKeys([file], checksums[0]), probe, table
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...encoders.checkpoints.atomic_replacement import sha256_of
+from ...content_hash import sha256_of_file
 from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
@@ -67,7 +67,7 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
 
     for shard, file in zip(shards.shards, keys.files, strict=True):
         for path, sha256 in shard.sha256.items():
-            if sha256_of(path) != sha256:
+            if sha256_of_file(path) != sha256:
                 raise ShardsError(
                     f"{path} is damaged: it does not match its checksum. Delete its .json, run the task again."
                 )

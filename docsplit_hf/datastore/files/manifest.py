@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ...content_hash import sha256_of_parts
 from ...encoders.checkpoints.inside_folder import is_plain
-from ..content_hash import sha256_of_parts
 from ..index import IndexOptions
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
 def render_manifest(manifest: Manifest) -> bytes:
     """Write a manifest in its only valid form: JSON in ASCII, with its own checksum as the last field."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
-    return _to_json({**rest, "sha256": sha256_of_parts(_to_json(rest))})
+    return _to_json({**rest, "sha256": sha256_of_parts([_to_json(rest)])})
 
 
 def file_name(role: str, sha256: str) -> str:

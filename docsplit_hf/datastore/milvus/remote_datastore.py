@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...content_hash import sha256_of_json
 from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
-from ..content_hash import sha256_of_parts
 from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
@@ -158,7 +158,7 @@ class RemoteDatastore:
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every change of the collection."""
         content = [self._collection.name, self.label_names, read_changed(self._collection)]
-        return sha256_of_parts(json.dumps(content))
+        return sha256_of_json(content)
 
     def for_labels(self, multi_label: bool) -> RemoteDatastore:
         """Return self: the first added labels decide whether a row may have several labels."""

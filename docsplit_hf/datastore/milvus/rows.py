@@ -8,7 +8,6 @@ candidates from Milvus, and searches these as a local datastore does.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ...content_hash import short_digest
 from ...encoders.chunking import Passages
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
@@ -329,4 +329,4 @@ def _candidates(
 
 def _digest(content: bytes) -> str:
     """A hash of 32 hexadecimal digits: keys have at most 64 characters. Existing collections have these."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+    return short_digest(content, size=16).hex()

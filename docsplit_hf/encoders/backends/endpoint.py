@@ -1,10 +1,8 @@
-"""Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: OpenAI's, another service's, one's own server.
+"""Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: of OpenAI, another service, or one's own server.
 
 Without ``from __future__ import annotations``: see ``configuration_knn_classifier.py``.
 """
 
-import hashlib
-import json
 import logging
 import os
 import time
@@ -19,11 +17,12 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ...content_hash import sha256_of_json
 from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
-from ..text_warnings import shares_read, warn_of_cut_texts
+from ..text_warnings import read_fractions, warn_of_cut_texts
 
 if TYPE_CHECKING:
     from httpx2 import Request
@@ -47,8 +46,8 @@ class EndpointEncoder:
     The key comes from the environment, goes into one header, and is neither kept nor shown.
 
     The statuses 408, 409, 429 and 5xx, timeouts and lost connections are tried again, after waits that double up to
-    8 seconds, or after what ``Retry-After`` asks for, up to two minutes. The fingerprint knows the address and the
-    model's name, not its weights: a service that changes a model under the same name is not noticed.
+    8 seconds, or the time in ``Retry-After``, up to two minutes. The fingerprint covers the address and the model's
+    name, not its weights: if a service changes a model under the same name, it stays the same.
 
     Args:
         model: The model's name at the endpoint.
@@ -72,8 +71,9 @@ class EndpointEncoder:
     max_retries: int = 10
 
     def __post_init__(self) -> None:
-        check_extra("endpoint", "An endpoint")  # said here, before hours of measuring
-        address, self.base_url = urlsplit(self.base_url), self.base_url.rstrip("/")
+        check_extra("endpoint", "An endpoint")  # raised here, before hours of measuring
+        address = urlsplit(self.base_url)
+        self.base_url = self.base_url.rstrip("/")
         if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
             self.key_variable = "OPENAI_API_KEY"
         host = address.hostname
@@ -97,7 +97,7 @@ class EndpointEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with the address, the model's name and the number of characters sent."""
         described = ["endpoint", self.base_url, self.model, self.max_characters]
-        return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+        return sha256_of_json(described)
 
     def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
@@ -107,10 +107,12 @@ class EndpointEncoder:
                 raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
         texts = [replace_lone_surrogates(text) for text in texts]
         if self.max_characters is not None:
-            lengths, most = [len(text) for text in texts], self.max_characters
-            warn_of_cut_texts(lengths, shares_read(lengths, most), most, "characters")
-            texts = [text[:most] for text in texts]
-        size, batches = min(batch_size or self.batch_size, self.batch_size), []
+            lengths = [len(text) for text in texts]
+            fractions = read_fractions(lengths, self.max_characters)
+            warn_of_cut_texts(lengths, fractions, self.max_characters, unit="characters")
+            texts = [text[: self.max_characters] for text in texts]
+        size = min(batch_size or self.batch_size, self.batch_size)
+        batches = []
         with (
             self._client() as client,
             tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
@@ -127,12 +129,17 @@ class EndpointEncoder:
 
         hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
         http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
-        options = {"timeout": self.timeout, "max_retries": self.max_retries, "http_client": http_client}
-        return OpenAI(api_key="see _headers", base_url=self.base_url, **options)
+        return OpenAI(
+            api_key="see _headers",
+            base_url=self.base_url,
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+            http_client=http_client,
+        )
 
     def _wait_for_turn(self, request: "Request") -> None:
         repeated = int(request.headers.get("x-stainless-retry-count", 0))
-        if repeated:  # the client waits in silence, and says why at the end only
+        if repeated:  # the client logs nothing until the last attempt
             logger.warning("%r gives no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
         if self.requests_per_minute is not None:
             time.sleep(max(self._earliest_request - time.monotonic(), 0))
@@ -142,7 +149,7 @@ class EndpointEncoder:
         return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
 
     def _headers(self) -> "dict[str, str | Omit]":
-        """In place of the headers that the client makes from OpenAI's environment variables, whatever the address."""
+        """Headers that replace those of OpenAI's environment variables, which the client sends to any address."""
         from openai import omit
 
         if not self._key().isascii() or not self._key().isprintable():
@@ -161,9 +168,9 @@ class EndpointEncoder:
         except APIConnectionError as error:
             problem = f"{type(error.__cause__).__name__}, with a timeout of {self.timeout:g} s. Check the address."
         except APIStatusError as error:
-            said = self._without_key(error.response.text)
-            problem = f"status {error.status_code} ({said}). {self._advice(error.status_code)}"
-        except (OverflowError, ValueError) as error:  # a number larger than any float, and what is no JSON
+            answer = self._without_key(error.response.text)
+            problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
+        except (OverflowError, ValueError) as error:  # a number larger than any float; no JSON
             problem = f"something that cannot be read ({error}). Does it answer like /v1/embeddings?"
         raise EndpointError(f"{self!r} gives no embeddings, but {problem}")
 
@@ -188,10 +195,11 @@ class EndpointEncoder:
         """float32 of shape (number, D), in the order of the texts."""
         try:
             rows = sorted(response.data, key=lambda row: row.index)
-            indices, embeddings = [row.index for row in rows], np.array([row.embedding for row in rows], np.float32)
+            indices = [row.index for row in rows]
+            embeddings = np.array([row.embedding for row in rows], np.float32)
         except (AttributeError, ValueError, TypeError, OverflowError) as error:
-            said = f"{type(error).__name__}: {self._without_key(str(response))}"
-            raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({said})") from None
+            answer = f"{type(error).__name__}: {self._without_key(str(response))}"
+            raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({answer})") from None
         if indices != list(range(number)):
             raise EndpointError(f"{self!r} was asked for {number} embeddings and gives those of {indices}.")
         self.dimension = self.dimension or embeddings[0].size
@@ -228,8 +236,8 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     return base, options
 
 
-def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, Any]:
-    """The values of a name's options, each as the type that its option has in ``kinds``."""
+def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, str | int | float]:
+    """Convert the values of a name's options, each to the type of its option in ``kinds``."""
     converted = {}
     for option, value in options.items():
         if option not in kinds:
@@ -244,8 +252,8 @@ def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) 
 def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
     """The endpoint that ``"https://HOST/v1#MODEL#option=value"`` names; the options are those in ``OPTIONS``."""
     base_url, options = split_name(name)
-    options = {"key_variable": key_variable} | convert_options(name, options, OPTIONS)
-    return EndpointEncoder(base_url=base_url, **options)
+    encoder_options = {"key_variable": key_variable} | convert_options(name, options, OPTIONS)
+    return EndpointEncoder(base_url=base_url, **encoder_options)
 
 
 @strict
@@ -262,7 +270,7 @@ class EndpointClassifierConfig(KNNClassifierConfig):
         return self
 
     def validate_truncate_dim(self) -> None:
-        """Refuse to cut what an endpoint gives. Called by ``strict``."""
+        """Refuse to truncate an endpoint's embeddings. Called by ``strict``."""
         if self.truncate_dim is not None:
             raise ValueError(f"truncate_dim={self.truncate_dim} does not reach {self.endpoint!r}: leave it out.")
 
@@ -270,12 +278,12 @@ class EndpointClassifierConfig(KNNClassifierConfig):
 class EndpointClassifier(PreTrainedModel):
     """A classifier by neighbors alone, whose embeddings come from an endpoint: ``EndpointEncoder``'s, of norm 1.
 
-    It goes where a ``KNNClassifier`` goes: into ``pipeline("docsplit-knn", model=...)``, without a tokenizer, and into
-    ``KNNDatastore.build(model, None, dataset)``. What is saved has the address and the model's name, and no key nor the
-    name of one: a stranger's folder could have any secret of your environment sent. The datastore knows the endpoint by
-    what it makes of three fixed texts, so that another model behind the name is refused.
+    Use it like a ``KNNClassifier``: in ``pipeline("docsplit-knn", model=...)``, without a tokenizer, and in
+    ``KNNDatastore.build(model, None, dataset)``. Saved files have the address and the model's name, but neither a key
+    nor the name of one: a stranger's folder could have any secret of your environment sent. The datastore recognizes
+    the endpoint by its embeddings of three fixed texts, and refuses another model behind the name.
 
-    How much of a long text it reads, nobody here knows. So it takes neither pairs, nor ``long_documents``,
+    How much of a long text an endpoint reads is unknown. So it takes neither pairs, nor ``long_documents``,
     ``max_length``, ``bf16`` or ``return_read``, and it cannot be trained.
 
     Args:
@@ -283,7 +291,7 @@ class EndpointClassifier(PreTrainedModel):
         key_variable: As for ``EndpointEncoder``.
 
     Raises:
-        ValueError: If the address is none, or the configuration names a variable of the environment.
+        ValueError: If the address is not valid, or the configuration names an environment variable.
     """
 
     config_class = EndpointClassifierConfig
@@ -307,7 +315,7 @@ class EndpointClassifier(PreTrainedModel):
         Args:
             name: ``"https://HOST/v1#MODEL"``, maybe followed by ``#max_characters=20000``, ``#requests_per_minute=60``
                 and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
-            *arguments, **kwargs: ``key_variable``, where it is not in the name; all else as for ``PreTrainedModel``.
+            *arguments, **kwargs: ``key_variable``, where it is not in the name; others as for ``PreTrainedModel``.
 
         Raises:
             ValueError: As for the class.
@@ -326,7 +334,7 @@ class EndpointClassifier(PreTrainedModel):
         return cls(config, kwargs.get("key_variable") or next(iter(variables), None))
 
     def forward(self, *arguments: Any, **kwargs: Any) -> None:
-        """Refused: there is nothing here to run or to train."""
+        """Raise an error: an endpoint has no weights to run or to train."""
         raise NotImplementedError(
             f"{self.endpoint!r} embeds, and nothing can be trained here: KNNClassifier.from_encoder(...) can be."
         )

@@ -1,13 +1,12 @@
-"""Files of a folder are replaced all together or not at all, even if the process is killed; locks and checksums.
+"""Replace the files of a folder all together or not at all, even if the process is killed; lock a folder or a file.
 
-A folder may come from a stranger. So a save is finished by itself only if this user made it on this machine, which a
-signature in ``.saving`` proves, and none follows a link or a name out of the folder.
+A folder may come from a stranger. So an interrupted save is finished automatically only if this user made it on this
+machine, which a signature in ``.saving`` proves, and no save follows a link or a name out of the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -26,9 +25,9 @@ logger = logging.getLogger(__name__)
 STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
 JOURNAL = "journal.json"  # written last: from then on the new files are complete
 MARK = ".mark"  # written first: who saves here
-OWN_FILES = (JOURNAL, f"{JOURNAL}.tmp", MARK)  # that are in STAGING, and no part of what is saved
+OWN_FILES = (JOURNAL, f"{JOURNAL}.tmp", MARK)  # of the save itself, in STAGING
 LARGEST_JOURNAL = 2**24  # bytes
-# What a model is loaded by. A model that is saved in its place may have others: those that are left are deleted.
+# The files that a model is loaded from. A model saved in its place may have others: files left over are deleted.
 MODEL_FILES = re.compile(
     r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
 )
@@ -37,12 +36,12 @@ _of_thread = threading.local()
 
 
 class UnfinishedSaveError(ValueError):
-    """A folder holds a save that was interrupted while it moved its files, and that is not this user's to finish."""
+    """A folder holds a save that was interrupted while it moved its files, and that this user did not begin."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """What is moved out of ``.saving``, in this order, and what is deleted then."""
+    """The files to move out of ``.saving``, in this order, and those to delete then."""
 
     move: list[str]
     delete: list[str]
@@ -56,11 +55,11 @@ def replaced_at_once(
     stale: Callable[[Path], Iterable[str]] = lambda folder: (),
     may_be_link: bool = True,
 ) -> Iterator[Path]:
-    """Give an empty folder to write to; its files take the place of those in ``folder`` together, when the block ends.
+    """Yield an empty folder to write to; when the block ends, its files replace those in ``folder`` together.
 
-    Other files stay, but for those that ``stale`` names. A journal says what to move and delete, ``last`` at the end: a
-    process that dies before it leaves the old files, and after it ``finish_replacement`` goes on. ``may_be_link``:
-    whether the folder is one that the user named, and not one below it, which somebody else may have made.
+    Other files stay, except those that ``stale`` names. A journal lists the files to move, ``last`` at the end, and to
+    delete: a process killed before the journal is written leaves the old files; after it, ``finish_replacement`` goes
+    on. ``may_be_link``: True for a folder that the user named, False for one below it, which others may have made.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,10 +81,10 @@ def replaced_at_once(
 
 
 def finish_replacement(folder: str | Path) -> bool:
-    """Finish a save of this user that was killed, or delete what it had not finished writing.
+    """Finish an interrupted save of this user, or delete its incomplete files; call it before a folder is read.
 
-    Call it before a folder is read. It tells whether anything was under way, so that what was read before may be older.
-    A save that this user did not make here is left as it is: nothing is read where it began to move its files.
+    Returns whether a save was under way, so that files read before may be older. A save that this user did not make
+    here is left as it is, and raises an error if it began to move its files.
     """
     folder = Path(folder)
     if not os.path.lexists(folder / STAGING) or _is_held(folder):
@@ -101,9 +100,9 @@ def finish_replacement(folder: str | Path) -> bool:
 
 @contextlib.contextmanager
 def held_still(folder: Path) -> Iterator[bool]:
-    """Have all saves to a folder wait, one that was killed being finished first; yields whether the system has locks.
+    """Make all saves to a folder wait, and finish an interrupted one first; yields whether the system has locks.
 
-    A thread may hold a folder that it holds already.
+    A thread may enter it again for the same folder.
     """
     if _is_held(folder):
         yield True
@@ -124,10 +123,10 @@ def moves_files(folder: Path) -> bool:
 
 
 def finish_save(folder: str | Path) -> None:
-    """Finish a save that was killed while it moved its files, whoever began it.
+    """Finish a save that was interrupted while it moved its files, whoever began it.
 
-    A save of the same user on the same machine needs no such call: loading finishes it. For others, as in a copy of a
-    folder, loading asks for it. Nothing outside the folder is touched; what it holds is what its author put there.
+    Loading finishes a save of the same user on the same machine without this call. For others, as in a copy of a
+    folder, loading raises an error that names it. Nothing outside the folder is changed; trust the folder's author.
 
     Args:
         folder: The folder of a classifier, an encoder or a datastore.
@@ -159,7 +158,7 @@ def _tidy(folder: Path, is_alone: bool) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Lock a folder, or a file, which is made if it is not there; yields whether the system has locks.
+    """Lock a folder, or a file, which is made if it does not exist; yields whether the system has locks.
 
     ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
     """
@@ -197,12 +196,6 @@ def open_or_make(path: Path) -> int:
             return open_plain(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
 
 
-def sha256_of(path: Path) -> str:
-    """64 hexadecimal digits of what a file holds."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def model_files(folder: Path) -> list[str]:
     """The names of the files in a folder that a model is loaded by: weights, configuration, modules."""
     return sorted(path.name for path in folder.glob("*") if MODEL_FILES.fullmatch(path.name))
@@ -219,7 +212,7 @@ def open_to_readers(folder: str | Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Have the disk hold it, so that a power cut does not leave a journal without what it names."""
+    """Write a file or a folder's names through to the disk, so that a power cut does not leave a journal alone."""
     if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
         return
     descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else os.open(path, os.O_RDWR | NO_LINK)
@@ -234,7 +227,7 @@ def _is_held(folder: Path) -> bool:
 
 
 def _folders_held() -> set[tuple[int, int]]:
-    """The folders that this thread holds still."""
+    """The folders that this thread holds."""
     if not hasattr(_of_thread, "folders"):
         _of_thread.folders = set()
     return _of_thread.folders
@@ -246,7 +239,7 @@ def _inode(folder: Path) -> tuple[int, int]:
 
 
 def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
-    """Finish the save in a folder if it is complete; whether one is left that is not.
+    """Finish the save in a folder if it is complete; return whether an incomplete one is left.
 
     ``trusted``: the user asked for it, whoever began it.
     """
@@ -268,7 +261,7 @@ def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
 
 
 def _finish(inside: InsideFolder) -> None:
-    """Do what the journal says, which may have been done in part."""
+    """Move and delete the files in the journal; some may have been moved already."""
     with inside.subfolder(STAGING) as staging:
         journal = _read_journal(staging)
         for name in journal.move:
@@ -276,7 +269,7 @@ def _finish(inside: InsideFolder) -> None:
         for name in journal.delete:
             _check_delete(inside, name)
         for name in journal.move:
-            # What was moved before a process died is not there any more.
+            # Files moved before a process was killed are gone.
             with (
                 contextlib.suppress(FileNotFoundError),
                 staging.parent_of(name) as (source, last),
@@ -306,7 +299,7 @@ def _check_move(inside: InsideFolder, staging: InsideFolder, name: str) -> None:
 
 
 def _check_delete(inside: InsideFolder, name: str) -> None:
-    """Refuse what lies behind a link, and a folder, before anything is moved or deleted."""
+    """Refuse to delete a folder, or a file behind a link, before anything is moved or deleted."""
     with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
         there = parent.status(last)
         if there is not None and stat.S_ISDIR(there.st_mode):
@@ -314,7 +307,7 @@ def _check_delete(inside: InsideFolder, name: str) -> None:
 
 
 def _discard(inside: InsideFolder, warn: bool = True) -> None:
-    """Delete ``.saving``; after all else its journal, without which the rest is an incomplete save, and the mark."""
+    """Delete ``.saving``: the journal and the mark last, as without them the rest is an incomplete save."""
     if inside.status(STAGING) is None:
         return
     if warn:
@@ -337,7 +330,7 @@ def _delete(folder: InsideFolder, name: str) -> None:
 
 
 def _write_journal(inside: InsideFolder, staging: InsideFolder, last: str, stale: Iterable[str]) -> None:
-    """Complete a save: all that it wrote is on the disk, and could be moved, before the journal says so."""
+    """Complete a save: the journal is written once all files are on the disk and can be moved."""
     files = [name for name in staging.files() if name not in OWN_FILES]
     new = sorted(files, key=lambda name: (name == last, name))
     journal = Journal(new, sorted(set(stale) - set(new)), "")
@@ -366,10 +359,9 @@ def _read_journal(staging: InsideFolder) -> Journal:
         if len(content) > LARGEST_JOURNAL:
             raise ValueError("it is too long")
         read = json.loads(content)
-        lists = [read["move"], read["delete"]]
-        if not all(isinstance(names, list) for names in lists):
+        journal = Journal(move=read["move"], delete=read["delete"], signature=read.get("signature", ""))
+        if not isinstance(journal.move, list) or not isinstance(journal.delete, list):
             raise TypeError("move and delete are no lists")
-        journal = Journal(*lists, read.get("signature", ""))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnfinishedSaveError(
             f"{path} is no journal of a save ({type(error).__name__}: {error}). {advice}"
@@ -424,7 +416,8 @@ def _is_of_user(*folders: InsideFolder) -> bool:
 
 def _check_same(path: Path, opened: InsideFolder) -> None:
     """Refuse a folder whose place another one, or a link, took while it was written to by its path."""
-    now, before = os.stat(path, follow_symlinks=False), opened.own_status()
+    now = os.stat(path, follow_symlinks=False)
+    before = opened.own_status()
     if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
         raise UnsafeFolderError(f"{path} was replaced by something else while it was written to: nothing is saved.")
 
@@ -438,7 +431,7 @@ def _write(folder: InsideFolder, name: str, content: str) -> None:
 
 
 def _flush_file(folder: InsideFolder, name: str) -> None:
-    """Have the disk hold a new file, and let the umask decide who may read weights."""
+    """Write a new file through to the disk; the umask decides who may read weights."""
     descriptor = folder.open_file(name, os.O_RDWR)
     try:
         if name.endswith(".safetensors"):

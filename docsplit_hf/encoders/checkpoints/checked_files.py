@@ -1,7 +1,7 @@
-"""What a checkpoint's folder holds, looked at before anything is built from it: a damaged file is named.
+"""Check a checkpoint's files before a model is built, and name a damaged one.
 
-The folder may come from a stranger, or from a download that broke off. What loads it elsewhere raises whatever it
-stumbles over, without the name of the file. Or it builds a hundred million layers before it looks at the weights.
+The folder may come from a stranger, or from an interrupted download. Other libraries would raise an error without the
+name of the file, or build a hundred million layers before they read the weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from huggingface_hub.errors import StrictDataclassError
 
 REMEDY = "Download or copy the folder again."
 TOKENIZER = "tokenizer.json"
-# Files of JSON that transformers reads, and what each of them holds.
+# JSON files that transformers reads, and the type of their content.
 JSON_FILES = {
     "config.json": dict,
     TOKENIZER: dict,
@@ -26,8 +26,8 @@ JSON_FILES = {
     "added_tokens.json": dict,
     "generation_config.json": dict,
 }
-# The settings that say how large a model is, by their names in the architectures of transformers, and how large they
-# can be. No released encoder comes near.
+# Settings of a model's size, by their names in the architectures of transformers, and their limits, far above those of
+# any released encoder.
 LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "num_decoder_layers")
 WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "embedding_size", "retrieval_dimension")
 INNER_WIDTHS = ("intermediate_size", "d_ff", "hidden_dim", "ffn_dim", "encoder_ffn_dim")
@@ -42,18 +42,18 @@ NESTED = ("encoder_config", "text_config", "encoder")  # configurations within a
 
 
 class DamagedFilesError(ValueError):
-    """A file of a checkpoint is damaged, or says what cannot be."""
+    """A file of a checkpoint is damaged, or its content is impossible."""
 
 
 class WeightsSize(NamedTuple):
-    """How much there is in the files of weights, by their headers."""
+    """The size of the weights, by the headers of their files."""
 
     tensors: int
     numbers: int
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse a folder with a damaged file, or a configuration that cannot be that of its weights."""
+    """Refuse a folder with a damaged file, or a configuration that does not fit its weights."""
     folder = Path(folder)
     if not folder.is_dir():  # a name on the Hub
         return
@@ -70,7 +70,7 @@ def check_folder(folder: str | Path) -> None:
 
 @contextlib.contextmanager
 def blamed_on_files(name: str | Path) -> Iterator[None]:
-    """What transformers stumbles over within is the fault of a checkpoint's config.json, or of weights of another."""
+    """Turn errors of transformers within the context into one that names a checkpoint's config.json."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -83,7 +83,7 @@ def blamed_on_files(name: str | Path) -> Iterator[None]:
 
 
 def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSize | None = None) -> None:
-    """Refuse a configuration whose sizes no encoder has, or of which the weights, if they are known, have no part."""
+    """Refuse a configuration with impossible sizes, or, if ``weights`` are known, with sizes that do not fit them."""
     for name, value, least, largest in _sizes(config):
         if type(value) is not int:
             continue  # transformers refuses other types by the name of the setting
@@ -140,7 +140,7 @@ def _check_tokenizer(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _check_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse what our own code reads before transformers has checked it."""
+    """Refuse broken settings that our own code reads before transformers checks them."""
     architectures = config.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
         raise DamagedFilesError(f"{path} is damaged: 'architectures' is {architectures!r}, no list of names. {REMEDY}")

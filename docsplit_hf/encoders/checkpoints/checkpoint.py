@@ -75,32 +75,32 @@ def name_in_adapter(folder: str | Path) -> None:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint that was found. It has no configuration of its own if it is an adapter."""
+    """A checkpoint; an adapter has no configuration of its own."""
 
     path: str  # a folder, or a name on the Hub
     revision: str | None
     config: PretrainedConfig | None
-    pooling: str | None  # None: it does not say, as for the length
-    max_length: int | None
+    pooling: str | None  # None: not stated
+    max_length: int | None  # None: not stated
     is_adapter: bool
 
 
 def open_checkpoint(
     name: str | Path | None = None, revision: str | None = None, with_projection: bool = False, **hub_arguments: Any
 ) -> Checkpoint:
-    """Find a checkpoint by its name. ``with_projection``: the caller applies the dense layers behind the pooling."""
+    """Open a checkpoint by its name. ``with_projection``: the caller applies the dense layers behind the pooling."""
     path = find_checkpoint(name)
     check_folder(path)
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
     is_adapter = read_json(path, "adapter_config.json", **files) is not None
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
-    of_encoder = getattr(config, "encoder_config", config)  # of a KNNClassifier, whose encoder says how it pools
-    settings = checkpoint_settings(path, of_encoder, with_projection=with_projection, **files)
+    encoder_config = getattr(config, "encoder_config", config)  # a KNNClassifier's encoder states its pooling
+    settings = checkpoint_settings(path, encoder_config, with_projection=with_projection, **files)
     return Checkpoint(path, revision, config, settings.get("pooling"), settings.get("max_length"), is_adapter)
 
 
 def find_checkpoint(name: str | Path | None) -> str:
-    """The folder or the name on the Hub that is meant. A folder here comes first; a save to it is finished."""
+    """Resolve a name to a local folder, or else to a name on the Hub; an interrupted save to the folder is finished."""
     if name is None:
         return default_checkpoint()
     name = os.fspath(name)
@@ -121,7 +121,7 @@ def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32"
 
 
 class LoadedFrom(NamedTuple):
-    """Where ``pipeline`` loaded a model from: the folder, the state that it was in, and how to load it again."""
+    """The folder that ``pipeline`` loaded a model from, its state then, and a function that loads the model again."""
 
     folder: Path
     state: FolderState
@@ -129,7 +129,7 @@ class LoadedFrom(NamedTuple):
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a checkpoint; what is wrong with its files is said with their names."""
+    """Load the tokenizer of a checkpoint; errors name its files."""
     try:
         return AutoTokenizer.from_pretrained(name, revision=revision)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -149,7 +149,7 @@ def _damaged_tokenizer(name: str, error: Exception) -> DamagedFilesError:
 
 
 class AutoModelWithoutHead(AutoModel):
-    """What ``pipeline`` loads an encoder by: ``AutoModel``, which reports no head that is missing or left over.
+    """``AutoModel`` for ``pipeline``, without reports of a missing or unused head.
 
     On a CPU, weights of float16 become float32 if nobody asked for a dtype: it takes four times as long in float16.
     """
@@ -188,7 +188,7 @@ class DamagedCheckpointError(Exception):
 
 
 def _checked_config(name: str, hub_arguments: dict[str, Any]) -> dict[str, Any]:
-    """What config.json holds, checked before a model is made of it; nothing of an adapter, which has none."""
+    """The content of config.json, checked before a model is built; empty for an adapter, which has none."""
     try:
         check_folder(name)
         config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
@@ -204,8 +204,9 @@ def override_config(config: PretrainedConfig, overrides: Mapping[str, Any]) -> P
     """A copy with other values of settings of its architecture, such as ``{"hidden_dropout_prob": 0.1}``."""
     if not isinstance(overrides, Mapping):
         raise ValueError(f"config_overrides is a dictionary such as {{'hidden_dropout_prob': 0.1}}, got {overrides!r}.")
-    # What every configuration has (labels, dtype, ...) is set elsewhere, or has nothing to do with an encoder.
-    fields, common = ({field.name for field in dataclasses.fields(kind)} for kind in (config, PretrainedConfig))
+    # Settings of every configuration (labels, dtype, ...) are set elsewhere, or do not affect an encoder.
+    fields = {field.name for field in dataclasses.fields(config)}
+    common = {field.name for field in dataclasses.fields(PretrainedConfig)}
     known = sorted({*(fields - common), *config.attribute_map})
     changed = copy.deepcopy(config)
     for name, value in overrides.items():
@@ -267,7 +268,8 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     check_extra("peft", f"The adapter {checkpoint.path}")
     from peft import PeftConfig, PeftModel
 
-    path, revision = checkpoint.path, checkpoint.revision
+    path = checkpoint.path
+    revision = checkpoint.revision
     adapter = PeftConfig.from_pretrained(path, revision=revision)
     base_path = find_checkpoint(adapter.base_model_name_or_path)
     config = _load_config(base_path, revision=adapter.revision)

@@ -1,10 +1,10 @@
-"""Two ways to know an encoder again: a checksum of all that it depends on, and its embeddings of fixed texts."""
+"""Identify an encoder: by a checksum of all that its embeddings depend on, or by its embeddings of fixed texts."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,35 +12,40 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...content_hash import sha256_of_parts
 from ..portable.run_encoder import engine_of, without_engine
 
-# A datastore knows an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
+# A datastore recognizes an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
 PROBE_TEXTS = (
     "The contract ends on 31 December, unless both parties renew it in writing.",
     "Glaciers store about two thirds of the fresh water on Earth!",
     "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
 )
 PROBE_LENGTH = 16  # tokens: a probe does not depend on how much of a text is read
-# To be raised when this package computes other embeddings from the same encoder: kept ones are not used then.
+# Raise it when this package computes other embeddings from the same encoder: cached ones are not used then.
 VERSION = 1
-# Settings that say where a model came from or how it is saved, and do not change its embeddings.
+# Settings about a model's origin or its files, which do not change its embeddings.
 INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
 def encoder_fingerprint(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, projection: nn.Module | None = None, **settings: Any
 ) -> str:
-    """The SHA-256 of all that an embedding depends on, the dtype of the weights too, and not the device or packing."""
+    """The SHA-256 of all that an embedding depends on, dtype of the weights included, device and packing excluded."""
     config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
     if projection is not None:
         described.append(repr(projection))  # its activations have no weights
-    digest = hashlib.sha256(json.dumps(described, sort_keys=True, default=str).encode())
-    for module in (model, projection or nn.Identity()):
-        for name, tensor in sorted(module.state_dict().items()):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    settings_content = json.dumps(described, sort_keys=True, default=str).encode()
+    weights = chain(_weights_content(model), () if projection is None else _weights_content(projection))
+    return sha256_of_parts(chain([settings_content], weights))
+
+
+def _weights_content(module: nn.Module) -> Iterator[bytes | np.ndarray]:
+    """Name, dtype, shape and bytes of each weight."""
+    for name, tensor in sorted(module.state_dict().items()):
+        yield f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode()
+        yield tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
 
 
 def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
@@ -54,11 +59,11 @@ def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray])
 
 
 def _tokenizer_state(tokenizer: PreTrainedTokenizerBase | None) -> Any:
-    if tokenizer is None:  # of an endpoint
+    if tokenizer is None:  # an endpoint has none
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map]
     state = json.loads(backend.to_str())
-    # Truncation and padding are those of the last call, and the encoder does not use them.
+    # Truncation and padding are left from the last call, and do not change an encoder's input.
     return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

@@ -1,4 +1,4 @@
-"""Files inside a folder that a stranger may have filled: no name and no link leads out of it."""
+"""Read and write files inside a folder that a stranger may have filled: no name and no link leads out of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import stat
 import unicodedata
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -23,10 +23,10 @@ class UnsafeFolderError(ValueError):
 
 
 def check_name(name: object) -> str:
-    """Refuse what is not, by its letters alone and on every system, the name of a file below a folder."""
+    """Refuse a name that is, on any system, not the plain name of a file below a folder."""
     if not isinstance(name, str):
         raise UnsafeFolderError(f"{name!r} is not the name of a file.")
-    # Some systems take other forms of a letter for the same one, and skip those that nobody sees.
+    # Some systems take other forms of a letter for the same one, and skip invisible letters.
     for part in unicodedata.normalize("NFKC", name).split("/"):
         unseen = any(unicodedata.category(letter).startswith("C") for letter in part)
         if part in ("", ".", "..") or unseen or part.endswith((".", " ")) or any(sign in part for sign in "\\:"):
@@ -44,9 +44,9 @@ def is_plain(name: str) -> bool:
 
 
 class InsideFolder:
-    """An open folder. Its files are reached one part of their name after the other, and never through a link.
+    """An open folder. Its files are opened one part of their name after another, and never through a link.
 
-    The folder itself is what its user named, so that it may be a link.
+    The folder itself was named by the user, so it may be a link.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
@@ -99,18 +99,18 @@ class InsideFolder:
             yield parent, last
 
     def status(self, name: str) -> os.stat_result | None:
-        """What ``lstat`` gives of an entry of this folder; None if there is none."""
+        """The ``lstat`` of an entry of this folder; None if there is none."""
         try:
             return os.stat(self._place(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def own_status(self) -> os.stat_result:
-        """What ``stat`` gives of the folder itself."""
+        """The ``stat`` of the folder itself."""
         return os.stat(self.path if self._descriptor is None else self._descriptor)
 
     def file_status(self, name: str) -> os.stat_result | None:
-        """The same of a plain file that has no other name; refused if it is anything else."""
+        """The ``lstat`` of a plain file with one name; anything else is refused."""
         status = self.status(name)
         if status is not None:
             _check_plain(self.path / name, status)
@@ -143,11 +143,15 @@ class InsideFolder:
     def move_to(self, other: InsideFolder, name: str, new_name: str) -> None:
         """Move a plain file into another folder, in place of a file there. A link there is replaced, not followed."""
         self.file_status(name)
-        places = (self._place(name), other._place(new_name))
-        os.replace(*places, src_dir_fd=self._descriptor, dst_dir_fd=other._descriptor)
+        os.replace(
+            self._place(name),
+            other._place(new_name),
+            src_dir_fd=self._descriptor,
+            dst_dir_fd=other._descriptor,
+        )
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link and not what it leads to."""
+        """Remove a file, or a link without its target."""
         os.unlink(self._place(name), dir_fd=self._descriptor)
 
     def remove_folder(self, name: str) -> None:
@@ -155,7 +159,7 @@ class InsideFolder:
         shutil.rmtree(self._place(name), dir_fd=self._descriptor)
 
     def flush(self) -> None:
-        """Have the disk hold the folder's list of names."""
+        """Write the folder's list of names through to the disk."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
@@ -164,9 +168,9 @@ class InsideFolder:
 
 
 def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:
-    """Refuse a folder with links, or with files of two names: what is written there could change a file elsewhere.
+    """Refuse a folder with links, or with files of two names: writing there could change a file elsewhere.
 
-    ``below``: in its subfolders, too.
+    ``below``: check its subfolders, too.
     """
     with InsideFolder.opened(folder, may_be_link) as inside:
         for name in inside.names():
@@ -199,6 +203,30 @@ def temporary_file(path: Path) -> Iterator[Path]:
         yield path
     finally:
         path.unlink(missing_ok=True)
+
+
+def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callable[[Path], str]) -> Path:
+    """Have ``write`` write a file or a folder to a temporary path, and move it into ``folder``, whole or not at all.
+
+    ``name_of`` makes the final name of the temporary path, whose content may be part of the name. Returns the final
+    path. Another process may have put a folder of that name there first: that folder stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    try:
+        write(temporary)
+        path = folder / name_of(temporary)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            if not path.is_dir():
+                raise
+        return path
+    finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
 
 
 def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Reading a folder while others save to it, so that all that is read is of one save."""
+"""Read a folder while others save to it, so that all files come from one save."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ logger = logging.getLogger(__name__)
 
 Read = TypeVar("Read")
 
-# Of these each save replaces one at least: the last ones that it moves, and what an adapter has in place of them.
+# Each save replaces at least one of these: it moves them last.
 DECISIVE = ("config.json", "adapter_config.json", "manifest.json", "datastore/manifest.json")
 MOST_TRIES = 20  # where the system has no locks
 
 
 class FolderState(NamedTuple):
-    """What tells one save to a folder from the next: the files that each of them replaces, as the system knows them."""
+    """The state of a folder between two saves: inode, size and times of the files that each save replaces."""
 
     files: tuple[tuple[int, ...] | None, ...]
 
     @classmethod
     def begin(cls, folder: Path) -> FolderState:
-        """The state before a folder is read. No save moves its files at this moment: one that does is waited for."""
+        """The state before a folder is read, once no save is moving its files."""
         while True:
             finish_replacement(folder)
             state = cls(_decisive_files(folder))
@@ -35,18 +35,19 @@ class FolderState(NamedTuple):
                 return state
 
     def is_still(self, folder: Path) -> bool:
-        """Whether all that was read since ``begin`` is of this state: no save moved a file meanwhile.
+        """Whether everything read since ``begin`` is of this state: no save moved a file meanwhile.
 
-        The order counts here and in ``begin``. A save that moved its files at either end is told by its journal, and
-        one that did so in between by the files that it replaced.
+        The order of the two checks matters, here and in ``begin``: a save that moves its files during a check has a
+        journal, and one that moved them in between has replaced files.
         """
         return not moves_files(folder) and self.files == _decisive_files(folder)
 
 
 def read_at_once(folder: str | Path, read: Callable[[], Read], hold: bool = False) -> tuple[Read, FolderState | None]:
-    """What ``read`` reads of a folder, all of one save, and the state that it was in; of the Hub, what it reads.
+    """Call ``read`` so that all it reads of a folder comes from one save; return its result and the folder's state.
 
-    If somebody saves meanwhile, it is read again while saves have to wait. ``hold``: they have to wait at once.
+    If another process saves meanwhile, the folder is read again while saves have to wait. ``hold``: make saves wait
+    from the beginning. For a name on the Hub the state is None.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -60,7 +61,7 @@ def read_at_once(folder: str | Path, read: Callable[[], Read], hold: bool = Fals
         state = FolderState.begin(folder)
         try:
             result = read()
-        except Exception:  # of any kind: what is half old and half new can break anything
+        except Exception:  # of any kind: files half old and half new can break anything
             if state.is_still(folder):
                 raise
         else:
@@ -75,7 +76,7 @@ def _decisive_files(folder: Path) -> tuple[tuple[int, ...] | None, ...]:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    # Not the content: saves may alternate, and what was read in between would be of another one.
+    # Not the content: saves may alternate, and files read in between would be of another save.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(path)
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

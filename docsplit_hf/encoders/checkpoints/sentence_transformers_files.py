@@ -1,6 +1,6 @@
-"""A checkpoint's files for sentence-transformers, read and written: its pooling, its maximum length, its dense layers.
+"""Read and write a checkpoint's files for sentence-transformers: its pooling, its maximum length, its dense layers.
 
-They come from others, so what they say is checked.
+They come from others, so their content is checked.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def checkpoint_settings(
     with_projection: bool = False,
     **hub_arguments: Any,
 ) -> dict[str, str | int | None]:
-    """``pooling`` and ``max_length``, as far as a checkpoint says: in ``config.docsplit``, or as sentence-transformers.
+    """The ``pooling`` and ``max_length`` that a checkpoint states, in ``config.docsplit`` or as sentence-transformers.
 
-    ``config``: None for an adapter. ``with_projection``: dense layers are known, too.
+    ``config``: None for an adapter. ``with_projection``: dense layers are accepted.
     """
     saved = getattr(config, "docsplit", None)
     if saved:
@@ -74,7 +74,7 @@ def checkpoint_settings(
 
 
 def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
-    """What a JSON file of a checkpoint holds; None if it has none, or, with a warning, if the Hub cannot be reached."""
+    """The content of a checkpoint's JSON file; None if there is none, or, with a warning, the Hub is unreachable."""
     try:
         path = _find_file(name, file, **hub_arguments)
     except OSError as error:
@@ -92,7 +92,7 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
 
 
 class UnitNorm(nn.Module):
-    """Rows of norm 1: what sentence-transformers calls Normalize, before a dense layer."""
+    """Scale rows to norm 1: Normalize of sentence-transformers, before a dense layer."""
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
         return nn.functional.normalize(embeddings)
@@ -111,7 +111,8 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
         if config.get("use_residual"):
             raise ValueError(f"{folder} of {name} has use_residual, which is not known here: {OTHERWISE}")
         weights = _read_weights(name, folder, revision)
-        weight, bias = weights.get("linear.weight"), weights.get("linear.bias")
+        weight = weights.get("linear.weight")
+        bias = weights.get("linear.bias")
         if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
             shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
             raise ValueError(f"{folder} of {name} holds {shapes} and not the weights of a dense layer.")
@@ -122,9 +123,9 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
 
 
 def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
-    """Write what ``SentenceTransformer(folder)`` needs, by ``config.docsplit``.
+    """Write the files that ``SentenceTransformer(folder)`` needs, by ``config.docsplit``.
 
-    Beside an adapter only the settings: sentence-transformers would put it on an encoder without a head.
+    An adapter's folder gets the settings only: sentence-transformers would put it on an encoder without a head.
     """
     folder = Path(folder)
     own = POOLING_MODES[config.docsplit["pooling"]]
@@ -166,7 +167,8 @@ def _modules(name: str, hub_arguments: Mapping[str, Any]) -> list[tuple[str, str
     for module in read_json(name, "modules.json", kind=list, **hub_arguments) or []:
         if not isinstance(module, dict):
             raise ValueError(f"modules.json of {name} holds {module!r} where a module should be: repair it.")
-        kind, folder = str(module.get("type", "")).rpartition(".")[2], str(module.get("path"))
+        kind = str(module.get("type", "")).rpartition(".")[2]
+        folder = str(module.get("path"))
         if not re.fullmatch(r"\w*", folder):
             raise ValueError(f"{name} keeps its {kind} in {folder!r}, which is not the name of a folder inside it.")
         modules.append((kind, folder))
@@ -192,7 +194,7 @@ def _check_order(name: str, kinds: list[str], with_projection: bool) -> None:
 
 
 def _released_pooling(name: str, config: PretrainedConfig | None) -> str | None:
-    """The pooling that a checkpoint was released for, by its name or its class; None if it is not known."""
+    """The pooling that a checkpoint was released for, by its name or its class; None if it is unknown."""
     if "Contriever" in (getattr(config, "architectures", None) or ()):  # wherever it lies
         return "mean"
     return next((pooling for start, pooling in RELEASED.items() if name.startswith(start)), None)

@@ -1,4 +1,4 @@
-"""What this user wrote on this machine is signed by a secret, which is in no archive, no copy and no repository."""
+"""Sign content as written by this user on this machine, with a secret that no archive, copy or repository has."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ logger = logging.getLogger(__name__)
 SIZE = 32  # bytes
 
 
-def sign(*said: object) -> str:
-    """The signature of what is said (JSON); none, ``""``, if no secret can be kept here."""
+def sign(*content: object) -> str:
+    """Sign JSON values; ``""`` if no secret can be kept on this machine."""
     secret = _user_secret()
-    return "" if secret is None else hmac.new(secret, _as_bytes(said), hashlib.sha256).hexdigest()
+    return "" if secret is None else hmac.new(secret, _as_bytes(content), hashlib.sha256).hexdigest()
 
 
-def is_signed(signature: object, *said: object) -> bool:
-    """Whether ``sign`` gave this signature, for this user on this machine."""
+def is_signed(signature: object, *content: object) -> bool:
+    """Whether this user signed JSON values on this machine."""
     if not isinstance(signature, str) or not signature.isascii():
         return False
-    expected = sign(*said)
+    expected = sign(*content)
     return expected != "" and hmac.compare_digest(signature, expected)
 
 
 def secret_file() -> Path:
-    """The file of the secret, in ``docsplit_hf`` below ``HF_HOME``; each user has one, as the cache may be shared."""
+    """The file of the user's secret, in ``docsplit_hf`` below ``HF_HOME``, which users may share."""
     from huggingface_hub import constants
 
     user = os.getuid() if hasattr(os, "getuid") else "user"
@@ -76,5 +76,5 @@ def _make_secret(path: Path) -> None:
         temporary.unlink()
 
 
-def _as_bytes(said: tuple[object, ...]) -> bytes:
-    return json.dumps(said).encode("ascii")
+def _as_bytes(content: tuple[object, ...]) -> bytes:
+    return json.dumps(content).encode("ascii")

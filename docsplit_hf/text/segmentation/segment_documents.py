@@ -1,4 +1,4 @@
-"""Segment texts into sentences and tokenize them, once, cached and in parallel."""
+"""Segment documents into sentences and tokenize them; cached and in parallel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,13 @@ FIRST_LOG = 100  # documents of a stream after which the counts are logged first
 _OUTCOME = "_docsplit_outcome"
 _FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
+
+
+class SegmentedDocument(TypedDict):
+    """A row of ``segment_documents``; other columns are kept beside these."""
+
+    input_ids: list[int]  # without special tokens
+    sentence_lengths: list[int]  # tokens of each sentence
 
 
 class _Tokens(NamedTuple):
@@ -228,19 +235,28 @@ class SegmentAndDrop:
     A stream has no end at which to log. Each data loader worker logs its own counts.
     """
 
-    def __init__(self, **function_arguments: Any) -> None:
-        self.function_arguments = function_arguments
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        text_column: str,
+        segmenter: Callable[[str], Segmentation],
+        single_sentence: str,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.text_column = text_column
+        self.segmenter = segmenter
+        self.single_sentence = single_sentence
+        self.counts: Counter = Counter()
+        self.fallbacks = 0
+        self.replaced = 0
+        self.log_at = FIRST_LOG
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"function_arguments": self.function_arguments}  # each process counts from zero
+    def __reduce__(self) -> tuple[type[SegmentAndDrop], tuple]:
+        """Pickle without the counts, so that each process counts from zero."""
+        return SegmentAndDrop, (self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
 
     def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        if not hasattr(self, "counts"):  # the first batch in this process
-            self.counts: Counter = Counter()
-            self.fallbacks = 0
-            self.replaced = 0
-            self.log_at = FIRST_LOG
-        rows = _segment_batch(batch, **self.function_arguments)
+        rows = _segment_batch(batch, self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
         self.counts.update(rows[_OUTCOME])
         self.fallbacks += sum(rows.pop(_FALLBACKS))
         self.replaced += sum(rows.pop(_REPLACED))
@@ -249,6 +265,6 @@ class SegmentAndDrop:
             self.log_at = 2 * self.counts.total()
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
         columns = dict(batch)
-        del columns[self.function_arguments["text_column"]]
+        del columns[self.text_column]
         columns |= rows
         return {name: list(compress(column, kept)) for name, column in columns.items()}

@@ -1,4 +1,4 @@
-"""Split text into sentences, by pysbd where needed, by lines, or by any function, without losing a character."""
+"""Split text into sentences with pysbd, by lines or with any function, without losing a character."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class PysbdSegmenter:
         return Segmentation(_attach_blanks(sentences), fallbacks)
 
     def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Parts of a line, each with whether it is certainly one sentence, and does not need pysbd."""
+        """Parts of a line, each with whether it is certainly one sentence, so that pysbd is not needed."""
         if self.language != "en":
             yield line, _single_sentence_pattern(self.language).fullmatch(line) is not None
             return

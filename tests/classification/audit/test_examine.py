@@ -1,4 +1,4 @@
-"""pipe.audit(), and what applies it."""
+"""pipe.audit(), pipe.apply_audit() and pipe.datalab_inputs()."""
 
 import contextlib
 import copy
@@ -15,29 +15,29 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.audit.examine import audit_snapshot, corrections, datalab_inputs, out_of_fold
 from docsplit_hf.classification.audit.report import Audit, Duplicates, LabelIssue, Outlier
 from docsplit_hf.classification.ensemble.corpus import id_numbers
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
-from docsplit_hf.classification.ensemble.scoring import FittedExperts
 
 from ..ensemble.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
 
 WRONG = {"4": "predator", "20": "fruit", "35": "fruit"}  # 4 is a mineral, 20 and 35 are predators
 
 
-def spoiled_store(examples=60, several=False):
+def spoiled_store(examples=60, multi_label=False):
     """Three labels are wrong; examples 60 and 61 are copies of 0 and 7, 62 of 9 with another label."""
-    return copy.deepcopy(fit_spoiled(examples, several))
+    return copy.deepcopy(fit_spoiled(examples, multi_label))
 
 
 @functools.cache
-def fit_spoiled(examples, several):
-    store = make_store(examples, 0, several=several)
-    labels = [[int(n)] if several else int(n) for n in np.arange(examples) % 3]
+def fit_spoiled(examples, multi_label):
+    store = make_store(examples, 0, multi_label=multi_label)
+    labels = [[int(n)] if multi_label else int(n) for n in np.arange(examples) % 3]
     for row_id, name in WRONG.items():
-        labels[int(row_id)] = [NAMES.index(name)] if several else NAMES.index(name)
+        labels[int(row_id)] = [NAMES.index(name)] if multi_label else NAMES.index(name)
     texts = make_texts(np.arange(examples) % 3)
     copied = [texts[0], f"{texts[7]} again", texts[9]]
-    given = [labels[0], labels[7], [1] if several else 1]
+    given = [labels[0], labels[7], [1] if multi_label else 1]
     keys = np.concatenate([store.keys, store.keys[[0, 7, 9]]])
     spoiled = KNNDatastore(keys, labels + given, NAMES, texts + copied)
     spoiled.fitted = fit_experts(spoiled.snapshot, show_progress=False).to_state()
@@ -45,7 +45,7 @@ def fit_spoiled(examples, several):
 
 
 def marked(audit):
-    """The audit as a person leaves it who agrees with all of it."""
+    """The audit with all suggested labels accepted."""
     return replace(audit, label_issues=[replace(issue, apply=True) for issue in audit.label_issues])
 
 
@@ -56,7 +56,7 @@ def more_of(store, count=1, label="fruit"):
 
 
 def test_an_audit_is_found_and_applied(untrained):
-    untrained.datastore = spoiled_store()  # of another encoder, since one that is not trained says nothing
+    untrained.datastore = spoiled_store()  # with made-up keys: an untrained encoder tells no labels apart
     audit = marked(untrained.audit(show_progress=False))
     assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60"]
     assert untrained.apply_audit(audit) == (audit.new_labels, ["60"])
@@ -65,9 +65,10 @@ def test_an_audit_is_found_and_applied(untrained):
     assert len(untrained.datalab_inputs().data) == 62
 
 
-def test_an_audit_is_applied_whole_or_not_at_all(untrained):
+def test_an_audit_is_applied_completely_or_not_at_all(untrained):
     untrained.datastore = spoiled_store()
-    audit, before = marked(untrained.audit(show_progress=False)), untrained.datastore.snapshot
+    audit = marked(untrained.audit(show_progress=False))
+    before = untrained.datastore.snapshot
     gone = replace(audit, outliers=[Outlier("?", "fruit", 0.1, True, "")])
     unknown = replace(audit, label_issues=[replace(audit.label_issues[0], suggested="lake")])
     for wrong, message in ((gone, "'\\?', no example has that id"), (unknown, "labels that no example has: lake")):
@@ -80,7 +81,7 @@ def test_an_audit_is_applied_whole_or_not_at_all(untrained):
 
 
 @pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
-def test_what_the_pipeline_cannot_audit_is_refused(method, untrained, pipe, texts):
+def test_audits_without_out_of_fold_answers_are_refused(method, untrained, pipe, texts):
     with pytest.raises(ValueError, match="No labeled examples yet"):
         getattr(untrained, method)()
     untrained.add_examples(texts[:6], ["a", "b"] * 3)
@@ -98,7 +99,7 @@ def audit(store):
     return audit_snapshot(store.snapshot, show_progress=False)
 
 
-def test_it_finds_what_was_spoiled():
+def test_wrong_labels_and_copies_are_found():
     store = spoiled_store()
     found = audit(store)
     right = {row_id: NAMES[int(row_id) % 3] for row_id in WRONG}
@@ -117,8 +118,8 @@ def test_it_finds_what_was_spoiled():
     assert clean.new_labels == {} and clean.wrong_labels < 1
 
 
-def test_several_labels():
-    found = audit(spoiled_store(90, several=True))
+def test_multi_label_examples_are_audited():
+    found = audit(spoiled_store(90, multi_label=True))
     right = {row_id: [NAMES[int(row_id) % 3]] for row_id in WRONG}
     assert right.items() <= found.new_labels.items() and found.confused_labels == []
     assert {"0", "7", "9"} == {group.ids[0] for group in found.duplicates}
@@ -126,7 +127,7 @@ def test_several_labels():
     assert issue.given == ["predator"] and 0 <= issue.probability < 0.5
 
 
-def test_what_came_after_fit_is_counted_and_may_be_a_copy():
+def test_examples_added_after_fit_are_counted_and_compared():
     store = spoiled_store()
     store.add(store.keys[:1], ["fruit"], store.texts[:1], ids=["late"])
     more_of(store)
@@ -167,7 +168,7 @@ def test_a_label_keeps_its_last_example(caplog):
     assert "its last example: " in caplog.text and "'4' of 'engine', '5' of 'moon'" in caplog.text
 
 
-def test_what_is_removed_counts_as_well():
+def test_removed_examples_count_as_well():
     copies = Duplicates(["0", "1", "2"], ["river"] * 3, False, True, 1.0, ["0", "1", "2"], "")
     audit = replace(NOTHING, duplicates=[copies], outliers=[Outlier("5", "moon", 0.1, True, "")])
     assert corrections(audit, snapshot_of([0, 0, 0, 1, 1, 2])) == ({}, ["0", "1"])
@@ -175,7 +176,7 @@ def test_what_is_removed_counts_as_well():
     assert corrections(both, snapshot_of([0, 0, 0, 1, 1, 2])) == ({"3": "moon"}, ["0", "1", "5"])
 
 
-def test_answers_are_those_of_the_examples_whatever_came_and_went():
+def test_answers_follow_their_examples_after_changes():
     store = fitted_store(30, 0)
     held_out = FittedExperts.from_state(store.fitted).held_out
     of = dict(zip(held_out.ids.tolist(), held_out.probabilities, strict=True))
@@ -189,7 +190,7 @@ def test_answers_are_those_of_the_examples_whatever_came_and_went():
     assert found.names == NAMES and np.array_equal(found.labels, store.labels)
 
 
-def test_what_has_no_answer_is_counted_by_its_reason():
+def test_examples_without_an_answer_are_counted_by_reason():
     keys = np.random.default_rng(0).standard_normal((12, 4))
     labels = ["a"] * 5 + ["b"] * 5 + ["single", "described"]
     store = KNNDatastore(keys, labels, [], [f"text {i}" for i in range(12)], ids=[*map(str, range(11)), "label:x"])
@@ -206,7 +207,7 @@ def test_what_has_no_answer_is_counted_by_its_reason():
     assert len(found.rows) == 9 and sum(found.missing.values()) + 9 == len(store)
 
 
-def test_experts_that_were_chosen_on_held_out_texts_say_nothing_of_the_examples():
+def test_experts_fitted_on_held_out_texts_cannot_audit():
     store = fitted_store(30, 0)
     labels, keys, texts = make_queries()
     store.fitted = fit_experts(
@@ -217,15 +218,15 @@ def test_experts_that_were_chosen_on_held_out_texts_say_nothing_of_the_examples(
 
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:cleanlab")  # 2.9 uses what pandas 3.1 deprecates
-@pytest.mark.parametrize("several", [False, True])
-def test_datalab_takes_them_and_finds_the_same_labels(several):
-    store = spoiled_store(several=several)
-    if not several:
-        more_of(store)  # which has no out-of-fold answer
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_datalab_finds_the_same_labels(multi_label):
+    store = spoiled_store(multi_label=multi_label)
+    if not multi_label:
+        more_of(store)  # without an out-of-fold answer
     data, probabilities, features = datalab_inputs(store.snapshot)
     assert data.column_names == ["id", "text", "label"] and len(data) == len(probabilities) == len(features) == 63
     with contextlib.redirect_stdout(io.StringIO()):
-        lab = Datalab(data, label_name="label", task="multilabel" if several else "classification", verbosity=0)
+        lab = Datalab(data, label_name="label", task="multilabel" if multi_label else "classification", verbosity=0)
         lab.find_issues(pred_probs=probabilities, features=features)
     issues = lab.get_issues("label")
     assert set(WRONG) <= {data[int(row)]["id"] for row in np.flatnonzero(issues["is_label_issue"])}

@@ -26,17 +26,18 @@ AUDIT = Audit(
 )
 
 
-def test_what_it_says_to_change():
+def test_marked_corrections():
     assert AUDIT.new_labels == {"3": "engine", "4": ["a", "b"]}
     assert AUDIT.to_remove == ["2", "8", "9"]
 
 
 @given(st.text(), st.floats(0, 1), st.lists(st.text()), st.booleans())
-def test_a_file_gives_back_what_was_written(tmp_path_factory, text, number, names, flag):
+def test_a_saved_audit_is_read_back(tmp_path_factory, text, number, names, flag):
     path = tmp_path_factory.mktemp("audit") / "report.json"
     text = text.encode(errors="replace").decode()
     names = [name.encode(errors="replace").decode() for name in names]
-    issue, outlier = LabelIssue(text, names, text, flag, number, 0, 1, text), Outlier(text, names, number, flag, text)
+    issue = LabelIssue(text, names, text, flag, number, 0, 1, text)
+    outlier = Outlier(text, names, number, flag, text)
     copies = Duplicates(names, [names, text], flag, flag, number, names, text)
     audit = Audit(1, 0, {text: 1}, number, [issue], [copies], [outlier], [ConfusedLabels(text, text, 1, 2, number)])
     audit.to_json(path)
@@ -47,7 +48,8 @@ def test_entries_may_be_deleted_and_marked(tmp_path):
     AUDIT.to_json(tmp_path / "report.json")
     content = json.loads((tmp_path / "report.json").read_text())
     content["label_issues"].pop(1)
-    content["label_issues"][0]["apply"], content["label_issues"][1]["apply"] = False, True
+    content["label_issues"][0]["apply"] = False
+    content["label_issues"][1]["apply"] = True
     content["duplicates"][1]["remove"] = ["5"]
     content["outliers"] = []
     (tmp_path / "report.json").write_text(json.dumps(content))
@@ -59,7 +61,7 @@ def issue(**entries):
     return {"label_issues": [asdict(AUDIT.label_issues[0]) | entries]}
 
 
-NONSENSE = [
+INVALID = [
     (issue(apply="yes"), r"label_issues\[0\]: apply is 'yes', not bool"),
     (issue(suggested=3), r"label_issues\[0\]: suggested is 3, not str"),
     (issue(suggested=None), r"label_issues\[0\]: suggested is None"),
@@ -68,20 +70,20 @@ NONSENSE = [
     ({"label_issues": 2 * issue()["label_issues"]}, "two label_issues of one id"),
     ({"removed": []}, "has removed: its fields are examples"),
     ({"outliers": "none"}, "outliers is 'none'"),
-    ({"duplicates": [3]}, r"duplicates\[0\] is '3', and no audit or part of one"),
+    ({"duplicates": [3]}, r"duplicates\[0\] is '3', not an audit or part of one"),
 ]
 FILES = ['{"examples": 3,', "[]", '{"examples": 3}', "\x00"]
-SAID = [
-    "is no audit, as it is not JSON",
-    "is '\\[\\]', and no audit or part of one",
+MESSAGES = [
+    "is not an audit, since not JSON",
+    "is '\\[\\]', not an audit or part of one",
     "lacks checked, not_checked",
     "not JSON",
 ]
 
 
-@pytest.mark.parametrize(("edit", "said"), [*NONSENSE, *zip(FILES, SAID, strict=True)], ids=str)
-def test_a_file_that_was_edited_into_nonsense_is_refused(edit, said, tmp_path):
+@pytest.mark.parametrize(("edit", "message"), [*INVALID, *zip(FILES, MESSAGES, strict=True)], ids=str)
+def test_an_invalid_file_is_refused(edit, message, tmp_path):
     AUDIT.to_json(path := tmp_path / "report.json")
     path.write_text(edit if isinstance(edit, str) else json.dumps(json.loads(path.read_text()) | edit))
-    with pytest.raises(ValueError, match=f"report.json.*{said}"):
+    with pytest.raises(ValueError, match=f"report.json.*{message}"):
         Audit.from_json(path)

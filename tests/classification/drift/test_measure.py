@@ -1,4 +1,4 @@
-"""pipe.report(texts): new texts compared with those of the store."""
+"""pipe.measure_drift(texts): compare new texts with those of the store."""
 
 import copy
 import json
@@ -12,15 +12,16 @@ from scipy.stats import t
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.drift import measure as watching
 from docsplit_hf.classification.drift.measure import (
-    Period,
+    DriftPeriod,
     closeness_to_others,
     known_words,
-    period_of,
-    period_of_examples,
+    measure_examples,
+    measure_period,
 )
-from docsplit_hf.classification.drift.report import CERTAINTY, Change, change_of
-from docsplit_hf.classification.ensemble.scoring import FittedExperts, ready_experts
-from docsplit_hf.encoders.reader import Reader
+from docsplit_hf.classification.drift.report import CERTAINTY, Change, mean_change
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.guarantees import Guarantees
+from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 from ..conftest import labels_of
 from ..ensemble.stores import fitted_store
@@ -43,12 +44,12 @@ def written(report, folder):
     return json.loads((folder / "report.json").read_text())
 
 
-def test_the_report_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatch):
+def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatch):
     came = texts[32:]
     answers = fitted(came)
     level = float(np.median([answer["score"] for answer in answers]))
-    monkeypatch.setattr(FittedExperts, "answer_level", lambda self, error, most_lost=None: level)
-    report = fitted.report(came)
+    monkeypatch.setattr(Guarantees, "confidence_threshold", lambda self, error, most_lost=None: level)
+    report = fitted.measure_drift(came)
     labels = [answer["label"] for answer in answers]
     assert (report.texts, report.empty, report.earlier) == (16, 0, 16)
     assert set(report.labels) == {"river", "engine"}
@@ -67,12 +68,12 @@ def test_the_report_agrees_with_the_answers_of_the_pipeline(fitted, texts, monke
     assert len(novelties) == 5 and novelties == sorted(novelties, reverse=True)
 
 
-def test_other_texts_are_noticed_and_the_same_are_not(fitted, texts):
-    other = fitted.report(NEW)
+def test_only_different_texts_are_drift(fitted, texts):
+    other = fitted.measure_drift(NEW)
     assert other.verdict.startswith("Something changed") and "with more unknown words" in other.verdict
     assert other.drift["unknown_words"].low > 0.5
     assert list(other.new_words)[:3] == ["and", "lamps", "measured"] and other.new_words["zebra"] == 12
-    assert fitted.report(texts[32:], earlier=texts[:31:-1]).verdict.startswith("Nothing changed")
+    assert fitted.measure_drift(texts[32:], earlier=texts[:31:-1]).verdict.startswith("Nothing changed")
 
 
 def as_dataset(texts):
@@ -80,13 +81,13 @@ def as_dataset(texts):
 
 
 @pytest.mark.parametrize("window", [1024, 5])
-def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
+def test_texts_may_have_any_form(window, fitted, texts, monkeypatch):
     monkeypatch.setattr(watching, "WINDOW", window)
     came = [*NEW[:6], "", *texts[36:]]
     earlier = texts[32:36]
-    expected = fitted.report(came, earlier)
+    expected = fitted.measure_drift(came, earlier)
     for form in (iter, pd.Series, np.array, as_dataset):
-        found = fitted.report(form(came), form(earlier), show_progress=True)
+        found = fitted.measure_drift(form(came), form(earlier), show_progress=True)
         assert found == expected and (found.texts, found.empty) == (18, 1)
     assert {entry["row"] for entry in expected.most_novel} <= {*range(6), *range(7, 19)}
 
@@ -94,63 +95,63 @@ def test_texts_come_in_any_form(window, fitted, texts, monkeypatch):
 def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     seen = []
 
-    def counted(reader, given, pairs):
+    def counted(embedder, given, pairs):
         seen.extend(given)
-        return read(reader, given, pairs)
+        return read(embedder, given, pairs)
 
-    read = Reader.read
-    monkeypatch.setattr(Reader, "read", counted)
-    fitted.report(texts[32:], texts[20:24])
+    read = ClassifierEmbedder.embed
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
+    fitted.measure_drift(texts[32:], texts[20:24])
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
 
 
-def test_several_labels_have_no_rejection(untrained, texts, tmp_path):
+def test_multi_label_texts_are_not_rejected(untrained, texts, tmp_path):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
     pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
     untrained.add_examples(pairs[:24], several)
     untrained.fit(show_progress=False)
-    report = untrained.report(pairs[24:])
-    assert report.level is None and report.rejected is None and "No error can be guaranteed" in str(report)
+    report = untrained.measure_drift(pairs[24:])
+    assert report.level is None and report.rejected is None and "No error rate can be guaranteed" in str(report)
     answers = untrained(pairs[24:], return_neighbors=1)
     for name, change in report.labels.items():
         assert change.now == np.mean([name in answer["labels"] for answer in answers])
     assert all("labels" in entry and entry["text_pair"] for entry in written(report, tmp_path)["most_novel"])
 
 
-def test_a_classifier_with_a_head_sees_the_documents_again(pipe, texts):
+def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
     names = labels_of(texts)
     pipe.remove_examples(pipe.datastore.ids[24:])
     pipe.add_documents(texts[24:30])
     pipe.fit(texts[30:40], names[30:40], show_progress=False)
-    report = pipe.report(texts[40:])
+    report = pipe.measure_drift(texts[40:])
     answers = [answer["label"] for answer in pipe(texts[40:])]
     assert (report.against, report.earlier) == ("documents without labels", 6)
     assert report.labels["river"].now == answers.count("river") / 8
     pipe.remove_documents(pipe.datastore.documents.ids)
-    report = pipe.report(texts[40:])
+    report = pipe.measure_drift(texts[40:])
     assert (report.against, report.earlier) == ("held-out examples", 10)
     assert report.drift["closeness"].then is None  # the held-out texts are not in the store
 
 
 def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, tmp_path):
-    report = fitted.report(texts[32:], reject=0.001)
+    report = fitted.measure_drift(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
 
 
 def test_too_few_texts_are_reported(fitted, untrained, texts):
-    report = fitted.report(NEW[:1])
+    report = fitted.measure_drift(NEW[:1])
     assert all(change.low is None for change in report.drift.values())
     assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
     untrained.add_examples(texts[:2], ["river", "engine"])
     untrained.fit(show_progress=False)  # no example can be held out where each label has only one
-    report = untrained.report(texts[32:])
-    assert report.rejected is None and report.earlier == 0 and "No error can be guaranteed" in str(report)
+    report = untrained.measure_drift(texts[32:])
+    assert report.rejected is None and report.earlier == 0 and "No error rate can be guaranteed" in str(report)
 
 
-def test_pairs_with_one_first_text_are_different_texts(fitted, texts):
+def test_pairs_with_equal_first_texts_are_different(fitted, texts):
     pairs = [{"text": "a question", "text_pair": text} for text in texts[:3]]
-    assert {text["text_pair"] for text in fitted.report(pairs).most_novel} == set(texts[:3])
+    assert {text["text_pair"] for text in fitted.measure_drift(pairs).most_novel} == set(texts[:3])
 
 
 ERRORS = {
@@ -170,33 +171,33 @@ ERRORS = {
 def test_wrong_arguments_are_refused(case, fitted):
     texts, options, error, message = ERRORS[case]
     with pytest.raises(error, match=message):
-        fitted.report(texts, **options)
+        fitted.measure_drift(texts, **options)
 
 
-def test_before_fit_and_without_examples_there_is_nothing_to_compare_with(fitted):
+def test_drift_needs_examples_and_fit(fitted):
     fitted.datastore.fitted = None
     with pytest.raises(ValueError, match="Nothing was fitted.*call fit"):
-        fitted.report(["a"])
+        fitted.measure_drift(["a"])
     fitted.remove_examples(fitted.datastore.ids)
     with pytest.raises(ValueError, match="No labeled examples yet"):
-        fitted.report(["a"])
+        fitted.measure_drift(["a"])
 
 
 def measured(store, keys, texts):
-    return period_of(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
+    return measure_period(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
 
 
-def test_a_text_of_the_store_is_measured_as_if_it_were_not_in_it():
+def test_stored_texts_are_measured_without_themselves():
     store = fitted_store(12, 60)
     keys = store.documents.keys[:3].copy()
     texts = store.documents.texts[:3]
     before = measured(store, keys, texts)
     store.remove_documents(store.documents.ids[:3])
-    for name, found, expected in zip(Period._fields, before, measured(store, keys, texts), strict=True):
+    for name, found, expected in zip(DriftPeriod._fields, before, measured(store, keys, texts), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-4, err_msg=name)
 
 
-def test_the_closeness_of_an_example_is_to_the_other_ones():
+def test_closeness_of_an_example_is_to_other_examples():
     store = fitted_store(12, 60)
     found = closeness_to_others(ready_experts(store.snapshot), store.keys)
     mean = store.fitted.arrays["mean"]
@@ -206,13 +207,13 @@ def test_the_closeness_of_an_example_is_to_the_other_ones():
     np.testing.assert_allclose(found, np.sort(cosines, 1)[:, -5:].mean(1), atol=1e-6)
 
 
-def test_the_period_of_held_out_examples_has_the_probabilities_of_the_folds():
+def test_held_out_examples_have_their_out_of_fold_probabilities():
     store = fitted_store(12, 60)
     ready = ready_experts(store.snapshot)
     store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
     later = ready_experts(store.snapshot)
     for experts, labels in ((ready, 3), (later, 4)):
-        found = period_of_examples(experts, known_words(experts.view))
+        found = measure_examples(experts, known_words(experts.view))
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
         assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
         assert not len(found.novelty)
@@ -236,7 +237,7 @@ def store():
         ("?", 0, set()),
     ],
 )
-def test_words_that_no_other_text_has(text, share, words, store):
+def test_unknown_words_are_those_of_no_other_text(text, share, words, store):
     assert known_words(store.snapshot).unknown(text) == (share, words)
 
 
@@ -250,7 +251,7 @@ def test_the_interval_is_welchs():
     freedom = variance**2 / (variance_now**2 / 29 + variance_then**2 / 79)
     half = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(variance)
     difference = now.mean() - then.mean()
-    found = change_of(now, then)
+    found = mean_change(now, then)
     assert (found.now, found.then) == pytest.approx((now.mean(), then.mean()))
     assert (found.low, found.high) == pytest.approx((difference - half, difference + half))
 
@@ -265,5 +266,5 @@ def test_the_interval_is_welchs():
     ],
 )
 def test_without_two_texts_or_a_spread_there_is_no_interval(now, then, expected):
-    found = change_of(np.array(now), np.array(then))
+    found = mean_change(np.array(now), np.array(then))
     assert found == expected and not found.is_certain

@@ -1,11 +1,11 @@
-"""Datastores whose texts and embeddings say their label, more or less."""
+"""Datastores with texts and embeddings that depend on the label."""
 
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.expert import Asked
+from docsplit_hf.classification.ensemble.expert import Features
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.scoring import ask_experts, ready_experts
 
 NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
@@ -26,12 +26,14 @@ def make_keys(labels, seed=0, noise=1.0):
     return (centers[np.asarray(labels)] + noises).astype(np.float32)
 
 
-def make_store(examples=12, documents=60, texts=True, pairs=False, several=False, seed=0):
+def make_store(examples=12, documents=60, texts=True, pairs=False, multi_label=False, seed=0):
     """A datastore of three labels, and documents without labels."""
     numbers = np.arange(examples) % 3
     words = make_texts(numbers, seed) if texts else None
     seconds = make_texts(numbers, seed + 7) if pairs else None
-    given = [[int(n), 0] if i % 4 == 3 and n else [int(n)] for i, n in enumerate(numbers)] if several else numbers
+    given = numbers
+    if multi_label:
+        given = [[int(n), 0] if i % 4 == 3 and n else [int(n)] for i, n in enumerate(numbers)]
     store = KNNDatastore(make_keys(numbers, seed), given, NAMES, words, seconds)
     if documents:
         unknown = np.random.default_rng(seed + 1).integers(0, 3, documents)
@@ -43,7 +45,8 @@ def make_store(examples=12, documents=60, texts=True, pairs=False, several=False
 
 def misleading_store(noise=2.0, examples=60):
     """As many examples of each label, and 300 documents that are all fruit."""
-    labels, of_documents = np.arange(examples) % 3, np.zeros(300, int)
+    labels = np.arange(examples) % 3
+    of_documents = np.zeros(300, int)
     store = KNNDatastore(make_keys(labels, 1, noise), labels, NAMES, make_texts(labels, 1))
     store.add_documents(make_keys(of_documents, 2, noise), make_texts(of_documents, 5))
     return store
@@ -62,12 +65,19 @@ def make_queries(count=9, seed=5):
     return labels, make_keys(labels, seed), make_texts(labels, seed + 1)
 
 
-def ask(store, logits=None, **options):
-    """What the experts of a datastore say of the queries."""
+def score(store, logits=None, **options):
+    """Score the queries by the experts of a datastore."""
     _, keys, texts = make_queries(**options)
-    return ask_experts(ready_experts(store.snapshot), keys, texts, logits)
+    return score_texts(ready_experts(store.snapshot), keys, texts, logits)
 
 
-def asked(words=None, shares=None, several=False):
-    """Texts of which an expert is told these alone."""
-    return Asked(None, None, words, shares, None, several)
+def features_of(words=None, neighbor_label_proportions=None, multi_label=False):
+    """Features of texts, of which all others are missing."""
+    return Features(
+        vectors=None,
+        whitened=None,
+        words=words,
+        neighbor_label_proportions=neighbor_label_proportions,
+        head_logits=None,
+        multi_label=multi_label,
+    )

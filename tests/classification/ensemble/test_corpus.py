@@ -6,27 +6,28 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import corpus
 from docsplit_hf.classification.ensemble import corpus as corpus_module
 from docsplit_hf.classification.ensemble.corpus import (
-    ALPHA,
+    PROPAGATION_ALPHA,
     SHRINKAGE,
     fit_document_vectors,
     make_corpus,
     neighbor_graph,
-    spread_labels,
+    propagate_labels,
     unit,
 )
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.scoring import ready_experts
 from docsplit_hf.classification.ensemble.tfidf import fit_words
 from docsplit_hf.classification.texts_and_labels import joined_texts
 
-from .stores import ask, fitted_store, make_keys, make_store, make_texts
+from .stores import fitted_store, make_keys, make_store, make_texts, score
 
 LABELS = np.arange(210) % 3  # enough texts for words to make dimensions
 
 
 def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
-    """Its product with itself is; which of the roots it is, no cosine can tell."""
-    embeddings, words = make_keys(LABELS), fit_words(make_texts(LABELS))[1]
+    """Its product with itself is compared: cosines do not depend on which root it is."""
+    embeddings = make_keys(LABELS)
+    _, words = fit_words(make_texts(LABELS))
     fitted = fit_document_vectors(embeddings, words)
     vectors = fitted.join(embeddings, words).astype(np.float64)
     covariance = np.cov(vectors.T)
@@ -36,7 +37,8 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
 
 
 def test_embedding_and_words_count_alike():
-    embeddings, words = make_keys(LABELS), fit_words(make_texts(LABELS))[1]
+    embeddings = make_keys(LABELS)
+    _, words = fit_words(make_texts(LABELS))
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, 210)
     joined = fitted.join(embeddings, words)
@@ -45,7 +47,7 @@ def test_embedding_and_words_count_alike():
     assert joined.dtype == fitted.whitened(joined).dtype == np.float32
 
 
-def test_without_words_it_is_the_embedding():
+def test_without_words_vectors_are_centered_embeddings():
     embeddings = make_keys(LABELS)
     nothing = sp.csr_matrix((210, 1), dtype=np.float32)
     for words in (None, nothing):
@@ -54,7 +56,7 @@ def test_without_words_it_is_the_embedding():
         np.testing.assert_allclose(joined, unit(embeddings - embeddings.mean(0)), atol=1e-5)
 
 
-def test_a_text_without_words_has_none_and_equal_embeddings_are_finite():
+def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
     words = fit_words(make_texts(LABELS))[1].tolil()
     words[3] = 0
     fitted = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr())
@@ -68,7 +70,7 @@ def make_graph(count=30, k=4, seed=0):
     return neighbor_graph(unit(np.random.default_rng(seed).standard_normal((count, 5)).astype(np.float32)), k)
 
 
-def test_the_graph_is_by_its_definition():
+def test_the_graph_equals_its_definition():
     vectors = unit(np.random.default_rng(0).standard_normal((30, 5)).astype(np.float32))
     cosines = vectors.astype(np.float64) @ vectors.T
     np.fill_diagonal(cosines, -np.inf)
@@ -82,7 +84,7 @@ def test_the_graph_is_by_its_definition():
     np.testing.assert_allclose(found.toarray(), affinity * root[:, None] * root, atol=1e-6)
 
 
-def test_copies_and_few_texts_are_a_graph_too():
+def test_graphs_of_copies_and_of_few_texts():
     copies = np.repeat(unit(np.eye(3, 5, dtype=np.float32)), 20, axis=0)
     graph = neighbor_graph(copies)
     assert np.isfinite(graph.data).all() and graph.diagonal().sum() == 0 and abs(graph - graph.T).max() < 1e-6
@@ -93,45 +95,47 @@ def test_copies_and_few_texts_are_a_graph_too():
 def test_an_approximate_graph_is_nearly_the_exact_one(monkeypatch):
     vectors = unit(make_keys(np.arange(2_000) % 3, noise=2.0))
     exact = neighbor_graph(vectors)
-    monkeypatch.setattr(corpus_module, "EXACT_GRAPH", 1_000)
-    monkeypatch.setattr(corpus_module, "LISTS", 32)
+    monkeypatch.setattr(corpus_module, "MAX_EXACT_GRAPH_TEXTS", 1_000)
+    monkeypatch.setattr(corpus_module, "INDEX_LISTS", 32)
     approximate = neighbor_graph(vectors)
     assert abs(approximate - approximate.T).max() < 1e-6
     assert (exact.astype(bool).multiply(approximate.astype(bool))).sum() > 0.97 * exact.nnz
 
 
-def test_spreading_goes_to_the_closed_form(monkeypatch):
-    """``F = (1 - a)(I - a S)^-1 Y``, each label with the same mass, each text a distribution; examples as given."""
-    monkeypatch.setattr(corpus_module, "STEPS", 400)
-    graph, rows, targets = make_graph(), np.array([2, 7, 11, 20]), np.eye(3)[[0, 1, 2, 1]]
+def test_propagation_converges_to_the_closed_form(monkeypatch):
+    """``F = (1 - a)(I - a S)^-1 Y``, each label with equal mass, each text a distribution; examples as given."""
+    monkeypatch.setattr(corpus_module, "PROPAGATION_STEPS", 400)
+    graph = make_graph()
+    rows = np.array([2, 7, 11, 20])
+    targets = np.eye(3)[[0, 1, 2, 1]]
     start = np.zeros((30, 3))
     start[rows] = targets
-    closed = (1 - ALPHA) * np.linalg.solve(np.eye(30) - ALPHA * graph.toarray(), start)
+    closed = (1 - PROPAGATION_ALPHA) * np.linalg.solve(np.eye(30) - PROPAGATION_ALPHA * graph.toarray(), start)
     balanced = closed / closed.sum(0)
     expected = balanced / balanced.sum(1, keepdims=True)
     expected[rows] = targets
-    np.testing.assert_allclose(spread_labels(graph, rows, targets, several=False), expected, atol=1e-4)
-    several = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]], float)
+    np.testing.assert_allclose(propagate_labels(graph, rows, targets, multi_label=False), expected, atol=1e-4)
+    targets = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]], float)
     start = np.zeros((30, 4))
-    start[rows] = np.hstack([several, np.ones((4, 1))])
-    closed = np.linalg.solve(np.eye(30) - ALPHA * graph.toarray(), start)
+    start[rows] = np.hstack([targets, np.ones((4, 1))])
+    closed = np.linalg.solve(np.eye(30) - PROPAGATION_ALPHA * graph.toarray(), start)
     expected = closed[:, :3] / closed[:, 3:]
-    expected[rows] = several
-    np.testing.assert_allclose(spread_labels(graph, rows, several, several=True), expected, atol=1e-4)
+    expected[rows] = targets
+    np.testing.assert_allclose(propagate_labels(graph, rows, targets, multi_label=True), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_a_text_that_no_example_reaches_has_all_labels_alike_or_as_often_as_the_examples(several):
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_text_that_no_example_reaches_gets_equal_labels_or_the_frequencies_of_the_examples(multi_label):
     graph = sp.block_array([[make_graph(10), None], [None, make_graph(6)]], format="csr").astype(np.float32)
-    targets = np.array([[1, 0], [1, 1], [1, 0]], float) if several else np.eye(2)[[0, 1, 0]]
-    found = spread_labels(graph, np.arange(3), targets, several)
-    np.testing.assert_allclose(found[10:], [[1, 1 / 3]] * 6 if several else 0.5, rtol=1e-6)
-    assert np.array_equal(found[:3], targets) and found.dtype == np.float32
-    if not several:
+    targets = np.array([[1, 0], [1, 1], [1, 0]], float) if multi_label else np.eye(2)[[0, 1, 0]]
+    found = propagate_labels(graph, np.arange(3), targets, multi_label)
+    np.testing.assert_allclose(found[10:], [[1, 1 / 3]] * 6 if multi_label else 0.5, rtol=1e-6)
+    assert np.array_equal(found[[0, 1, 2]], targets) and found.dtype == np.float32
+    if not multi_label:
         np.testing.assert_allclose(found.sum(1), 1, rtol=1e-6)
 
 
-def test_it_has_all_texts_and_knows_where_the_examples_are():
+def test_the_corpus_has_all_texts_and_the_places_of_the_examples():
     store = make_store(pairs=True)
     found = make_corpus(store.snapshot)
     assert len(found.ids) == len(set(found.ids.tolist())) == len(found.vectors) == 72
@@ -140,12 +144,14 @@ def test_it_has_all_texts_and_knows_where_the_examples_are():
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-5)
 
 
-def test_which_texts_have_labels_changes_nothing_but_where_the_examples_are():
+def test_labels_change_only_the_places_of_the_examples():
     store = make_store()
     before = make_corpus(store.snapshot)
-    row, documents = 7, store.documents
+    row = 7
+    documents = store.documents
     store.add(documents.keys[[row]], ["fruit"], [documents.texts[row]], replacing=[documents.ids[row]])
-    fresh, reused = make_corpus(store.snapshot), make_corpus(store.snapshot, before)
+    fresh = make_corpus(store.snapshot)
+    reused = make_corpus(store.snapshot, before)
     assert reused.vectors is before.vectors and len(reused.rows) == 13
     for name in ("rows", "documents", "contents", "ids", "vectors", "whitened"):
         assert np.array_equal(getattr(fresh, name), getattr(reused, name)), name
@@ -158,19 +164,25 @@ def test_the_order_of_examples_and_labels_makes_no_difference():
     store = make_store(30)
     order = np.random.default_rng(0).permutation(30)
     labels = [store.label_names[label] for label in store.labels]
-    given = [labels[i] for i in order], list(reversed(store.label_names)), [store.texts[i] for i in order]
-    other = KNNDatastore(store.keys[order], *given)
+    other = KNNDatastore(
+        store.keys[order],
+        [labels[i] for i in order],
+        list(reversed(store.label_names)),
+        [store.texts[i] for i in order],
+    )
     other.add_documents(store.documents.keys[::-1], store.documents.texts[::-1])
     found = []
     for one in (store, other):
         one.fitted = fit_experts(one.snapshot, show_progress=False).to_state()
-        found.append({answer: column for answer, column in zip(one.label_names, ask(one).probabilities.T, strict=True)})
+        found.append(
+            {answer: column for answer, column in zip(one.label_names, score(one).probabilities.T, strict=True)}
+        )
     for name in store.label_names:
         assert np.array_equal(found[0][name], found[1][name])
 
 
 def test_of_many_documents_the_same_are_used_whatever_their_order(monkeypatch):
-    monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 20)
+    monkeypatch.setattr(corpus, "MAX_DOCUMENTS", 20)
     store = make_store()
     other = KNNDatastore(store.keys, store.labels, store.label_names, store.texts)
     other.add_documents(store.documents.keys[::-1], store.documents.texts[::-1])
@@ -178,14 +190,14 @@ def test_of_many_documents_the_same_are_used_whatever_their_order(monkeypatch):
 
 
 def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkeypatch, caplog):
-    monkeypatch.setattr(corpus, "MOST_DOCUMENTS", 20)
+    monkeypatch.setattr(corpus, "MAX_DOCUMENTS", 20)
     store = fitted_store()
     assert "Of 60 documents, a random 20 are used" in caplog.text
     arrays = store.fitted.arrays
     assert len(arrays["ids"]) == len(arrays["soft"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
-    assert (ready_experts(store.snapshot).places >= 0).sum() == 20
+    assert (ready_experts(store.view()).places.of_all >= 0).sum() == 20
     assert len(store.documents) == 60
 
 
@@ -195,7 +207,8 @@ def test_rounding_of_embeddings_draws_no_other_folds():
     keys = make_keys(labels)
     texts = make_texts(labels)
     rounded = np.nextafter(keys, np.float32(np.inf))
-    orders, probabilities = [], []
+    orders = []
+    probabilities = []
     for given in (keys, rounded):
         store = KNNDatastore(given, labels, ["fruit", "mineral", "predator"], texts)
         orders.append(make_corpus(store.snapshot).rows)

@@ -4,30 +4,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble import fitting as fit_module
-from docsplit_hf.classification.ensemble.fitting import FEWEST, fit_experts, label_thresholds
+from docsplit_hf.classification.ensemble import weighing
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
 from docsplit_hf.classification.ensemble.registry import EXPERTS
-from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 
-from .stores import NAMES, ask, fitted_store, make_keys, make_queries, make_store, make_texts
+from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
 
-EVERYTHING = [name for name in EXPERTS if name != "names"]  # which an encoder must read
+EVERYTHING = [name for name, expert in EXPERTS.items() if not expert.needs_label_names]
 
 
 def fit(store, experts=None, **options):
     return fit_experts(store.snapshot, experts, show_progress=False, **options).settings
 
 
-def test_settings_say_what_was_found():
+def test_settings_and_report_of_a_small_datastore():
     settings = fit(make_store())
-    assert settings["labels"] == NAMES and settings["several"] is False
-    assert (settings["examples"], settings["documents"]) == (12, 60)
-    assert settings["measured_on"] == "folds of the examples"
-    assert list(settings["weights"]) == list(settings["shares"]) == EVERYTHING
-    assert sum(settings["shares"].values()) == pytest.approx(1)
-    assert [record["expert"] for record in settings["measured"]] == [*EVERYTHING, "mixture", WORD_COUNTS, LARGEST_CLASS]
-    report = str(FitReport.of(settings))
+    assert settings.report.labels == NAMES and settings.multi_label is False
+    assert (settings.report.examples, settings.report.documents) == (12, 60)
+    assert settings.report.measured_on == "folds of the examples"
+    assert list(settings.weights) == list(settings.report.shares) == EVERYTHING
+    assert sum(settings.report.shares.values()) == pytest.approx(1)
+    assert [record["expert"] for record in settings.report.measured] == [
+        *EVERYTHING,
+        "mixture",
+        WORD_COUNTS,
+        LARGEST_CLASS,
+    ]
+    report = str(settings.report)
     assert "12 examples of 3 labels and 60 documents" in report and all(name in report for name in EVERYTHING)
 
 
@@ -40,41 +46,42 @@ def test_it_is_the_same_each_time():
 @pytest.mark.parametrize(("examples", "documents", "times"), [(3, 0, 2), (3, 60, 1), (12, 0, 1)])
 def test_one_example_of_each_label_and_nothing_else_has_a_sharpness_of_its_own(monkeypatch, examples, documents, times):
     store = make_store(examples, documents)
-    before = fit(store)["weights"]
-    monkeypatch.setattr(fit_module, "ALONE", 2 * fit_module.ALONE)
-    assert fit(store)["weights"] == {name: times * weight for name, weight in before.items()}
+    before = fit(store).weights
+    doubled = 2 * weighing.SHARPNESS_OF_SINGLE_EXAMPLES
+    monkeypatch.setattr(weighing, "SHARPNESS_OF_SINGLE_EXAMPLES", doubled)
+    assert fit(store).weights == {name: times * weight for name, weight in before.items()}
 
 
 def test_one_example_of_each_label_has_the_prior_weights():
     for documents in (60, 0):
         settings = fit(make_store(3, documents))
-        assert settings["measured"] == [] and settings["measured_on"] == "nothing to hold out"
+        assert settings.report.measured == [] and settings.report.measured_on == "nothing to hold out"
         # Three texts alone are neighbors of each other, all alike: that tells nothing.
         priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.0, 0.45, 0.08]
-        np.testing.assert_allclose(list(settings["shares"].values()), np.array(priors) / sum(priors))
-        assert all(np.isfinite(weight) for weight in settings["weights"].values())
-    assert (ask(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7
+        np.testing.assert_allclose(list(settings.report.shares.values()), np.array(priors) / sum(priors))
+        assert all(np.isfinite(weight) for weight in settings.weights.values())
+    assert (score(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7
 
 
-def test_descriptions_of_labels_are_learned_from_and_never_asked():
+def test_descriptions_of_labels_are_learned_from_and_never_held_out():
     store = make_store(3)
     store.remove(["0", "1", "2"])
     labels = np.arange(3)
     store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{LABEL_ID}{name}" for name in NAMES])
-    assert fit(store)["measured"] == []
+    assert fit(store).report.measured == []
     more = np.zeros(3, int)
     store.add(make_keys(more, 1), more, make_texts(more, 1))
-    assert fit(store)["measured"][0]["accuracy"] in (0, 1 / 3, 2 / 3, 1)  # of three, not of six
+    assert fit(store).report.measured[0]["accuracy"] in (0, 1 / 3, 2 / 3, 1)  # of three, not of six
 
 
-def test_a_label_without_examples_is_none_of_those_that_were_fitted():
+def test_a_label_without_examples_is_not_fitted():
     store = make_store()
     keys = make_keys([0])
     store.add(keys, ["a new one"], ["a text"])
     store.remove(["12"])
-    assert store.label_names[3] == "a new one" and fit(store)["labels"] == NAMES
+    assert store.label_names[3] == "a new one" and fit(store).report.labels == NAMES
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    found = ask(store).probabilities
+    found = score(store).probabilities
     assert found.shape == (9, 4) and not found[:, 3].any()
 
 
@@ -83,36 +90,37 @@ def test_held_out_texts_choose_the_weights():
     store = make_store()
     labels, keys, texts = make_queries(300)
     others = np.random.default_rng(1).permutation(300)
-    keys, texts = keys[others], [texts[i] for i in others]
+    keys = keys[others]
+    texts = [texts[i] for i in others]
     right = 3 * np.eye(3)[labels].astype(np.float32)
     guessed = np.random.default_rng(0).permutation(right)
     shares = []
     for logits in (right, guessed):
         settings = fit(store, held_out=HeldOut(keys, texts, labels, logits), has_head=True)
-        assert settings["measured_on"] == "held-out texts"
-        shares.append(settings["shares"]["classifier"])
+        assert settings.report.measured_on == "held-out texts"
+        shares.append(settings.report.shares["classifier"])
     assert shares[0] > shares[1] + 0.2
     fitted = fit_experts(store.snapshot, None, HeldOut(keys, texts, labels, right), True, False)
-    assert "probe" not in fitted.learned
+    assert fitted.ensemble.learned.by_expert["classifier"] == {}
     store.fitted = fitted.to_state()
-    assert (ask(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()
+    assert (score(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()
 
 
 def test_several_labels_have_thresholds():
-    settings = fit(make_store(60, several=True))
-    assert settings["several"] and len(settings["thresholds"]) == 3
-    assert all(0 < threshold < 1 for threshold in settings["thresholds"])
-    assert "thresholds" not in fit(make_store())
+    settings = fit(make_store(60, multi_label=True))
+    assert settings.multi_label and len(settings.thresholds) == 3
+    assert all(0 < threshold < 1 for threshold in settings.thresholds)
+    assert fit(make_store()).thresholds is None
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_one_of_two_labels_is_rare(several):
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_one_of_two_labels_is_rare(multi_label):
     rng = np.random.default_rng(0)
     labels = [0] * 20 + [1]
-    given = [[label] for label in labels] if several else labels
+    given = [[label] for label in labels] if multi_label else labels
     store = KNNDatastore(rng.standard_normal((21, 4)), given, ["often", "once"], [f"text {i}" for i in range(21)])
     settings = fit(store)
-    assert settings["labels"] == ["often", "once"] and len(settings["measured"])
+    assert settings.report.labels == ["often", "once"] and len(settings.report.measured)
 
 
 ERRORS = {
@@ -130,9 +138,11 @@ ERRORS = {
     "words without texts": (
         lambda: make_store(texts=False),
         {"experts": ["words"]},
-        "Of words none can be fitted here: 'words' and 'vocabulary' need",
+        "No expert can be fitted here: 'words' needs texts with words",
     ),
-    "topics of several labels": (lambda: make_store(several=True), {"experts": ["topics"]}, "Of topics none can"),
+    "topics of several labels": (
+        lambda: make_store(multi_label=True), {"experts": ["topics"]}, "'topics' needs one label per text",
+    ),
     "held-out texts of other labels": (
         lambda: KNNDatastore(np.eye(4, 16), [0, 1] * 2, NAMES, ["a"] * 4),
         {"held_out": HeldOut(np.ones((1, 16), np.float32), ["x"], np.array([2]), None)},
@@ -142,7 +152,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_what_cannot_be_fitted_is_refused(case):
+def test_a_datastore_that_cannot_be_fitted_is_refused(case):
     make, options, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         fit(make(), **options)
@@ -150,7 +160,7 @@ def test_what_cannot_be_fitted_is_refused(case):
 
 def test_texts_without_any_word():
     store = KNNDatastore(make_keys(np.arange(12) % 3), np.arange(12) % 3, NAMES, ["?"] * 12)
-    assert list(fit(store)["weights"]) == ["classifier", "neighbors", "topics"]
+    assert list(fit(store).weights) == ["classifier", "neighbors", "topics"]
 
 
 def f1_score(targets, predicted):
@@ -172,7 +182,7 @@ def test_no_other_threshold_is_better(seed, rounded):
     thresholds = label_thresholds(probabilities, targets)
     assert ((0 <= thresholds) & (thresholds <= 1)).all()
     for threshold, p, y in zip(thresholds, probabilities.T, targets.T, strict=True):
-        if min(y.sum(), (1 - y).sum()) >= FEWEST:
+        if min(y.sum(), (1 - y).sum()) >= MIN_EXAMPLES_FOR_THRESHOLD:
             assert f1_score(y, p >= threshold) == pytest.approx(best_f1(p, y))
 
 
@@ -182,9 +192,11 @@ def test_a_label_of_few_examples_has_the_threshold_of_all():
     probabilities = rng.random((60, 3))
     first, second, third = label_thresholds(probabilities, targets)
     assert second == third != first
-    flat = probabilities.ravel(), targets.ravel()
-    assert f1_score(flat[1], flat[0] >= second) == pytest.approx(best_f1(*flat))
+    all_probabilities = probabilities.ravel()
+    all_targets = targets.ravel()
+    best = best_f1(all_probabilities, all_targets)
+    assert f1_score(all_targets, all_probabilities >= second) == pytest.approx(best)
 
 
-def test_without_examples_it_is_a_half():
+def test_without_examples_the_threshold_is_a_half():
     assert label_thresholds(np.zeros((0, 2)), np.zeros((0, 2))).tolist() == [0.5, 0.5]

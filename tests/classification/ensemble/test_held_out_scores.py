@@ -2,14 +2,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.classification.ensemble.held_out_scores import FEWER_FOLDS, FOLDS, MANY_EXAMPLES, assign_folds
+from docsplit_hf.classification.ensemble.held_out_scores import (
+    FOLDS,
+    FOLDS_OF_MANY_EXAMPLES,
+    MANY_EXAMPLES,
+    assign_folds,
+)
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 
 
 @settings(max_examples=100, deadline=None)
 @given(EXAMPLES)
-def test_each_is_answered_by_others_that_know_all_labels(examples):
+def test_other_folds_have_examples_of_all_labels(examples):
     labels, groups, held_out = map(np.array, zip(*examples, strict=True))
     folds = assign_folds(labels, groups, held_out)
     assert (folds[~held_out] == -1).all()
@@ -22,21 +27,21 @@ def test_each_is_answered_by_others_that_know_all_labels(examples):
 
 @settings(max_examples=100, deadline=None)
 @given(EXAMPLES)
-def test_of_several_labels_copies_stay_together_too(examples):
+def test_with_several_labels_copies_are_in_one_fold(examples):
     labels, groups, held_out = map(np.array, zip(*examples, strict=True))
     folds = assign_folds(np.eye(4, dtype=bool)[labels], groups, held_out)
     assert (folds[~held_out] == -1).all() and all(len(set(folds[groups == group])) == 1 for group in groups)
 
 
-def test_each_label_is_spread_over_all_folds():
+def test_each_label_is_distributed_over_all_folds():
     labels = np.repeat([0, 1, 2], [50, 10, 1])
     folds = assign_folds(labels, np.arange(61), np.ones(61, bool))
     assert np.bincount(folds[:50]).tolist() == [10] * FOLDS and np.bincount(folds[50:60]).tolist() == [2] * FOLDS
     assert folds[60] == -1
     many = MANY_EXAMPLES + 1
-    assert assign_folds(np.zeros(many, int), np.arange(many), np.ones(many, bool)).max() == FEWER_FOLDS - 1
+    assert assign_folds(np.zeros(many, int), np.arange(many), np.ones(many, bool)).max() == FOLDS_OF_MANY_EXAMPLES - 1
 
 
-def test_where_each_label_has_one_example_nothing_is_held_out():
+def test_labels_with_one_example_are_not_held_out():
     assert assign_folds(np.arange(4), np.arange(4), np.ones(4, bool)).tolist() == [-1] * 4
     assert assign_folds(np.array([0, 0, 1]), np.array([5, 5, 6]), np.ones(3, bool)).tolist() == [-1] * 3  # a copy

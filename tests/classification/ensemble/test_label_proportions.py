@@ -1,11 +1,11 @@
-"""How often each label is among documents, by calibrated answers."""
+"""Label proportions among documents, by calibrated probabilities."""
 
 import numpy as np
 import pytest
 from scipy.special import log_softmax, softmax
 
 from docsplit_hf.classification.ensemble.label_proportions import (
-    AS_IF_SEEN,
+    PSEUDO_COUNT,
     calibration,
     estimate_proportions,
     proportions_of,
@@ -30,13 +30,13 @@ def test_proportions_of_many_texts_are_found():
 
 
 def test_certain_answers_are_counted():
-    """With nothing to doubt, the estimate is the share of each label, and what is taken as seen before."""
+    """The estimate is the proportion of each label, with pseudo counts."""
     labels = np.repeat([0, 1, 2], [70, 25, 5])
     found = proportions_of(np.eye(3)[labels], np.full(3, 1 / 3))
-    np.testing.assert_allclose(found, (np.array([70, 25, 5]) + AS_IF_SEEN) / (100 + 3 * AS_IF_SEEN), atol=1e-6)
+    np.testing.assert_allclose(found, (np.array([70, 25, 5]) + PSEUDO_COUNT) / (100 + 3 * PSEUDO_COUNT), atol=1e-6)
 
 
-def test_calibration_takes_back_a_bias_and_a_sharpness():
+def test_calibration_undoes_a_bias_and_a_sharpness():
     labels = np.random.default_rng(0).integers(0, 3, 3000)
     logits = draw(labels, 1)
     found = calibration(2 * logits + [1.0, 0.0, -1.0], np.eye(3)[labels])(2 * logits + [1.0, 0.0, -1.0])
@@ -44,7 +44,7 @@ def test_calibration_takes_back_a_bias_and_a_sharpness():
     assert np.abs(log_softmax(logits, axis=1) - np.log(found)).mean() < 0.2
 
 
-def test_what_is_not_known_shrinks_with_more_examples():
+def test_draws_are_closer_together_with_more_examples():
     documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1)
     spreads = []
     for count in (12, 300):

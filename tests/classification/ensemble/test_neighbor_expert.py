@@ -1,22 +1,22 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.ensemble.neighbor_expert import LEAST_SHARE, NEIGHBORS, Neighbors, nearest_of_both, vote
+from docsplit_hf.classification.ensemble.document_places import DocumentPlaces
+from docsplit_hf.classification.ensemble.neighbor_expert import LEAST_PROPORTION, VOTERS, Neighbors, nearest_texts, vote
 
-from .stores import asked, make_queries, make_store
+from .stores import features_of, make_queries, make_store
 
 
 def nearest_of_known(store, queries, known, **options):
-    """The nearest of examples and documents, some of which are ``known``, bool ``(m,)``."""
-    places = np.where(known, np.arange(len(known)), -1)
-    unknown = int((~known).sum())
-    return nearest_of_both(store.snapshot, queries, None, lambda found: places[found.rows], unknown, **options)
+    """The nearest of examples and documents, some of which were fitted: ``known``, bool ``(m,)``."""
+    places = DocumentPlaces.known(np.where(known, np.arange(len(known)), -1))
+    return nearest_texts(store.view(), queries, None, places, **options)
 
 
 def by_definition(query, keys, soft, temperature):
     """Equation 2 over the 30 nearest of all keys."""
     distances = np.square(keys.astype(float) - query).sum(1)
-    nearest = np.argsort(distances, kind="stable")[:NEIGHBORS]
+    nearest = np.argsort(distances, kind="stable")[:VOTERS]
     weights = np.exp(-(distances[nearest] - distances[nearest].min()) / temperature)
     return (weights / weights.sum()) @ soft[nearest]
 
@@ -32,12 +32,12 @@ def test_examples_and_documents_vote_by_equation_2(documents):
     temperature = nearest.temperature()
     weights = nearest.weights(temperature)
     np.testing.assert_allclose(weights.sum(1), 1)
-    assert ((weights > 0).sum(1) <= NEIGHBORS).all() and 0 < temperature < nearest.distances.max()
+    assert ((weights > 0).sum(1) <= VOTERS).all() and 0 < temperature < nearest.distances.max()
     expected = [by_definition(query, keys, soft, temperature) for query in queries]
     np.testing.assert_allclose(vote(weights, np.hstack(rows), soft), expected, atol=1e-5)
 
 
-def test_neither_a_text_nor_its_copy_is_its_own_neighbor_and_who_is_unknown_has_no_vote():
+def test_a_text_its_copies_and_later_documents_have_no_vote():
     store = make_store()
     store.add_documents(store.keys[:2], store.texts[:2], ids=["copy", "another"])
     known = np.ones(62, bool)
@@ -51,26 +51,27 @@ def test_neither_a_text_nor_its_copy_is_its_own_neighbor_and_who_is_unknown_has_
         assert weights.sum() == pytest.approx(1)
 
 
-def test_thirty_known_documents_are_found_if_fewer_are_known_than_was_expected():
-    """A server tells only how many documents there are, and a known one may have been removed."""
+def test_thirty_fitted_documents_vote_if_more_came_later_than_a_server_tells():
+    """A server tells only how many documents there are, and some that were fitted may have been removed."""
     store = make_store(documents=100)
     queries = store.documents.keys[:5]
     known = np.arange(100) % 2 == 0
-    places = np.where(known, np.arange(100), -1)
     exact = nearest_of_known(store, queries, known)
-    found = nearest_of_both(store.snapshot, queries, None, lambda found: places[found.rows], unknown=0)
+    places = DocumentPlaces.known(np.where(known, np.arange(100), -1))
+    found = nearest_texts(store.view(), queries, None, places._replace(later=0))
     np.testing.assert_array_equal(found.weights(1.0), exact.weights(1.0))
-    assert (np.isfinite(found.distances).sum(1) >= NEIGHBORS).all()
+    assert (np.isfinite(found.distances).sum(1) >= VOTERS).all()
 
 
-def test_where_all_are_copies_nobody_votes():
+def test_if_all_texts_are_copies_there_are_no_votes():
     store = make_store(3, documents=0)
     same = np.ones((1, 16), np.float32)
     store.add(same, [0], ["a"])
     store.remove(["0", "1", "2"])
     weights = nearest_of_known(store, same, np.zeros(0, bool), without_equal=True).weights(1.0)
-    shares = vote(weights, np.zeros((1, 1), int), np.eye(1))
-    assert not weights.any() and np.isfinite(Neighbors().score({}, asked(shares=shares))).all()
+    proportions = vote(weights, np.zeros((1, 1), int), np.eye(1))
+    logits = Neighbors().score({}, features_of(neighbor_label_proportions=proportions))
+    assert not weights.any() and np.isfinite(logits).all()
 
 
 @pytest.mark.parametrize("index", ["HNSW16", "IVF4,Flat"])
@@ -85,9 +86,10 @@ def test_an_index_serves_the_votes(index):
         assert np.mean([len({*a} & {*b}) / len(a) for a, b in zip(one.ids, other.ids, strict=True)]) > 0.8
 
 
-def test_scores_are_logits_of_shares_and_finite():
-    shares = np.array([[0, 1, 0], [0.2, 0.3, 0.5]])
-    one, several = (Neighbors().score({}, asked(shares=shares, several=several)) for several in (False, True))
-    assert np.isfinite(one).all() and np.isfinite(several).all()
-    np.testing.assert_allclose(np.exp(one), shares + LEAST_SHARE)
-    np.testing.assert_allclose(1 / (1 + np.exp(-several[1])), shares[1])
+def test_scores_are_finite_logits_of_the_label_proportions():
+    proportions = np.array([[0, 1, 0], [0.2, 0.3, 0.5]])
+    log_probabilities = Neighbors().score({}, features_of(neighbor_label_proportions=proportions))
+    log_odds = Neighbors().score({}, features_of(neighbor_label_proportions=proportions, multi_label=True))
+    assert np.isfinite(log_probabilities).all() and np.isfinite(log_odds).all()
+    np.testing.assert_allclose(np.exp(log_probabilities), proportions + LEAST_PROPORTION)
+    np.testing.assert_allclose(1 / (1 + np.exp(-log_odds[1])), proportions[1])

@@ -1,18 +1,14 @@
-"""What fit measures and promises where examples were drawn label by label, and where documents are of other labels."""
+"""Measurements and guarantees with balanced examples, and with out-of-scope documents."""
 
 import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.classification.ensemble.guarantees import Guarantees, HeldOutAnswers
 from docsplit_hf.classification.ensemble.report import FitReport
-from docsplit_hf.classification.ensemble.scoring import (
-    PROPORTION_DRAWS,
-    FittedExperts,
-    HeldOutAnswers,
-    ask_experts,
-    ready_experts,
-)
+from docsplit_hf.classification.ensemble.saved_state import PROPORTION_DRAWS
 from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
@@ -26,7 +22,8 @@ def fitted_on(store, **options):
 
 def store_with_strangers(examples=60, known=150, strangers=150):
     """Documents, some of which have words and embeddings that no label has."""
-    labels, of_documents = np.arange(examples) % 3, np.arange(known) % 3
+    labels = np.arange(examples) % 3
+    of_documents = np.arange(known) % 3
     store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
     rng = np.random.default_rng(7)
     far = 2 * np.random.default_rng(98).standard_normal(16) + rng.standard_normal((strangers, 16))
@@ -36,51 +33,52 @@ def store_with_strangers(examples=60, known=150, strangers=150):
     return store
 
 
-def test_measured_for_the_estimated_proportions():
+def test_accuracy_is_measured_for_the_estimated_proportions():
     fitted = fitted_on(misleading_store(examples=60))
     settings = fitted.settings
-    assert settings["measured_for"] == "estimated" and settings["proportions"]["fruit"] > 0.6
-    held, counts = fitted.held_out, fitted.text_counts().mean(0)
-    [measured] = [record["accuracy"] for record in settings["measured"] if record["expert"] == "mixture"]
+    assert settings.report.measured_for == "estimated" and settings.report.proportions["fruit"] > 0.6
+    held = fitted.held_out
+    counts = fitted.guarantees.text_counts().mean(0)
+    [measured] = [record["accuracy"] for record in settings.report.measured if record["expert"] == "mixture"]
     assert measured == pytest.approx(np.average(held.right, weights=counts))
-    low, high = settings["accuracy_interval"]
+    low, high = settings.report.accuracy_interval
     assert low < measured < high
     assert counts[held.labels[:, 0]].mean() > 2 * counts[~held.labels[:, 0]].mean()
-    report = str(FitReport.of(settings))
+    report = str(settings.report)
     assert "Your labels are balanced; measured for the proportions estimated." in report
     assert "% (95% interval: " in report
 
 
-def test_given_proportions_are_measured_for():
+def test_accuracy_is_measured_for_given_proportions():
     fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "predator": 1})
-    assert fitted.settings["measured_for"] == "given" and fitted.proportion_draws.shape == (1, 3)
-    counts = fitted.text_counts()[0]
+    assert fitted.settings.report.measured_for == "given" and fitted.guarantees.proportion_draws.shape == (1, 3)
+    counts = fitted.guarantees.text_counts()[0]
     assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))
 
 
 def test_without_documents_nothing_shows_the_proportions():
     fitted = fitted_on(make_store(60, 0))
-    assert fitted.settings["measured_for"] == "unknown" and (fitted.text_counts() == 1).all()
-    assert "no documents show how often each label is: measured as if equally often" in str(
-        FitReport.of(fitted.settings)
-    )
+    assert fitted.settings.report.measured_for == "unknown" and (fitted.guarantees.text_counts() == 1).all()
+    assert "no documents show how often each label is: measured as if equally often" in str(fitted.settings.report)
 
 
 def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels():
     store = store_with_strangers()
     fitted = fitted_on(store)
     settings = fitted.settings
-    assert settings["foreign"] == pytest.approx(0.5, abs=0.15)
-    assert settings["novelty"] == 0.05 and settings["beside_documents"]
-    assert settings["lost"] == fitted.share_lost() <= 0.05
-    assert fitted.most_novel() == fitted.most_novel(0.05) < fitted.most_novel(False) == 0.99
-    assert "of the documents seem to be of labels without examples: with reject" in str(FitReport.of(settings))
+    assert settings.report.foreign == pytest.approx(0.5, abs=0.15)
+    assert settings.report.novelty == 0.05 and settings.compares_with_documents
+    assert settings.report.lost == fitted.guarantees.lost_fraction() <= 0.05
+    guarantees = fitted.guarantees
+    assert guarantees.novelty_limit() == guarantees.novelty_limit(0.05) < guarantees.novelty_limit(False) == 0.99
+    assert "of the documents seem to be of labels without examples: with reject" in str(settings.report)
     store.fitted = fitted.to_state()
-    again = ready_experts(store.snapshot).fitted
-    assert again.most_novel() == fitted.most_novel() and again.answer_level(0.2) == fitted.answer_level(0.2)
+    again = ready_experts(store.snapshot).fitted.guarantees
+    assert again.novelty_limit() == guarantees.novelty_limit()
+    assert again.confidence_threshold(0.2) == guarantees.confidence_threshold(0.2)
 
 
-def test_familiarity_beside_documents_belongs_to_the_text_in_whatever_order_it_came():
+def test_familiarity_beside_documents_is_independent_of_the_order_of_texts():
     labels = np.arange(60) % 3
     keys = make_keys(labels, 1)
     texts = make_texts(labels, 1)
@@ -99,12 +97,13 @@ def test_familiarity_beside_documents_belongs_to_the_text_in_whatever_order_it_c
         held_out = fitted_on(store).held_out
         by_id = np.argsort(held_out.ids)
         found.append((held_out.ids[by_id], held_out.familiarity[by_id]))
-    for one, other in zip(*found, strict=True):
+    first, second = found
+    for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_limit_to_novelty_takes_answers_away_and_gives_none(seed):
+def test_a_novelty_limit_removes_answers_and_adds_none(seed):
     """Novel held-out texts with wrong answers stop the test for confidence; without them, it would go on further."""
     fitted = fitted_on(store_with_strangers())
     rng = np.random.default_rng(seed)
@@ -117,38 +116,40 @@ def test_a_limit_to_novelty_takes_answers_away_and_gives_none(seed):
     labels[np.arange(count), is_wrong.astype(int)] = True
     probabilities = np.stack([best, (1 - best) / 2, (1 - best) / 2], axis=1).astype(np.float32)
     held_out = HeldOutAnswers(np.zeros(count, np.int64), probabilities, labels, familiarity)
-    fitted = fitted._replace(held_out=held_out, proportion_draws=np.zeros((0, 3), np.float32))
-    novelty = fitted.novelty(familiarity)
+    default_lost = fitted.guarantees.default_lost
+    guarantees = Guarantees(held_out, np.zeros((0, 3), np.float32), multi_label=False, default_lost=default_lost)
+    novelty = guarantees.novelty(familiarity)
     answered = {}
     for lost in (0.0, 0.1):
-        confidence = fitted.confidence(probabilities, novelty, lost)
-        answered[lost] = confidence >= fitted.answer_level(0.1, lost)
+        confidence = guarantees.confidence(probabilities, novelty, lost)
+        answered[lost] = confidence >= guarantees.confidence_threshold(0.1, lost)
     assert answered[0.1].any()
     assert not answered[0.0].any() or not (answered[0.1] & ~answered[0.0]).any()
 
 
 def test_no_limit_where_all_documents_are_of_known_labels():
     settings = fitted_on(make_store(60, 300)).settings
-    assert settings["foreign"] == settings["novelty"] == 0 and not settings["beside_documents"]
-    assert "seem to be of labels without examples" not in str(FitReport.of(settings))
+    assert settings.report.foreign == settings.report.novelty == 0 and not settings.compares_with_documents
+    assert "seem to be of labels without examples" not in str(settings.report)
 
 
-def test_what_the_first_version_fitted_answers_as_before():
-    """It has neither draws of proportions nor settings of promises: each held-out text counts one."""
+def test_a_state_of_the_first_version_answers_as_before():
+    """It has neither draws of proportions nor settings of guarantees: each held-out text counts one."""
     store = make_store(60, 0)
     new = fitted_on(store).to_state()
     settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}
     arrays = {name: array for name, array in new.arrays.items() if name != PROPORTION_DRAWS}
     old = FittedExperts.from_state(FittedState(settings, arrays, new.vocabulary))
-    assert (old.text_counts() == 1).all() and old.most_novel() == 0.99
+    assert (old.guarantees.text_counts() == 1).all() and old.guarantees.novelty_limit() == 0.99
     _, keys, texts = make_queries(30)
     found = []
     for state in (new, FittedState(settings, arrays, new.vocabulary)):
         store.fitted = state
         ready = ready_experts(store.snapshot)
-        answers = ask_experts(ready, keys, texts, None, with_closeness=True)
-        found.append((answers.probabilities, answers.familiarity(), ready.fitted.answer_level(0.3)))
-    for one, other in zip(*found, strict=True):
+        answers = score_texts(ready, keys, texts, None, with_closeness=True)
+        found.append((answers.probabilities, answers.familiarity(), ready.fitted.guarantees.confidence_threshold(0.3)))
+    first, second = found
+    for one, other in zip(first, second, strict=True):
         np.testing.assert_array_equal(one, other)
     assert FitReport.of(settings).novelty == 0
 
@@ -162,7 +163,7 @@ def test_what_the_first_version_fitted_answers_as_before():
         (None, {"beside_documents": 1}, "beside_documents"),
     ],
 )
-def test_promises_for_what_cannot_be_are_refused(array, settings, message):
+def test_impossible_guarantees_are_refused(array, settings, message):
     store = make_store(30, 0)
     state = fitted_on(store).to_state()
     arrays = dict(state.arrays)
@@ -173,8 +174,8 @@ def test_promises_for_what_cannot_be_are_refused(array, settings, message):
         ready_experts(store.snapshot)
 
 
-def test_the_share_of_foreign_documents_depends_on_no_order():
-    """More documents than are asked, so that a sample is drawn."""
+def test_the_fraction_of_out_of_scope_documents_is_independent_of_their_order():
+    """More documents than are scored, so that a sample is drawn."""
     labels = np.arange(60) % 3
     numbers = np.arange(1_200) % 3
     rng = np.random.default_rng(7)
@@ -185,5 +186,5 @@ def test_the_share_of_foreign_documents_depends_on_no_order():
         order = np.random.default_rng(seed).permutation(len(keys))
         store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
         store.add_documents(keys[order], [texts[row] for row in order])
-        found.append(fitted_on(store).settings["foreign"])
+        found.append(fitted_on(store).settings.report.foreign)
     assert found[0] == found[1] > 0

@@ -1,4 +1,4 @@
-"""Word counts and the largest class, beside the experts in every table of fit."""
+"""Baselines in the report of fit: word counts and the largest class."""
 
 import numpy as np
 import pytest
@@ -7,37 +7,37 @@ from sklearn.metrics import f1_score, log_loss
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
-from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport, at_chance, largest_class
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts
 
 
 def fit(store, held_out=None):
     settings = fit_experts(store.snapshot, held_out=held_out, show_progress=False).settings
-    return settings, {record["expert"]: record for record in settings["measured"]}
+    return settings, {record["expert"]: record for record in settings.report.measured}
 
 
 def random_labels(count=124):
-    """Embeddings and texts that say nothing of the label."""
+    """Embeddings and texts that are independent of the label."""
     rng = np.random.default_rng(0)
     texts = make_texts(rng.integers(0, 3, count))
     return KNNDatastore(rng.standard_normal((count, 16)), np.arange(count) % 2, ["yes", "no"], texts)
 
 
-def test_the_largest_class_has_its_share_right():
+def test_the_accuracy_of_the_largest_class_is_its_proportion():
     labels = np.array([0] * 12 + [1] * 5 + [2] * 3)
     settings, found = fit(KNNDatastore(make_keys(labels), labels, NAMES, make_texts(labels)))
-    assert settings["texts"] == 20
+    assert settings.report.texts == 20
     shares = np.tile(np.array([12, 5, 3]) / 20, (20, 1))
     assert found[LARGEST_CLASS]["accuracy"] == pytest.approx(0.6)
     assert found[LARGEST_CLASS]["macro_f1"] == pytest.approx(f1_score(labels, np.zeros(20), average="macro"))
     assert found[LARGEST_CLASS]["log_loss"] == pytest.approx(log_loss(labels, shares))
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_word_counts_know_what_words_say_and_no_embedding(several):
-    store = make_store(60, 0, several=several)
-    labels = [np.flatnonzero(row).tolist() for row in store.labels] if several else store.labels
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_word_counts_use_words_and_no_embedding(multi_label):
+    store = make_store(60, 0, multi_label=multi_label)
+    labels = [np.flatnonzero(row).tolist() for row in store.labels] if multi_label else store.labels
     noise = np.random.default_rng(0).standard_normal((60, 16))
     _, found = fit(KNNDatastore(noise, labels, NAMES, store.texts))
     assert found[WORD_COUNTS]["accuracy"] > found[LARGEST_CLASS]["accuracy"] + 0.2
@@ -45,7 +45,7 @@ def test_word_counts_know_what_words_say_and_no_embedding(several):
     assert WORD_COUNTS not in found and found["mixture"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
 
 
-def test_on_held_out_texts():
+def test_baselines_on_held_out_texts():
     labels, keys, texts = make_queries(30)
     _, found = fit(make_store(), HeldOut(keys, texts, labels, None))
     assert found[WORD_COUNTS]["accuracy"] > 0.6 and found[LARGEST_CLASS]["accuracy"] == pytest.approx(1 / 3)
@@ -58,11 +58,11 @@ def test_of_several_labels_the_most_frequent_set_is_the_largest_class():
     np.testing.assert_allclose(probabilities[0], [0.75, 0.75, 0.25])
 
 
-def test_what_is_at_chance_says_so_in_a_sentence():
+def test_an_accuracy_at_chance_is_reported_in_a_sentence():
     settings, found = fit(random_labels())
-    report = str(FitReport.of(settings))
+    report = str(settings.report)
     assert abs(found["mixture"]["accuracy"] - 0.5) < 0.1
     assert "Not reliably better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
     good, _ = fit(make_store(60))
-    assert "reliably better" not in str(FitReport.of(good))
+    assert "reliably better" not in str(good.report)
     assert at_chance(0.53, 0.5, 124) and not at_chance(0.53, 0.5, 2_000)

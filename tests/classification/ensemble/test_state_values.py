@@ -1,4 +1,4 @@
-"""A folder is signed by whoever wrote it: each number of what was fitted is refused, or answers stay probabilities."""
+"""Checks of saved folders: each corrupted number is refused, or answers remain probabilities."""
 
 import copy
 import hashlib
@@ -11,14 +11,14 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
 from docsplit_hf.classification.ensemble.report import FitReport
-from docsplit_hf.classification.ensemble.scoring import ready_experts
-from docsplit_hf.classification.ensemble.state_values import RANGES
 from docsplit_hf.datastore.files.manifest import file_name, render_manifest
 
-from .stores import ask, fitted_store
+from .stores import fitted_store, score
 
-ALL_EXPERTS = ("one label", {}), ("several labels", {"several": True})
+WITHOUT_RANGE = {"ids", "held_out_ids", "held_out_labels", "proportion_draws"}
+ALL_EXPERTS = ("one label", {}), ("several labels", {"multi_label": True})
 CORRUPTIONS = {
     "negative": lambda array: -np.abs(array) - 1,
     "one negative": lambda array: _with_first(array, -0.5),
@@ -69,12 +69,12 @@ def signed(folder, change_settings=None, change_arrays=None):
 
 
 def check_opening(folder, name):
-    """Opened and asked, the folder is refused by an error that names what is wrong; or all answers are right."""
+    """Open the folder and score texts: an error names what is wrong, or all answers are probabilities."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a warning of NumPy is a number that was not checked
+        warnings.simplefilter("error")  # NumPy warns of a number that was not checked
         try:
             store = KNNDatastore.from_pretrained(folder)
-            answers = ask(store)
+            answers = score(store)
         except ValueError as error:
             # Where sizes contradict each other, the other one may be named.
             assert name in str(error) or re.search(r"fitted-|manifest|fit it: \w+ is ", str(error)), error
@@ -83,9 +83,11 @@ def check_opening(folder, name):
     assert np.isfinite(answers.scores).all()
     assert ((answers.probabilities >= 0) & (answers.probabilities <= 1 + 1e-6)).all()
     fitted = ready_experts(store.snapshot).fitted
-    assert np.isfinite(fitted.novelty(answers.closeness if answers.closeness is not None else np.zeros(9))).all()
-    if not fitted.several:
-        fitted.share_answered(0.1)
+    assert np.isfinite(
+        fitted.guarantees.novelty(answers.closeness if answers.closeness is not None else np.zeros(9))
+    ).all()
+    if not fitted.multi_label:
+        fitted.guarantees.answered_fraction(0.1)
     str(FitReport.of(store.fitted.settings))
     return False
 
@@ -94,7 +96,8 @@ def check_opening(folder, name):
 def restored(folder):
     """The folder, and what it held before again after the test."""
     manifest = folder / "datastore" / "manifest.json"
-    before, files = manifest.read_bytes(), {path.name for path in manifest.parent.iterdir()}
+    before = manifest.read_bytes()
+    files = {path.name for path in manifest.parent.iterdir()}
     yield folder
     manifest.write_bytes(before)
     for path in manifest.parent.iterdir():
@@ -121,7 +124,7 @@ def test_each_corrupted_array_is_refused_by_its_name_or_harmless(corruption, fol
             refused.append(name)
     assert refused, "nothing was refused: is anything checked?"
     if corruption in ("one NaN", "one infinite", "one huge", "huge", "of another type", "of another shape"):
-        assert {name for name in names if name in RANGES and name != "components"} <= {*refused}  # it is empty here
+        assert {*names} - WITHOUT_RANGE - {"components"} <= {*refused}  # components are empty here
 
 
 def test_each_corrupted_setting_is_refused_by_its_name_or_harmless(folder, restored):

@@ -1,12 +1,16 @@
 from transformers import pipeline
 
 from docsplit_hf import load_example_texts
-from docsplit_hf.classification.ensemble.surest_error import MOVED, describe_surest_error
+from docsplit_hf.classification.ensemble.surest_error import LEAST_GAIN, describe_surest_error
 
-WRONG = {"Melt the butter in": "cooking", "The home team scored": "sport"}  # of the example texts, and what is right
+# Beginnings of wrongly labeled example texts, with the right labels.
+WRONG = {
+    "Melt the butter in": "cooking",
+    "The home team scored": "sport",
+}
 
 
-def test_a_wrong_label_that_moves_the_share_is_named_until_it_is_right():
+def test_a_wrong_label_that_costs_many_answers_is_named_until_it_is_corrected():
     labeled = load_example_texts().dropna()
     pipe = pipeline("docsplit-knn")
     ids = pipe.add_examples(labeled["text"], labeled["label"])
@@ -19,7 +23,7 @@ def test_a_wrong_label_that_moves_the_share_is_named_until_it_is_right():
     report = pipe.fit(show_progress=False)
     found = report.surest_error
     assert found["answered"] == right[found["id"]] != found["labeled"]
-    assert report.answered[str(found["error"])] == found["share"] < found["share_without"] - MOVED
+    assert report.answered[str(found["error"])] == found["share"] < found["share_without"] - LEAST_GAIN
     assert f"is to example '{found['id']}': labeled '{found['labeled']}', answered" in str(report)
     pipe.relabel(right)
     after = pipe.fit(show_progress=False)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.classification.ensemble.tfidf import MOST_CHARACTERS, fit_words, saved_words, words_of
+from docsplit_hf.classification.ensemble.tfidf import MAX_CHARACTERS, fit_words, saved_words, words_of
 
 from .stores import make_texts
 
@@ -39,7 +39,7 @@ def test_any_text_has_words_or_none(text):
 
 
 def test_the_end_of_a_very_long_text_is_not_read():
-    assert len(words_of("word " * MOST_CHARACTERS)) == MOST_CHARACTERS // 5
+    assert len(words_of("word " * MAX_CHARACTERS)) == MAX_CHARACTERS // 5
 
 
 @pytest.mark.parametrize("count", [30, 400])

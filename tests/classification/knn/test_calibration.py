@@ -13,7 +13,7 @@ from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classification.knn.calibration import (
-    UNIFORM_SHARE,
+    UNIFORM_FRACTION,
     Calibration,
     KnownExamplesError,
     TooFewExamplesError,
@@ -23,8 +23,13 @@ from docsplit_hf.classification.knn.calibration import (
     temperature_grid,
     without_self,
 )
-from docsplit_hf.classification.knn.mixture import effective_neighbors, interpolate, knn_probabilities, neighbor_weights
-from docsplit_hf.encoders.reader import Predictions
+from docsplit_hf.classification.knn.interpolation import (
+    effective_neighbors,
+    interpolate,
+    knn_probabilities,
+    neighbor_weights,
+)
+from docsplit_hf.encoders.text_embedder import Predictions
 
 KS = (1, 2, 4, 8)
 WEIGHTS = np.arange(21) / 20
@@ -53,10 +58,10 @@ class Example(NamedTuple):
         return calibrate(self.distances, self.neighbor_labels, self.gold, self.classifier)
 
 
-def random_example(seed, several=False, examples=30, neighbors=8, labels=4):
+def random_example(seed, multi_label=False, examples=30, neighbors=8, labels=4):
     rng = np.random.default_rng(seed)
     distances = np.sort(rng.exponential(4, (examples, neighbors)), axis=1)
-    if several:
+    if multi_label:
         neighbor_labels = rng.random((examples, neighbors, labels)) < 0.4
         gold = rng.random((examples, labels)) < 0.4
         return Example(distances, neighbor_labels, gold, rng.random((examples, labels)))
@@ -73,7 +78,7 @@ def log_likelihood(probabilities, gold):
     else:
         right = probabilities[np.arange(len(gold)), gold]
         chance = 1 / probabilities.shape[1]
-    return np.log((1 - UNIFORM_SHARE) * right + UNIFORM_SHARE * chance).mean()
+    return np.log((1 - UNIFORM_FRACTION) * right + UNIFORM_FRACTION * chance).mean()
 
 
 def accuracy(probabilities, gold):
@@ -102,8 +107,8 @@ def overconfident(rng, gold, right, labels=4):
 
 @given(st.integers(0, 10**6), st.booleans())
 @settings(deadline=None, max_examples=6)
-def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, several):
-    example = random_example(seed, several)
+def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, multi_label):
+    example = random_example(seed, multi_label)
     gold = example.gold
     choice = example.calibrated()
     neighborhoods = list(itertools.product(KS, temperature_grid(example.distances)))
@@ -188,7 +193,7 @@ def test_of_equal_likelihoods_the_smaller_k_the_weight_of_the_classifier_and_the
 
 def test_degenerate_neighbors():
     choice = calibrate(np.zeros((5, 3)), np.zeros((5, 3), int), np.ones(5, int))  # none has the label
-    assert choice.weight == 1 and choice.log_likelihood == pytest.approx(math.log(UNIFORM_SHARE / 2))
+    assert choice.weight == 1 and choice.log_likelihood == pytest.approx(math.log(UNIFORM_FRACTION / 2))
     assert temperature_grid(np.ones((4, 3))).tolist() == [10]
     assert len(temperature_grid(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 3.0]]))) == 13  # mostly copies
     with pytest.raises(ValueError, match="no held-out examples"):

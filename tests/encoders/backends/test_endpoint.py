@@ -52,7 +52,7 @@ def test_batches_order_norm_and_key(endpoint, encoder):
         {"headers": {"Content-Encoding": "gzip"}, "text": "not gzip"},
     ],
 )
-def test_what_passes_is_tried_again(endpoint, encoder, caplog, trouble):
+def test_transient_errors_are_retried(endpoint, encoder, caplog, trouble):
     endpoint.script = [{}, trouble]
     assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
     assert len(endpoint.requests) == 4
@@ -61,8 +61,9 @@ def test_what_passes_is_tried_again(endpoint, encoder, caplog, trouble):
     ]
 
 
-def test_attempts_end_and_are_as_far_apart_as_asked_for(endpoint, encoder):
-    encoder.max_retries, encoder.requests_per_minute = 2, 600
+def test_attempts_are_limited_and_spaced(endpoint, encoder):
+    encoder.max_retries = 2
+    encoder.requests_per_minute = 600
     for seconds, waits in (("0.3", 0.3), ("0.01", 0.1)):  # repeated requests count among those of a minute
         endpoint.times.clear()
         start = time.monotonic()
@@ -93,7 +94,7 @@ def embeddings_of(embedding, indices=range(3)):
         ({"status": 302, "text": "", "headers": {"Location": "http://127.0.0.1:1/"}}, "status 302"),
     ],
 )
-def test_what_cannot_be_used_is_an_error_at_once(endpoint, encoder, step, message):
+def test_unusable_answers_raise_at_once(endpoint, encoder, step, message):
     endpoint.script = [{}, step]
     with pytest.raises(EndpointError, match=message):
         encoder.encode(TEXTS, show_progress=False)
@@ -106,7 +107,7 @@ def shown_with_locals(error):
     return repr(error) + "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
 
 
-def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
+def test_the_key_is_never_shown(endpoint, encoder, monkeypatch):
     encoder.max_retries = 0
     seen = [repr(encoder), str(vars(encoder)), encoder.fingerprint]
 
@@ -130,7 +131,7 @@ def test_the_key_is_nowhere_to_be_seen(endpoint, encoder, monkeypatch):
     assert not [text for text in (*seen, str(error.value)) if KEY in text]
 
 
-def test_no_address_but_openais_gets_what_is_openais(endpoint, monkeypatch):
+def test_only_openais_address_gets_openais_key(endpoint, monkeypatch):
     for variable in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
         monkeypatch.setenv(f"OPENAI_{variable}", KEY)
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"authorization: Bearer {KEY}")
@@ -146,7 +147,7 @@ def test_no_address_but_openais_gets_what_is_openais(endpoint, monkeypatch):
     assert len(endpoint.requests) == 2 and not [headers for _, headers, _ in endpoint.requests if KEY in str(headers)]
 
 
-def test_without_the_client_it_says_what_to_install(monkeypatch):
+def test_without_the_client_an_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ModuleNotFoundError, match=r"openai, which is not installed: pip install -e \"\.\[endpoint\]"):
         EndpointEncoder("a-model")
@@ -159,7 +160,7 @@ def test_long_texts_are_cut_and_counted(endpoint, encoder, caplog):
     assert endpoint.requests[-1][2]["input"] == ["a" * 5]
 
 
-def test_the_fingerprint_knows_what_is_asked_for():
+def test_the_fingerprint_depends_on_address_model_and_length():
     def fingerprint(model="a-model", url="http://localhost/v1", **options):
         return EndpointEncoder(model, url, **options).fingerprint
 
@@ -168,7 +169,7 @@ def test_the_fingerprint_knows_what_is_asked_for():
     assert len({fingerprint(), *others}) == 4
 
 
-def test_bad_arguments_say_what_to_do_before_anything_is_sent(encoder, endpoint):
+def test_bad_arguments_are_refused_before_a_request(encoder, endpoint):
     with pytest.raises(ValueError, match="base_url must be like"):
         EndpointEncoder("a-model", "localhost:8000/v1")
     with pytest.raises(ValueError, match="batch_size must be more than 0, got 0"):

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.encoders.backends.backend import use_backend
 from docsplit_hf.encoders.backends.openvino import export as openvino_export
 from docsplit_hf.encoders.backends.openvino.quantize_int8 import openvino_core
+from docsplit_hf.encoders.backends.registry import BackendOptions, use_backend
 from docsplit_hf.encoders.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
@@ -46,8 +46,14 @@ def load(checkpoint, texts):
     def load(backend="openvino", precision="float32", calibration_texts=None, **options):
         if precision == "int8":
             calibration_texts = texts[:40]
-        given = {"backend": backend, "precision": precision, "calibration_texts": calibration_texts}
-        return DocumentEncoder.from_pretrained(checkpoint, "mean", **given, **options)
+        return DocumentEncoder.from_pretrained(
+            checkpoint,
+            "mean",
+            backend=backend,
+            precision=precision,
+            calibration_texts=calibration_texts,
+            **options,
+        )
 
     return load
 
@@ -57,7 +63,7 @@ def exact(load, texts):
     return load("torch").encode(texts, show_progress=False)
 
 
-def test_in_float32_it_is_torch_in_any_batches_and_for_texts_of_any_length(load, texts, exact):
+def test_float32_equals_torch_for_any_batches_and_lengths(load, texts, exact):
     encoder = load()
     for options in ({}, {"batch_size": 1}, {"max_tokens_per_batch": 99}):
         assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(exact, abs=1e-4)
@@ -77,7 +83,7 @@ def test_in_float32_it_is_torch_in_any_batches_and_for_texts_of_any_length(load,
     assert encoder.fingerprint == load("torch").fingerprint
 
 
-def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts, exact, exported):
+def test_int8_and_bfloat16_are_near_torch_and_have_other_fingerprints(load, texts, exact, exported):
     encoders = [load(precision="int8"), load(precision="bfloat16"), load("torch", "bfloat16"), load()]
     log = (exported / "log").read_text()
     assert "Quantizing BertModel on 40 texts of calibration_texts, drawn with seed 0" in log
@@ -88,9 +94,7 @@ def test_int8_and_bfloat16_are_near_and_known_by_their_fingerprints(load, texts,
     assert len({encoder.fingerprint for encoder in encoders}) == 4
 
 
-def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(
-    convert_at_once, load, texts, cache, caplog, monkeypatch
-):
+def test_an_export_is_cached_and_a_damaged_one_is_made_again(convert_at_once, load, texts, cache, caplog, monkeypatch):
     encoder = load()
     first = encoder.encode(texts, show_progress=False)
     before = sorted(path.name for path in cache.iterdir())
@@ -99,7 +103,7 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(
         patch.setattr("docsplit_hf.encoders.backends.openvino.engine.convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()
-        use_backend(kept.model.train(), kept.tokenizer, "mean", "openvino")
+        use_backend(kept.model.train(), kept.tokenizer, "mean", BackendOptions("openvino"))
         assert not kept.model.training  # also where nothing had to be exported
     assert "damaged" not in caplog.text
     (path,) = cache.glob(f"{engine_of(encoder.model).key}-*/model.bin")
@@ -111,14 +115,14 @@ def test_an_export_is_kept_and_a_damaged_one_is_found_and_made_again(
     assert len(before) == len(list(cache.iterdir()))
 
 
-def test_a_home_that_cannot_be_written_to_is_said(convert_at_once, load, texts, exact, tmp_path, monkeypatch, caplog):
+def test_a_read_only_home_is_warned_of(convert_at_once, load, texts, exact, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").touch()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path / "file"))
     assert load().encode(texts[:3], show_progress=False) == pytest.approx(exact[:3], abs=1e-4)
     assert "could not be kept" in caplog.text
 
 
-def test_copies_and_checkpoints_are_of_the_encoder_itself_which_does_not_learn_meanwhile(load, texts, exact, tmp_path):
+def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts, exact, tmp_path):
     encoder = load(precision="int8")
     twin = copy.deepcopy(encoder)
     assert twin.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
@@ -131,7 +135,7 @@ def test_copies_and_checkpoints_are_of_the_encoder_itself_which_does_not_learn_m
         encoder.encode(texts, show_progress=False)
 
 
-def test_it_is_written_where_sentence_transformers_looks_for_it_and_never_read_from_there(load, texts, exact, tmp_path):
+def test_save_openvino_writes_for_sentence_transformers_and_is_never_read(load, texts, exact, tmp_path):
     encoder = load(precision="int8")
     encoder.save_openvino(tmp_path)
     written = tmp_path / "openvino" / "openvino_model_qint8_quantized.xml"
@@ -147,8 +151,9 @@ def test_it_is_written_where_sentence_transformers_looks_for_it_and_never_read_f
     assert loaded.encode(texts[:4], show_progress=False) == pytest.approx(exact[:4], abs=1e-4)
 
 
-def test_a_pipeline_runs_by_it_pairs_too(convert_at_once, texts, load):
-    tokenizer, settings = load("torch").tokenizer, {"pooling": "mean", "decouple": False, "normalize": True}
+def test_a_pipeline_runs_by_openvino_with_pairs(convert_at_once, texts, load):
+    tokenizer = load("torch").tokenizer
+    settings = {"pooling": "mean", "decouple": False, "normalize": True}
     model = KNNClassifier.around(load("torch").model, 0, knn_weight=1.0, **settings)
     pairs = [{"text": text, "text_pair": other} for text, other in zip(texts[:8], texts[8:16], strict=True)]
     answers = []
@@ -159,7 +164,7 @@ def test_a_pipeline_runs_by_it_pairs_too(convert_at_once, texts, load):
     assert answers[1] == pytest.approx(answers[0], abs=1e-4) and answers[1] == answers[2] != answers[0]
 
 
-def test_what_does_not_exist_or_go_together_or_agree_is_refused(convert_at_once, load, texts, tokenizer, monkeypatch):
+def test_unknown_or_conflicting_options_are_refused(convert_at_once, load, texts, tokenizer, monkeypatch):
     for given, message in (
         ({"backend": "onnx"}, "backend must be one of 'torch', 'openvino', got 'onnx'"),
         ({"precision": "int4"}, "precision must be one of .* got 'int4'"),
@@ -173,13 +178,13 @@ def test_what_does_not_exist_or_go_together_or_agree_is_refused(convert_at_once,
         load().encode(texts, bf16=True)
     encoder = load("torch")
     with pytest.raises(ValueError, match="calibration_texts are empty"):
-        use_backend(encoder.model, tokenizer, "mean", "openvino", "int8", [" "])
+        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino", "int8", [" "]))
     with torch.no_grad():
         encoder.model.embeddings.word_embeddings.weight.mul_(-1)  # what is converted has other weights
     with pytest.raises(
         ValueError, match="BertModel by OpenVINO in float32 gives other embeddings.*Give calibration_texts"
     ):
-        use_backend(encoder.model, tokenizer, "mean", "openvino")
+        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino"))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         ImportError, match=r"openvino and nncf, which are not installed: pip install -e \"\.\[openvino\]"
@@ -205,6 +210,7 @@ print("alive")
 
 def test_a_signal_after_two_encoders_have_ended_is_handled(server, checkpoint, cache, tmp_path):
     """Of two cores of OpenVINO, the second would leave the process a freed stack for signals."""
-    script, log = tmp_path / "script.py", tmp_path / "log"
+    script = tmp_path / "script.py"
+    log = tmp_path / "log"
     script.write_text(AFTER_TWO_ENCODERS)
     assert finish_script(start_script(script, checkpoint, cache.parents[1], log=log), log).endswith("handled\nalive\n")

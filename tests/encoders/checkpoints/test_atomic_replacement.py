@@ -65,8 +65,9 @@ for number, folder in enumerate(sys.argv[1:], start=1):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_else(server, tmp_path):
-    script, log = tmp_path / "script.py", tmp_path / "log"
+def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(server, tmp_path):
+    script = tmp_path / "script.py"
+    log = tmp_path / "log"
     script.write_text(DIES)
     folders = [tmp_path / str(step) for step in range(60)]
     for folder in folders:
@@ -81,7 +82,7 @@ def test_a_process_that_ends_at_any_step_leaves_the_old_or_the_new_and_nothing_e
     assert seen == [OLD] * moment + [NEW] * (len(codes) - moment) and 0 < moment < killed
 
 
-def test_without_locks_what_was_begun_to_be_moved_is_finished(tmp_path, monkeypatch):
+def test_without_locks_a_save_that_moved_files_is_finished(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
     write(tmp_path, {**OLD, **{f"{STAGING}/{name}": text for name, text in NEW.items() if text == "new"}})
     finish_replacement(tmp_path)
@@ -93,7 +94,7 @@ def test_without_locks_what_was_begun_to_be_moved_is_finished(tmp_path, monkeypa
     assert content(tmp_path / "killed") == NEW
 
 
-def test_an_error_leaves_what_was_there(tmp_path):
+def test_an_error_leaves_the_old_files(tmp_path):
     write(tmp_path, OLD)
     with pytest.raises(KeyboardInterrupt), replaced_at_once(tmp_path, "config.json") as staging:
         write(staging, NEW)
@@ -119,7 +120,7 @@ def killed(folder, moved=1):
         replace(folder)
 
 
-def test_a_killed_save_of_this_user_is_finished_by_the_next_load_and_the_next_save(tmp_path):
+def test_the_next_load_or_save_finishes_an_interrupted_save_of_this_user(tmp_path):
     for name in ("load", "save"):
         write(tmp_path / name, OLD)
         killed(tmp_path / name)
@@ -162,7 +163,7 @@ def with_a_changed_journal(folder, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no owners as here")
 @pytest.mark.parametrize("change", [copied, archived, on_another_machine, of_another_user, with_a_changed_journal])
-def test_a_save_that_this_user_did_not_begin_here_is_finished_by_a_call_and_not_read(change, tmp_path, monkeypatch):
+def test_a_save_of_others_is_refused_until_finish_save_is_called(change, tmp_path, monkeypatch):
     write(tmp_path / "folder", OLD)
     killed(tmp_path / "folder")
     folder = change(tmp_path / "folder", monkeypatch)
@@ -178,7 +179,7 @@ def test_a_save_that_this_user_did_not_begin_here_is_finished_by_a_call_and_not_
     assert content(folder) == finished
 
 
-def test_a_save_of_others_that_is_not_complete_is_left_and_the_old_files_are_read(tmp_path, caplog):
+def test_an_incomplete_save_of_others_is_left_and_the_old_files_are_read(tmp_path, caplog):
     write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
     before = content(tmp_path)
     assert finish_replacement(tmp_path)
@@ -187,7 +188,7 @@ def test_a_save_of_others_that_is_not_complete_is_left_and_the_old_files_are_rea
     assert content(tmp_path) == NEW
 
 
-def test_a_file_that_a_copy_lacks_is_named_before_anything_is_moved(tmp_path):
+def test_a_missing_file_is_named_before_any_is_moved(tmp_path):
     write(tmp_path, OLD)
     killed(tmp_path)
     (tmp_path / STAGING / "new" / "new.json").unlink()
@@ -197,7 +198,7 @@ def test_a_file_that_a_copy_lacks_is_named_before_anything_is_moved(tmp_path):
     assert content(tmp_path) == before
 
 
-def test_a_link_in_what_is_saved_is_refused_before_anything_is_replaced(tmp_path):
+def test_a_link_among_saved_files_is_refused_before_any_is_replaced(tmp_path):
     write(tmp_path / "folder", OLD)
     (tmp_path / "outside").write_text("mine")
     (tmp_path / "folder" / "new").symlink_to(tmp_path)
@@ -227,7 +228,7 @@ def test_a_damaged_journal_is_named(text, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["folder", "file"])
-def test_one_at_a_time(name, tmp_path):
+def test_a_lock_is_exclusive(name, tmp_path):
     pytest.importorskip("fcntl", reason="Windows has none")
     (tmp_path / "folder").mkdir()
     with locked(tmp_path / name) as is_locked:

@@ -49,7 +49,7 @@ HUGE = {
 
 @pytest.mark.parametrize("name", HUGE)
 @pytest.mark.parametrize("opener", openers())
-def test_sizes_that_nobody_has_are_refused_at_once(opener, name, encoder):
+def test_impossible_sizes_are_refused_at_once(opener, name, encoder):
     change(encoder / "config.json", **{name: HUGE[name]})
     start = time.perf_counter()
     with pytest.raises((ValueError, DamagedCheckpointError), match=f"config.json has {name}={HUGE[name]}.*{REMEDY}"):
@@ -57,7 +57,7 @@ def test_sizes_that_nobody_has_are_refused_at_once(opener, name, encoder):
     assert time.perf_counter() - start < 20  # a hundred million layers take hours
 
 
-def test_more_layers_than_there_are_tensors_are_refused(encoder):
+def test_more_layers_than_tensors_are_refused(encoder):
     change(encoder / "config.json", num_hidden_layers=MOST_LAYERS)
     with pytest.raises(ValueError, match=r"num_hidden_layers=1000, and the weights are \d+ tensors"):
         open_checkpoint(encoder)
@@ -77,7 +77,7 @@ def test_the_sizes_of_an_encoder_within_a_classifier_are_checked():
         check_sizes("here", config)
 
 
-def test_what_ships_is_fine_and_a_name_on_the_hub_is_no_folder():
+def test_the_shipped_checkpoint_and_a_name_on_the_hub_pass():
     check_folder(DEFAULT_FOLDER)
     check_folder("nobody/nothing")
 

@@ -33,7 +33,7 @@ from docsplit_hf.encoders.checkpoints.checkpoint import (
 )
 
 
-def test_a_folder_says_how_it_pools_and_an_adapter_has_no_configuration_of_its_own(tiny_model, tmp_path):
+def test_a_folder_states_its_pooling_and_an_adapter_has_no_configuration(tiny_model, tmp_path):
     tiny_model.config.docsplit = {"pooling": "mean", "max_length": 20}
     tiny_model.save_pretrained(tmp_path / "model")
     found = open_checkpoint(tmp_path / "model")
@@ -47,7 +47,7 @@ def test_a_folder_says_how_it_pools_and_an_adapter_has_no_configuration_of_its_o
         AutoModelForDocSplit.from_pretrained(str(tmp_path / "adapter"))
 
 
-def test_a_folder_here_goes_before_the_checkpoint_that_ships(tmp_path, monkeypatch):
+def test_a_local_folder_takes_precedence_over_the_shipped_checkpoint(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert find_checkpoint(None) == find_checkpoint(DEFAULT_CHECKPOINT) == str(DEFAULT_FOLDER)
     (tmp_path / DEFAULT_CHECKPOINT).mkdir()
@@ -70,7 +70,7 @@ def test_a_name_without_a_checkpoint(load, name, error, message, tmp_path, monke
         load.from_pretrained(name)
 
 
-def test_how_the_hub_is_asked_is_the_same_for_all_files(monkeypatch, tiny_config):
+def test_all_files_are_requested_from_the_hub_with_the_same_arguments(monkeypatch, tiny_config):
     asked = {}
     package = "docsplit_hf.encoders.checkpoints"
 
@@ -83,12 +83,13 @@ def test_how_the_hub_is_asked_is_the_same_for_all_files(monkeypatch, tiny_config
         f"{package}.checkpoint.AutoConfig.from_pretrained",
         lambda _, **arguments: asked.update({"config.json": arguments}) or tiny_config,
     )
-    given = {"revision": "v1", "token": "secret", "cache_dir": "elsewhere"}
-    assert open_checkpoint("me/model", **given)[3:] == (None, None, False)
-    assert len(asked) == 5 and all(given.items() <= arguments.items() for arguments in asked.values())
+    checkpoint = open_checkpoint("me/model", revision="v1", token="secret", cache_dir="elsewhere")
+    assert checkpoint.pooling is None and checkpoint.max_length is None and not checkpoint.is_adapter
+    expected = {"revision": "v1", "token": "secret", "cache_dir": "elsewhere"}
+    assert len(asked) == 5 and all(expected.items() <= arguments.items() for arguments in asked.values())
 
 
-def test_its_folder_is_small_and_holds_what_loading_needs():
+def test_the_shipped_folder_is_small_and_complete():
     files = {str(path.relative_to(DEFAULT_FOLDER)): path for path in DEFAULT_FOLDER.rglob("*") if path.is_file()}
     assert set(files) == {
         "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
@@ -100,7 +101,7 @@ def test_its_folder_is_small_and_holds_what_loading_needs():
             json.loads(path.read_text())
 
 
-def test_none_and_its_name_are_the_same(texts):
+def test_none_and_the_default_name_load_the_same_checkpoint(texts):
     expected = DocumentEncoder.from_pretrained(default_checkpoint()).encode(texts[:3], show_progress=False)
     for encoder in (
         DocumentEncoder.from_pretrained(),
@@ -111,7 +112,7 @@ def test_none_and_its_name_are_the_same(texts):
         assert repr(encoder).startswith(f"DocumentEncoder('{DEFAULT_CHECKPOINT}', ")
 
 
-def test_an_installation_without_it_says_so(tmp_path, monkeypatch):
+def test_an_installation_without_the_checkpoint_raises(tmp_path, monkeypatch):
     monkeypatch.setattr("docsplit_hf.encoders.checkpoints.checkpoint.DEFAULT_FOLDER", tmp_path / DEFAULT_CHECKPOINT)
     with pytest.raises(FileNotFoundError, match="install docsplit_hf again"):
         DocumentEncoder.from_pretrained()
@@ -138,7 +139,7 @@ def test_the_pipeline_without_a_model_becomes_a_classifier(texts, tmp_path, tran
     assert again(list(texts), k=1) == pipe(list(texts), k=1)
 
 
-def test_an_adapter_on_it_names_it_and_finds_it(texts, tmp_path):
+def test_an_adapter_on_the_default_names_it_and_loads_it(texts, tmp_path):
     import peft
     from datasets import Dataset
     from transformers import AutoTokenizer
@@ -177,7 +178,7 @@ def test_the_encoder_of_a_masked_lm_without_a_report(tiny_checkpoint, tiny_model
     assert "UNEXPECTED" in transformers_log.text  # what it is for, as long as transformers does so
 
 
-def test_all_else_as_auto_model_loads_it(tiny_config, tmp_path):
+def test_other_models_load_as_by_auto_model(tiny_config, tmp_path):
     for model in (BertModel(tiny_config), KNNClassifier(KNNClassifierConfig(encoder_config=tiny_config, num_labels=2))):
         model.save_pretrained(tmp_path)
         loaded = AutoModelWithoutHead.from_pretrained(tmp_path)
@@ -193,13 +194,13 @@ def test_all_else_as_auto_model_loads_it(tiny_config, tmp_path):
         (True, {"dtype": "auto"}, torch.float16),
     ],
 )
-def test_float16_on_a_cpu_only_if_it_is_asked_for(tiny_model, tmp_path, monkeypatch, accelerator, dtype, expected):
+def test_float16_on_a_cpu_only_if_requested(tiny_model, tmp_path, monkeypatch, accelerator, dtype, expected):
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: accelerator)
     tiny_model.half().save_pretrained(tmp_path)
     assert AutoModelWithoutHead.from_pretrained(tmp_path, **dtype).dtype == expected
 
 
-def test_which_revision_it_is_of_is_kept_for_what_lies_beside_it(tiny_checkpoint):
+def test_the_revision_is_kept_for_the_other_files(tiny_checkpoint):
     assert AutoModelWithoutHead.from_pretrained(tiny_checkpoint, revision="abc").loaded_revision == "abc"
 
 
@@ -213,7 +214,7 @@ def test_a_changed_copy():
     assert changed.to_dict() == before.to_dict()
 
 
-def test_the_other_name_of_a_setting():
+def test_an_alias_of_a_setting_is_accepted():
     assert override_config(DistilBertConfig(), {"hidden_size": 24}).dim == 24
 
 
@@ -229,6 +230,6 @@ def test_the_other_name_of_a_setting():
         ([0.1], r"a dictionary such as .*got \[0.1\]"),
     ],
 )
-def test_settings_that_there_are_not(overrides, message):
+def test_unknown_settings_are_refused(overrides, message):
     with pytest.raises(ValueError, match=message):
         override_config(BertConfig(docsplit={}), overrides)

@@ -22,7 +22,7 @@ from docsplit_hf.encoders.checkpoints.one_state import read_at_once
 from .test_atomic_replacement import killed
 from .test_atomic_replacement import write as write_files
 
-BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "beside_writers.py"
+BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "release" / "beside_writers.py"
 NAMES = ("1_Pooling/config.json", "config.json", "model.safetensors")
 
 
@@ -59,7 +59,7 @@ def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_pat
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_what_a_save_broke_is_read_again_and_other_faults_are_raised(tmp_path):
+def test_errors_from_a_concurrent_save_cause_a_second_read_and_others_are_raised(tmp_path):
     save(tmp_path, "a")
     calls = []
 
@@ -75,7 +75,7 @@ def test_what_a_save_broke_is_read_again_and_other_faults_are_raised(tmp_path):
         read_at_once(tmp_path, lambda: 1 / 0)
 
 
-def test_without_locks_it_is_read_again_and_again_and_then_refused(tmp_path, monkeypatch):
+def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
     save(tmp_path, "a")
     times = []
@@ -91,7 +91,7 @@ def test_without_locks_it_is_read_again_and_again_and_then_refused(tmp_path, mon
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_a_save_that_was_killed_while_it_moved_is_finished_before_it_is_read(tmp_path):
+def test_an_interrupted_save_is_finished_before_the_folder_is_read(tmp_path):
     save(tmp_path, "a")
     write_files(tmp_path, {"datastore/manifest.json": "old", "old.json": "old", "config.json": "old"})
     killed(tmp_path)
@@ -100,7 +100,7 @@ def test_a_save_that_was_killed_while_it_moved_is_finished_before_it_is_read(tmp
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_a_save_that_has_not_begun_to_move_is_not_waited_for(tmp_path):
+def test_reading_does_not_wait_for_a_save_before_it_moves_files(tmp_path):
     save(tmp_path, "a")
     with replaced_at_once(tmp_path, "config.json") as staging:
         write_files(staging, dict.fromkeys(NAMES, "b"))
@@ -110,7 +110,7 @@ def test_a_save_that_has_not_begun_to_move_is_not_waited_for(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_a_folder_that_is_held_still_can_be_read_within_and_not_saved_to(tmp_path):
+def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
     save(tmp_path, "a")
     (tmp_path / STAGING).mkdir()
     (tmp_path / STAGING / "of others").write_text("incomplete")
@@ -127,7 +127,7 @@ def test_a_folder_that_is_held_still_can_be_read_within_and_not_saved_to(tmp_pat
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 @pytest.mark.parametrize(("loads", "writers"), [(12, 1), (8, 2)])
-def test_no_load_beside_writers_is_a_mixture(loads, writers, run_script):
+def test_loading_beside_writers_gives_one_state(loads, writers, run_script):
     printed = run_script(BESIDE_WRITERS, f"--loads={loads}", f"--writers={writers}")
     assert f": {loads} whole;" in printed
 
@@ -167,7 +167,7 @@ def test_saves_between_the_tokenizer_and_the_datastore_are_seen(saves, versions,
     assert not hasattr(pipe.model, "loaded_from")  # a model that was changed here is not loaded again
 
 
-def test_a_tokenizer_that_is_given_stays(versions, tmp_path, tokenizer):
+def test_a_given_tokenizer_is_kept(versions, tmp_path, tokenizer):
     versions[0].save_pretrained(tmp_path)
     load = KNNDatastore.from_pretrained
     own = type(tokenizer).from_pretrained(tmp_path)
@@ -215,7 +215,7 @@ def test_a_save_between_the_parts_of_an_encoder_is_seen(make_tiny_config, tokeni
         )
 
 
-def test_a_datastore_that_is_saved_by_itself_names_the_classifier_that_is_there(versions, tmp_path, monkeypatch):
+def test_a_datastore_saved_alone_names_the_existing_classifier(versions, tmp_path, monkeypatch):
     """A whole save has to wait while a datastore is saved, and comes after it even if that was killed."""
     versions[0].save_pretrained(tmp_path)
 

@@ -36,13 +36,13 @@ def write(folder, name, content):
         ("sentence_bert_config.json", {"max_seq_length": -1}, "max_seq_length=-1, which is no length"),
     ],
 )
-def test_files_that_do_not_hold_what_they_should(tmp_path, file, content, message):
+def test_files_with_wrong_content_are_refused(tmp_path, file, content, message):
     write(tmp_path, file, content)
     with pytest.raises(ValueError, match=message):
         checkpoint_settings(str(tmp_path), None, with_projection=True)
 
 
-def test_modules_in_another_order_than_here(tmp_path):
+def test_modules_in_an_unsupported_order_are_refused(tmp_path):
     def modules(*kinds):
         content = [{"type": f"models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)]
         write(tmp_path, "modules.json", content)
@@ -62,7 +62,7 @@ def test_modules_in_another_order_than_here(tmp_path):
         ({"pooling": "mean", "max_length": -3}, "max_length=-3, which is no length"),
     ],
 )
-def test_a_configuration_that_does_not_hold_what_it_should(docsplit, message):
+def test_a_configuration_with_wrong_content_is_refused(docsplit, message):
     with pytest.raises(ValueError, match=message):
         checkpoint_settings("any name", BertConfig(docsplit=docsplit))
 
@@ -98,10 +98,11 @@ class Executed:
         return os.mkdir, (self.place,)
 
 
-def test_a_pickle_of_tensors_is_read_where_there_is_no_safetensors_file(folder):
+def test_a_pickle_of_tensors_is_read_without_a_safetensors_file(folder):
     write_config(folder, "torch.nn.modules.linear.Identity")
     torch.manual_seed(0)
-    linear, vector = torch.nn.Linear(4, 2), torch.ones(1, 4)
+    linear = torch.nn.Linear(4, 2)
+    vector = torch.ones(1, 4)
     pickled = {f"linear.{name}": tensor for name, tensor in linear.state_dict().items()}
     torch.save(pickled, folder / "2_Dense" / "pytorch_model.bin")
     assert load_projection(str(folder))(vector).equal(linear(vector))
@@ -112,7 +113,8 @@ def test_a_pickle_of_tensors_is_read_where_there_is_no_safetensors_file(folder):
 @pytest.mark.parametrize("content", ["a class", "a number", "no names", "damaged"])
 def test_a_pickle_of_anything_else_is_refused_and_not_executed(folder, content):
     write_config(folder, "torch.nn.modules.linear.Identity")
-    file, trace = folder / "2_Dense" / "pytorch_model.bin", folder / "executed"
+    file = folder / "2_Dense" / "pytorch_model.bin"
+    trace = folder / "executed"
     weight = torch.ones(1, 2)
     held = {
         "a class": {"linear.weight": weight, "more": Executed(trace)},
@@ -131,7 +133,7 @@ def test_a_pickle_of_anything_else_is_refused_and_not_executed(folder, content):
         assert trace.exists(), "it does execute where it is trusted"
 
 
-def test_no_weights_at_all(folder):
+def test_missing_weights_are_refused(folder):
     write_config(folder, "torch.nn.modules.linear.Identity")
     with pytest.raises(OSError, match="has neither model.safetensors nor pytorch_model.bin in '2_Dense'"):
         load_projection(str(folder))
@@ -141,13 +143,13 @@ def test_no_weights_at_all(folder):
     ("Mish", {}, "activation 'Mish' in 2_Dense, none of Identity"),
     ("Identity", {"use_residual": True}, r"2_Dense of .* has use_residual, which is not known here"),
 ])  # fmt: skip
-def test_dense_layers_that_are_not_known(folder, activation, more, message):
+def test_unknown_dense_layers_are_refused(folder, activation, more, message):
     write_config(folder, f"torch.nn.{activation}", **more)
     with pytest.raises(ValueError, match=message):
         load_projection(str(folder))
 
 
-def test_weights_that_are_none(folder):
+def test_wrong_weights_are_refused(folder):
     write_config(folder, "torch.nn.modules.linear.Identity")
     for weights in ({"weight": torch.ones(1, 2)}, {"linear.weight": torch.ones(2)}):
         save_file(weights, folder / "2_Dense" / "model.safetensors")
@@ -166,13 +168,11 @@ def test_weights_that_are_none(folder):
         ("google-bert/bert-base-uncased", None),
     ],
 )
-def test_known_by_name(name, pooling):
+def test_released_checkpoints_are_recognized_by_name(name, pooling):
     assert _released_pooling(name, BertConfig(architectures=["BertModel"])) == pooling
 
 
-def test_a_copy_of_contriever_is_known_by_its_class_wherever_it_is_loaded(
-    tiny_config, tokenizer, tmp_path, texts, caplog
-):
+def test_a_copy_of_contriever_is_recognized_by_its_class(tiny_config, tokenizer, tmp_path, texts, caplog):
     torch.manual_seed(0)
     BertModel(tiny_config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)

@@ -15,7 +15,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-def test_what_is_said_otherwise_or_signed_by_others_is_not_signed(monkeypatch, tmp_path):
+def test_changed_content_and_signatures_of_others_are_refused(monkeypatch, tmp_path):
     signature = sign("a", 1, ["b"])
     assert len(signature) == 64 and is_signed(signature, "a", 1, ["b"])
     assert not any(is_signed(signature, *said) for said in (("a", 1), ("a", 1, ["b", "c"]), ("a", 1, "b"), ()))
@@ -27,7 +27,7 @@ def test_what_is_said_otherwise_or_signed_by_others_is_not_signed(monkeypatch, t
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such modes")
-def test_the_secret_is_for_this_user_alone_and_one_that_others_could_know_is_not_used(caplog):
+def test_a_secret_that_others_can_read_is_not_used(caplog):
     signature = sign("a")
     assert stat.S_IMODE(secret_file().stat().st_mode) == 0o600 and len(list(secret_file().parent.iterdir())) == 1
     secret_file().chmod(0o644)
@@ -35,13 +35,13 @@ def test_the_secret_is_for_this_user_alone_and_one_that_others_could_know_is_not
     assert "could be known to others" in caplog.text and not is_signed("", "a")
 
 
-def test_where_no_secret_can_be_kept_nothing_is_signed(home, caplog):
+def test_without_a_secret_nothing_is_signed(home, caplog):
     home.write_text("a file where the folder should be")
     assert sign("a") == "" and not is_signed("", "a")
     assert "has to be finished by finish_save" in caplog.text
 
 
-def test_many_at_once_make_one_secret():
+def test_concurrent_processes_make_one_secret():
     with ThreadPoolExecutor(16) as pool:
         signatures = set(pool.map(lambda _: sign("a"), range(64)))
     assert len(signatures) == 1 and os.listdir(secret_file().parent) == [secret_file().name]

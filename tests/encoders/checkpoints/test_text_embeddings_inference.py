@@ -76,7 +76,7 @@ def check(folder):
     assert weights_of(config).items() <= found.items()
 
 
-def test_what_ships_and_what_a_trainer_saves_can_be_served(make_baseline, tmp_path):
+def test_shipped_and_trained_checkpoints_can_be_served(make_baseline, tmp_path):
     make_baseline("info_nce").save_model(str(tmp_path))
     for folder in (Path(default_checkpoint()), tmp_path):
         check(folder)

@@ -12,7 +12,7 @@ def config(tiny_config):
     return KNNClassifierConfig(encoder_config=tiny_config, num_labels=3)
 
 
-def test_a_configuration_is_what_was_saved(config, tmp_path):
+def test_a_configuration_is_loaded_as_saved(config, tmp_path):
     config.k = 8
     config.knn_temperature = 1
     config.knn_weight = 0.25
@@ -39,7 +39,7 @@ def test_a_configuration_is_what_was_saved(config, tmp_path):
         ({"id2label": {"0": "a", "2": "b"}}, "numbers from 0 to 1"),
     ],
 )
-def test_values_of_a_file_are_checked(config, change, message, tmp_path):
+def test_values_from_a_file_are_checked(config, change, message, tmp_path):
     config.save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
@@ -47,6 +47,6 @@ def test_values_of_a_file_are_checked(config, change, message, tmp_path):
         AutoConfig.from_pretrained(tmp_path)
 
 
-def test_values_that_are_set_are_checked_too(config):
+def test_assigned_values_are_checked(config):
     with pytest.raises(StrictDataclassError, match="must be 1 or above"):
         config.k = 0

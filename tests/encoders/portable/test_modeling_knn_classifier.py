@@ -28,7 +28,7 @@ def batch(tokenizer, texts):
     return tokenizer(texts[:5], padding=True, truncation=True, max_length=64, return_tensors="pt")
 
 
-def test_equation_1_and_the_retrieval_head_in_plain_torch(classifier, batch):
+def test_equation_1_and_the_retrieval_head_equal_plain_torch(classifier, batch):
     states = classifier.encoder(batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
     mask = batch["attention_mask"][:, :, None]
     h = (states * mask).sum(1) / mask.sum(1)
@@ -41,7 +41,7 @@ def test_equation_1_and_the_retrieval_head_in_plain_torch(classifier, batch):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_with_tanh_it_is_the_stock_head_of_roberta(batch, training):
+def test_the_tanh_head_equals_the_stock_head_of_roberta(batch, training):
     config = RobertaConfig(
         vocab_size=300,
         hidden_size=32,

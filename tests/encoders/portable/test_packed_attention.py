@@ -51,7 +51,7 @@ def _with_a_mask(states, lengths, reach, causal, scaling):
 @pytest.mark.parametrize("scaling", [None, 0.7])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("reach", [None, 0, 1, 4, 10, 49, 100])
-def test_it_is_attention_with_a_mask(reach, causal, scaling):
+def test_packed_attention_equals_masked_attention(reach, causal, scaling):
     states = _states(sum(LENGTHS))
     found = states.attention(LENGTHS, scaling, reach, causal)
     expected = _with_a_mask(states, LENGTHS, reach, causal, scaling)
@@ -65,7 +65,7 @@ def test_it_is_attention_with_a_mask(reach, causal, scaling):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("lengths", [LENGTHS, [SHORT, SHORT, 200]])
-def test_gradients_in_half_precision_are_those_of_double_up_to_rounding(dtype, lengths):
+def test_gradients_in_half_precision_equal_double_up_to_rounding(dtype, lengths):
     halves = _states(sum(lengths)).to(dtype)
     exact = halves.to(torch.float64)
 

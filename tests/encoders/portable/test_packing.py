@@ -116,7 +116,7 @@ def test_rows_are_filled_up_by_several_sequences():
 
 
 @pytest.mark.parametrize("architecture", PADDED)
-def test_a_model_that_cannot_be_packed_stays_as_it_was(architecture, caplog):
+def test_a_model_that_cannot_be_packed_is_unchanged(architecture, caplog):
     model = _model(architecture, PADDED[architecture])
     batch = _batch()
     implementation = attention_implementation(model)
@@ -132,7 +132,7 @@ def test_a_model_that_cannot_be_packed_stays_as_it_was(architecture, caplog):
         use_packing(model, "on")
 
 
-def test_off_stays_off_until_it_is_switched_on():
+def test_packing_stays_off_until_it_is_switched_on():
     model = _model("bert", SMALL)
     batch = _batch()
     before = _run(model, batch)
@@ -145,7 +145,7 @@ def test_off_stays_off_until_it_is_switched_on():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_model_that_only_seems_to_fit_is_found_out(dtype, monkeypatch):
+def test_a_model_with_other_packed_results_is_padded(dtype, monkeypatch):
     """Its attention ignores the borders of sequences, as own code of a model may under the same name."""
     model = _model("bert", SMALL).to(dtype)
 
@@ -159,7 +159,7 @@ def test_a_model_that_only_seems_to_fit_is_found_out(dtype, monkeypatch):
         use_packing(model, "on")
 
 
-def test_arguments_that_are_not_of_tokens_leave_the_rows_padded():
+def test_rows_with_arguments_not_per_token_are_padded():
     model = BertModel(BertConfig(**SMALL)).eval()
     mask = _batch()["attention_mask"]
     use_packing(model)
@@ -200,7 +200,7 @@ def test_gradient_checkpointing_replays_packed_rows():
         torch.testing.assert_close(found[name], expected[name])
 
 
-def test_a_compiled_model_gives_the_same_for_batches_of_other_shapes():
+def test_a_compiled_model_gives_equal_results_for_other_shapes():
     model = _model("bert", SMALL | {"num_hidden_layers": 1})
     batches = [_batch(), _batch([9, 3])]
     use_packing(model)
@@ -216,7 +216,7 @@ def test_a_compiled_model_gives_the_same_for_batches_of_other_shapes():
     assert all(parameter.grad is not None for name, parameter in model.named_parameters() if name in expected[0])
 
 
-def test_further_arguments_are_packed_too():
+def test_arguments_per_token_are_packed():
     model = BertModel(BertConfig(**SMALL)).eval()
     mask = _batch()["attention_mask"]
     types = torch.randint(0, 2, mask.shape, generator=torch.Generator().manual_seed(1))

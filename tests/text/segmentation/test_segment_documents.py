@@ -1,3 +1,5 @@
+"""Segmented and tokenized documents, as tables and streams."""
+
 import logging
 
 import numpy as np

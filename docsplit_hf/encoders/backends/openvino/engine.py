@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from torch.nn.functional import cosine_similarity, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
+from ....content_hash import sha256_of_parts
 from ....extras import check_extra
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...checkpoints.inside_folder import refuse_links
@@ -40,37 +39,40 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAST = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # of a text's embedding to torch's in float32
-CALIBRATION_LENGTH, MEASURED_LENGTH = 128, 512  # tokens; ranges do not depend on the length, and the time does
-MULTIPLE = 8  # tokens: OpenVINO prepares itself for each shape that it meets, so there should be few
-# OpenVINO chooses for what is not quantized: bfloat16, where the processor has it.
+LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # of an embedding to torch's in float32
+CALIBRATION_LENGTH = 128  # tokens; the ranges of numbers do not depend on it, and the time does
+MEASURED_LENGTH = 512  # tokens
+LENGTH_MULTIPLE = 8  # tokens: OpenVINO prepares itself for each new shape, so there should be few
+# In int8 OpenVINO chooses the precision of layers that are not quantized: bfloat16, where the processor has it.
 HINTS = {"float32": {"INFERENCE_PRECISION_HINT": "f32"}, "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"}, "int8": {}}
 
 Rows = dict[str, np.ndarray]
 
 
 class OpenVINOEngine:
-    """Runs padded rows as the encoder would: int64 ``(N, L)`` to ``last_hidden_state``, float32 ``(N, L, H)``."""
+    """Computes an encoder's ``last_hidden_state``, float32 ``(N, L, H)``, of padded rows, int64 ``(N, L)``."""
 
     def __init__(self, model: openvino.Model, precision: str, key: str, longest: int) -> None:
-        self.precision, self.key, self._longest = precision, key, longest
+        self.precision = precision
+        self.key = key
+        self._longest = longest
         self._model = model
         options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
         self._compiled = openvino_core().compile_model(model, "CPU", options)
         self._names = [port.any_name for port in self._compiled.inputs]
 
     def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> BaseModelOutput:
-        """``arguments``: ``attention_mask``, and ``token_type_ids`` or nothing, which is 0."""
+        """Compute the states; ``arguments``: ``attention_mask``, and maybe ``token_type_ids``, by default 0."""
         arguments = {"token_type_ids": torch.zeros_like(input_ids), **arguments, "input_ids": input_ids}
         length = input_ids.shape[1]
-        padding = 0, min(-length % MULTIPLE, max(self._longest - length, 0))
+        padding = (0, min(-length % LENGTH_MULTIPLE, max(self._longest - length, 0)))
         rows = {name: pad(arguments[name], padding).numpy() for name in self._names}
         # A request of its own, since threads may ask at the same time; its result lives as long as the request.
         found = self._compiled.create_infer_request().infer(rows, share_inputs=True)
         return BaseModelOutput(last_hidden_state=torch.from_numpy(found[0])[:, :length])
 
     def save(self, folder: str | Path) -> None:
-        """Write the model where sentence-transformers looks for it."""
+        """Write the model to the path that sentence-transformers reads."""
         import openvino
 
         name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
@@ -90,7 +92,7 @@ def openvino_engine(
     precision: str,
     calibration_texts: Sequence[str] | None,
 ) -> OpenVINOEngine:
-    """Compile an encoder, which is exported unless that was done on this machine before."""
+    """Compile an encoder; it is exported once on each machine."""
     exported = "int8" if precision == "int8" else "float32"  # bfloat16 is chosen when it is compiled
     packages = ["openvino", "nncf"] if exported == "int8" else ["openvino"]
     check_extra("openvino", "backend='openvino'")
@@ -101,9 +103,8 @@ def openvino_engine(
     described += [version(package) for package in (*packages, "torch", "transformers")]
     if exported == "int8":
         described.append(None if calibration_texts is None else list(calibration_texts))
-    key = hashlib.sha256(repr(described).encode()).hexdigest()
+    key = sha256_of_parts([repr(described).encode()])
     longest = max_positions(encoder) or sys.maxsize
-    run_as = precision, key, longest
     make = {"input_ids": np.array, "attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
 
     def rows_of(texts: list[str], length: int) -> list[Rows]:  # (1, L) of each text
@@ -113,7 +114,7 @@ def openvino_engine(
     with one_at_a_time(key):
         model = load_exported(key)
         if model is not None:
-            return OpenVINOEngine(model, *run_as)
+            return OpenVINOEngine(model, precision, key, longest)
         start = time.perf_counter()
         calibrated, measured = calibration_texts_of(calibration_texts)
         model = convert(encoder)
@@ -122,7 +123,7 @@ def openvino_engine(
             drawn = f"{len(calibrated)} texts of {source}, drawn with seed {SEED}"
             logger.info("Quantizing %s on %s: about a minute, once here.", type(encoder).__name__, drawn)
             model = quantize(model, rows_of(calibrated, CALIBRATION_LENGTH))
-        engine = OpenVINOEngine(model, *run_as)
+        engine = OpenVINOEngine(model, precision, key, longest)
         _check(encoder, engine, rows_of(measured, MEASURED_LENGTH), pooling, time.perf_counter() - start)
         store_exported(model, key)
     return engine
@@ -131,8 +132,10 @@ def openvino_engine(
 def _check(
     encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str, seconds: float
 ) -> None:
-    """Refuse an engine whose embeddings are far from torch's in float32, and log how near they are."""
-    name, cosines, least = type(encoder).__name__, _cosines(encoder, engine, rows, pooling), LEAST[engine.precision]
+    """Log the cosine of an engine's embeddings to torch's in float32, and refuse an engine below ``LEAST_COSINE``."""
+    name = type(encoder).__name__
+    cosines = _cosines(encoder, engine, rows, pooling)
+    least = LEAST_COSINE[engine.precision]
     if not cosines.min() >= least:
         raise ValueError(
             f"{name} by {engine} gives other embeddings than by torch: the cosine of {len(rows)} texts is "
@@ -144,13 +147,15 @@ def _check(
 
 
 def _cosines(encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str) -> torch.Tensor:
-    """Of embeddings by the engine to those by torch in float32, with padding."""
-    found, longest = [], max_positions(encoder) or sys.maxsize
-    itself = partial(run_encoder, encoder)  # with the global attention that some need, which an engine has not
+    """The cosines of embeddings by the engine to those by torch in float32, with padding."""
+    cosines = []
+    longest = max_positions(encoder) or sys.maxsize
     with torch.inference_mode(), without_engine(encoder):
         for row in rows:
-            padding = 0, min(5, longest - row["input_ids"].shape[1])
+            padding = (0, min(5, longest - row["input_ids"].shape[1]))
             padded = {name: pad(torch.from_numpy(values), padding) for name, values in row.items()}
-            states = [run(**padded).last_hidden_state for run in (itself, engine)]
-            found.append(cosine_similarity(*(pool(state, padded["attention_mask"], pooling) for state in states)))
-    return torch.cat(found)
+            mask = padded["attention_mask"]
+            expected = run_encoder(encoder, **padded).last_hidden_state
+            computed = engine(**padded).last_hidden_state
+            cosines.append(cosine_similarity(pool(expected, mask, pooling), pool(computed, mask, pooling)))
+    return torch.cat(cosines)

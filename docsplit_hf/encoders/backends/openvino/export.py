@@ -1,18 +1,15 @@
-"""From an encoder of torch to a model of OpenVINO; what was exported on this machine is kept in its cache.
+"""Export an encoder of torch to OpenVINO; exported models are cached on the machine.
 
-No model is ever read from a checkpoint's folder or repository: it would be a stranger's graph in a native parser, and
-its embeddings need not be those of the weights beside it. The cache may be deleted at any time.
+No exported model is ever read from a checkpoint's folder or repository: it would be a stranger's graph in a native
+parser, and its embeddings might differ from those of the weights beside it. The cache may be deleted at any time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import inspect
 import logging
-import os
 import shutil
-import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,10 +20,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from ....content_hash import sha256_of_file, sha256_of_parts
 from ....text.characters import replace_lone_surrogates
 from ....text.package_documentation import load_package_documentation
 from ....text.tokenization import check_texts
-from ...checkpoints.atomic_replacement import locked, sha256_of
+from ...checkpoints.atomic_replacement import locked
+from ...checkpoints.inside_folder import write_at_once
 from .quantize_int8 import openvino_core
 
 if TYPE_CHECKING:
@@ -34,33 +33,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2  # to be raised when what is exported changes: what is kept is not used then
+VERSION = 2  # raise it when the export changes: cached models are not used then
 FILES = ("model.xml", "model.bin")
-CALIBRATED, MEASURED = 200, 32  # texts: from more of them the ranges of activations hardly change
+CALIBRATED = 200  # texts: with more of them the ranges of activations hardly change
+MEASURED = 32  # texts
 SEED = 0
-PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # there on every machine, and read in seconds
+PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # installed on every machine, and read in seconds
 
 
 class _States(nn.Module):
-    """The encoder as a function of what it reads, by position, as tracing wants it."""
+    """The encoder as a function of positional inputs, for tracing."""
 
     def __init__(self, encoder: PreTrainedModel, names: Sequence[str]) -> None:
         super().__init__()
-        self.encoder, self.names = encoder, names
+        self.encoder = encoder
+        self.names = names
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
         return self.encoder(**dict(zip(self.names, values, strict=True))).last_hidden_state
 
 
 def convert(encoder: PreTrainedModel) -> openvino.Model:
-    """``input_ids``, ``attention_mask``, maybe ``token_type_ids``, int64 (N, L), to ``last_hidden_state`` (N, L, H)."""
+    """Convert an encoder to a model from its inputs, int64 ``(N, L)``, to ``last_hidden_state``, ``(N, L, H)``."""
     import openvino
 
     names = input_names(encoder)
     ids = torch.arange(18).view(2, 9) % 7 + 1
     mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
     example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
-    noisy = logging.getLogger("transformers.modeling_utils")  # tracing warns; its outcome is measured afterwards
+    noisy = logging.getLogger("transformers.modeling_utils")  # tracing warns; its result is measured afterwards
     level = noisy.level
     noisy.setLevel(logging.ERROR)
     try:
@@ -68,7 +69,8 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
             warnings.simplefilter("ignore")
             model = openvino.convert_model(_States(encoder, names).eval(), example_input=example)
     except Exception as error:  # of any kind: it runs the encoder's own code
-        name, reason = type(encoder).__name__, f"{type(error).__name__}: {str(error)[:200]}"
+        name = type(encoder).__name__
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave backend='openvino' out.") from error
     finally:
         noisy.setLevel(level)
@@ -85,7 +87,7 @@ def input_names(encoder: PreTrainedModel) -> list[str]:
 
 
 def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Texts to calibrate on, and others to measure on if there are enough, drawn with a seed."""
+    """Draw texts to calibrate on, and texts to measure on, which are others if there are enough."""
     if texts is None:
         texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
     check_texts(texts, "Calibration text")
@@ -94,7 +96,8 @@ def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[s
         raise ValueError("calibration_texts are empty: give some hundred texts like those that are to be embedded.")
     chosen = np.random.default_rng(SEED).permutation(len(texts))[: CALIBRATED + MEASURED].tolist()
     few = len(chosen) < 4 * MEASURED
-    calibrated, measured = chosen if few else chosen[MEASURED:], chosen[:MEASURED]
+    calibrated = chosen if few else chosen[MEASURED:]
+    measured = chosen[:MEASURED]
     return [texts[i] for i in calibrated], [texts[i] for i in measured]
 
 
@@ -107,7 +110,7 @@ def export_folder() -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time(key: str) -> Iterator[None]:
-    """Other processes that want the same export wait, and find it."""
+    """Make other processes that need the same export wait for it."""
     with contextlib.ExitStack() as stack:
         try:
             export_folder().mkdir(parents=True, exist_ok=True)
@@ -118,22 +121,22 @@ def one_at_a_time(key: str) -> Iterator[None]:
 
 
 def store_exported(model: openvino.Model, key: str) -> None:
-    """Keep a model. If that fails, as in a read-only home, a warning is logged."""
+    """Cache a model. If that fails, as in a read-only home, a warning is logged."""
     import openvino
 
-    temporary = export_folder() / f"{uuid.uuid4().hex}.tmp"
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        openvino.save_model(model, folder / FILES[0], compress_to_fp16=False)
+
     try:
-        temporary.mkdir(parents=True)
-        openvino.save_model(model, temporary / FILES[0], compress_to_fp16=False)
-        # The name carries the checksum of the content, so that the two are never apart.
-        os.replace(temporary, export_folder() / f"{key}-{_sha256_of(temporary)}")
+        # The checksum of the content is part of the name, so that the two are never apart.
+        write_at_once(export_folder(), write, lambda written: f"{key}-{_sha256_of(written)}")
     except (OSError, RuntimeError) as error:  # OpenVINO raises the latter
         logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def load_exported(key: str) -> openvino.Model | None:
-    """A model that was kept. What does not match its checksum is deleted with a warning."""
+    """Load a cached model. One that does not match its checksum is deleted with a warning."""
     for path in sorted(export_folder().glob(f"{key}-*")):
         with contextlib.suppress(FileNotFoundError):
             if path.name == f"{key}-{_sha256_of(path)}":
@@ -144,4 +147,4 @@ def load_exported(key: str) -> openvino.Model | None:
 
 
 def _sha256_of(folder: Path) -> str:
-    return hashlib.sha256("".join(sha256_of(folder / name) for name in FILES).encode()).hexdigest()
+    return sha256_of_parts(sha256_of_file(folder / name).encode() for name in FILES)

@@ -1,6 +1,6 @@
-"""From a model of OpenVINO in float32 to one in int8, by a program of its own: ``python quantize_int8.py FOLDER``.
+"""Quantize a model of OpenVINO to int8 in a separate program, ``python quantize_int8.py FOLDER``.
 
-NNCF makes cores of OpenVINO that end one after the other, which must not happen in a process that goes on (see
+NNCF creates and destroys several cores of OpenVINO, which must not happen in a process that goes on (see
 ``openvino_core``). The file is run by its path, and imports nothing of this package.
 """
 
@@ -22,15 +22,17 @@ if TYPE_CHECKING:
 # SmoothQuant's share of the outliers that moves from activations to weights. NNCF's own, 0.95, leaves a third less of
 # the neighbors in place (chosen on Wikipedia; from 0.7 to 0.85 little changes).
 SMOOTHING = 0.7
-MODEL, ROWS, QUANTIZED = "float32.xml", "rows.npz", "int8.xml"
+MODEL = "float32.xml"
+ROWS = "rows.npz"
+QUANTIZED = "int8.xml"
 
 
 @functools.cache
 def openvino_core() -> openvino.Core:
-    """The one core of OpenVINO in a process, which never ends.
+    """The only core of OpenVINO in a process, never destroyed.
 
-    A core sets a stack of its own for signals, and at its end the one that was there before. Of two, the second would
-    set the first one's, which is freed: at the next signal the process crashes (openvino 2026.4.1).
+    A core installs its own stack for signals, and restores the previous one when it is destroyed. A second core would
+    restore the stack of the first, which is freed: the next signal would crash the process (openvino 2026.4.1).
     """
     import openvino
 
@@ -38,10 +40,10 @@ def openvino_core() -> openvino.Core:
 
 
 def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> openvino.Model:
-    """The same with matrix products in int8, whose ranges are those of ``rows``.
+    """Quantize the matrix products of a model to int8, with ranges measured on ``rows``.
 
-    But for the first half of the layers that narrow, whose inputs have outliers: of six, two in a hundred more of the
-    nearest neighbors stay, for a fourteenth of the speed. Of three these are two, as one leaves too few neighbors.
+    The first half of the narrowing layers, rounded up, stay in float32, since their inputs have outliers: this keeps 2
+    percentage points more of the nearest neighbors of a model with six layers, for a fourteenth of the speed.
     """
     import openvino
 
@@ -52,15 +54,15 @@ def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]]) -> op
         done = subprocess.run([sys.executable, "-P", __file__, folder], stdout=2)
         if done.returncode:
             raise RuntimeError(
-                f"The program that quantizes ended with {done.returncode}; what it said is above. If it said nothing, "
+                f"The program that quantizes ended with {done.returncode}; its output is above. Without output, "
                 "memory was short: give fewer calibration_texts, or leave precision='int8' out."
             )
-        quantized = Path(folder) / QUANTIZED  # read whole, as the folder goes
+        quantized = Path(folder) / QUANTIZED  # read whole, as the folder is deleted
         return openvino_core().read_model(quantized.read_bytes(), quantized.with_suffix(".bin").read_bytes())
 
 
 def narrowing(model: openvino.Model) -> list[str]:
-    """The names of the matrix products by weights that give fewer dimensions than they take, in their order."""
+    """The names of the matrix products by weights with fewer output than input dimensions, in order."""
     names = []
     for product in (operation for operation in model.get_ordered_ops() if operation.get_type_name() == "MatMul"):
         weights = product.input_value(1).get_partial_shape()
@@ -72,7 +74,7 @@ def narrowing(model: openvino.Model) -> list[str]:
 
 
 def main(folder: Path) -> None:
-    """Write the quantized model beside what ``quantize`` wrote."""
+    """Write the quantized model beside the files of ``quantize``."""
     import nncf
     import openvino
     from nncf.quantization.advanced_parameters import AdvancedQuantizationParameters, AdvancedSmoothQuantParameters
@@ -82,7 +84,8 @@ def main(folder: Path) -> None:
     for key, values in np.load(folder / ROWS, allow_pickle=False).items():
         number, name = key.split("/")
         rows.setdefault(number, {})[name] = values
-    narrow, smoothing = narrowing(model), AdvancedSmoothQuantParameters(matmul=SMOOTHING)
+    narrow = narrowing(model)
+    smoothing = AdvancedSmoothQuantParameters(matmul=SMOOTHING)
     quantized = nncf.quantize(
         model,
         nncf.Dataset(list(rows.values())),

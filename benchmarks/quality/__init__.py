@@ -1,0 +1,1 @@
+"""Benchmarks of quality: accuracy, rejection, audits, suggestions."""

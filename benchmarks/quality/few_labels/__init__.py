@@ -1,0 +1,1 @@
+"""Few labels per class: systems and their rivals on the same draws."""

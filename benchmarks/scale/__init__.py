@@ -1,0 +1,1 @@
+"""Benchmarks of large datastores, on the disk and on a server."""

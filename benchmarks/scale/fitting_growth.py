@@ -1,0 +1,184 @@
+"""How the cost of fit() grows with the unlabeled documents: seconds, and peak memory.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.scale.fitting_growth
+
+A hundred examples of ten labels, and 1,000 up to 100,000 documents, all of about 200 words. Words are drawn from a
+vocabulary of 100,000 by Zipf's law, a third of them from the label's own part of it. The embeddings, of 384 dimensions,
+lie around the center of their label, spread over 32 dimensions. Nothing is downloaded, and nothing is embedded.
+
+Each number of documents has a process of its own. The picture shows the seconds of all cores together, since with one
+thread they do not depend on other work on the machine. "memory" is the peak of fit() beyond the memory of the process
+before it, with the datastore and the imported modules.
+"""
+
+import argparse
+import json
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from matplotlib import pyplot
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.metrics.registry import metric_class
+from docsplit_hf.training.markdown import table
+
+PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "fitting_growth.png"
+LABELS = 10
+EXAMPLES = 100
+DIMENSION = 384
+LATENT = 32  # dimensions of the spread around a label's center
+WORDS = 200  # of a text
+VOCABULARY = 100_000
+OWN_WORDS = 2_000  # words of the vocabulary that belong to a label
+TARGETS = {10_000: 10, 100_000: 60}  # seconds
+BLUE = "#0072B2"
+
+Result = TypeVar("Result")
+
+
+class Spent(NamedTuple):
+    """The cost of some work."""
+
+    seconds: float
+    processor: float  # seconds of all cores, which do not depend on other processes
+    memory: float  # MiB
+
+
+class Cost(NamedTuple):
+    """The cost of fit()."""
+
+    documents: int
+    seconds: float
+    processor: float
+    memory: float
+    accuracy: float  # of the mixture in cross-validation, to show that something was learned
+
+    def cells(self) -> tuple[str, ...]:
+        """A row of the table."""
+        return (
+            f"{self.documents:,}",
+            f"{self.seconds:.1f}",
+            f"{self.processor:.1f}",
+            f"{self.memory:,.0f}",
+            f"{self.accuracy:.0%}",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    sizes = [1_000, 3_000, 10_000, 30_000, 100_000]
+    add("--documents", type=int, nargs="+", default=sizes, help="How many, one after the other. Default: %(default)s.")
+    add("--output", type=Path, default=PICTURE, help="The picture. Default: docs/pictures/fitting_growth.png.")
+    add("--record", type=Path, help="A JSONL file, a line for each number of documents.")
+    options = parser.parse_args()
+    costs = []
+    for documents in options.documents:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            costs.append(process.submit(measure, documents).result())
+        print(costs[-1], flush=True)
+    columns = ("documents", "seconds", "of all cores", "memory, MiB", "accuracy by folds")
+    print(table(columns, [cost.cells() for cost in costs]))
+    if options.record is not None:
+        options.record.write_text("".join(json.dumps(cost._asdict()) + "\n" for cost in costs), encoding="utf-8")
+    if len(costs) > 1:
+        draw(costs, options.output)
+
+
+def measure(documents: int) -> Cost:
+    """Fit on a datastore, in a process of its own."""
+    datastore = make_datastore(documents)
+    metric_class("accuracy")  # imports evaluate, like the pipeline
+
+    def fit() -> FittedExperts:
+        fitted = fit_experts(datastore.snapshot, show_progress=False)
+        datastore.fitted = fitted.to_state()
+        return fitted
+
+    fitted, spent = spent_on(fit)
+    mixture = next(record for record in fitted.settings.report.measured if record["expert"] == "mixture")
+    return Cost(documents, spent.seconds, spent.processor, spent.memory, mixture["accuracy"])
+
+
+def spent_on(work: Callable[[], Result]) -> tuple[Result, Spent]:
+    """The result of some work, and its cost; memory counts beyond the earlier peak of the process."""
+    peak_before = peak()
+    start = time.perf_counter()
+    processor_start = time.process_time()
+    result = work()
+    seconds = time.perf_counter() - start
+    processor = time.process_time() - processor_start
+    return result, Spent(seconds, processor, peak() - peak_before)
+
+
+def peak() -> float:
+    """The peak memory of this process, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def make_datastore(documents: int, labeled: bool = False) -> KNNDatastore:
+    """Examples and documents of ten labels, or examples only; larger datastores begin with the rows of smaller ones."""
+    rng = np.random.default_rng(0)
+    centers = rng.standard_normal((LABELS, LATENT)) * 0.5
+    projection = rng.standard_normal((LATENT, DIMENSION))
+    frequency = 1 / np.arange(1, VOCABULARY + 1)
+    common = np.cumsum(frequency / frequency.sum())
+    own = np.cumsum(frequency[:OWN_WORDS] / frequency[:OWN_WORDS].sum())
+    terms = np.array([f"w{number:x}" for number in range(VOCABULARY)], dtype=object)
+
+    def make(count: int, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        keys = (centers[labels] + rng.standard_normal((count, LATENT))) @ projection
+        keys += rng.standard_normal((count, DIMENSION))
+        texts = []
+        for label in labels:
+            length = max(int(rng.normal(WORDS, WORDS / 5)), 5)
+            ranks = np.searchsorted(common, rng.random(length)).clip(0, VOCABULARY - 1)
+            mine = rng.random(length) < 1 / 3
+            of_label = np.searchsorted(own, rng.random(int(mine.sum()))).clip(0, OWN_WORDS - 1)
+            ranks[mine] = VOCABULARY - 1 - label * OWN_WORDS - of_label
+            texts.append(" ".join(terms[ranks]))
+        return (keys / np.linalg.norm(keys, axis=1, keepdims=True)).astype(np.float32), texts
+
+    numbers = np.arange(EXAMPLES) % LABELS
+    keys, texts = make(EXAMPLES, numbers)
+    datastore = KNNDatastore(keys, numbers, [f"label {i}" for i in range(LABELS)], texts)
+    for start in range(0, documents, 10_000):
+        labels = rng.integers(0, LABELS, min(documents - start, 10_000))
+        keys, texts = make(len(labels), labels)
+        if labeled:
+            datastore.add(keys, labels, texts)
+        else:
+            datastore.add_documents(keys, texts)
+    return datastore
+
+
+def draw(costs: list[Cost], path: Path) -> None:
+    """Seconds and memory over the number of documents, all logarithmic, beside lines of proportional growth."""
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    documents = np.array([cost.documents for cost in costs])
+    measured = (
+        ("seconds of all cores together", [cost.processor for cost in costs]),
+        ("memory, MiB", [cost.memory for cost in costs]),
+    )
+    for axes, (name, values) in zip(panels, measured, strict=True):
+        axes.plot(documents, values, "o-", color=BLUE, label="fit()")
+        axes.plot(documents, values[-1] * documents / documents[-1], ":", color="gray", label="proportional")
+        axes.set(xlabel="documents without labels", ylabel=name, xscale="log", yscale="log")
+        axes.grid(alpha=0.3, which="both")
+    panels[0].plot(list(TARGETS), list(TARGETS.values()), "k_", markersize=14, label="target")
+    for axes in panels:
+        axes.legend(loc="upper left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The documentation, and ``python -m docs.figures``, which writes its figures."""

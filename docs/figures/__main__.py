@@ -1,0 +1,94 @@
+"""Write the figures of the pages anew from their records, and say which pages change.
+
+python -m docs.figures
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from .analyses import analyses
+from .contracts import contracts
+from .encoders import encoders
+from .few_labels import few_labels
+from .guides import coming_from_setfit, corpus, decisions, few_labels_guide, no_labels, pretraining
+from .length import length
+from .longer_study import longer_study
+from .milvus import milvus
+from .neighbors import neighbors
+from .pages import Figures, write_figures
+from .performance import performance
+from .projection import projection
+from .readme import readme
+from .records import ROOT
+from .reliability import reliability, reliability_guide
+from .reports import audit_report, few_labels_report, rejection_report
+from .results import results
+from .study import study
+from .ten_million import datastore, scale, ten_million
+from .training_by_passages import training_by_passages
+
+# The figures between the sentences of a page.
+PAGES: Mapping[str, Callable[[], Figures]] = {
+    "README.md": readme,
+    "docs/coming_from_setfit.md": coming_from_setfit,
+    "docs/contracts.md": contracts,
+    "docs/corpus.md": corpus,
+    "docs/datastore.md": datastore,
+    "docs/decisions.md": decisions,
+    "docs/encoders.md": encoders,
+    "docs/few_labels.md": few_labels_guide,
+    "docs/no_labels.md": no_labels,
+    "docs/performance.md": performance,
+    "docs/pretraining.md": pretraining,
+    "docs/reliability.md": reliability_guide,
+    "docs/remote_datastore.md": milvus,
+    "docs/results/README.md": results,
+    "docs/results/analyses.md": analyses,
+    "docs/results/few_labels.md": few_labels,
+    "docs/results/length.md": length,
+    "docs/results/longer_study.md": longer_study,
+    "docs/results/neighbors.md": neighbors,
+    "docs/results/projection.md": projection,
+    "docs/results/reliability.md": reliability,
+    "docs/results/study.md": study,
+    "docs/results/ten_million/results.md": ten_million,
+    "docs/results/training_by_passages.md": training_by_passages,
+    "docs/scale.md": scale,
+}
+# Reports without a sentence of their own.
+REPORTS: Mapping[str, Callable[[], str]] = {
+    "docs/results/few_labels/report.md": few_labels_report,
+    "docs/results/reliability/audit.md": audit_report,
+    "docs/results/reliability/rejection.md": partial(rejection_report, "rejection"),
+    "docs/results/reliability/unequal/rejection.md": partial(rejection_report, "unequal/rejection"),
+    "docs/results/reliability/foreign/rejection.md": partial(rejection_report, "foreign/rejection"),
+}
+
+
+def changed_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page whose figures are not those of its records, with its new text."""
+    for name in (*PAGES, *REPORTS):
+        path = ROOT / name
+        text = path.read_text(encoding="utf-8")
+        if name in REPORTS:
+            written = REPORTS[name]()
+        else:
+            try:
+                written = write_figures(text, PAGES[name]())
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
+        if written != text:
+            yield path, written
+
+
+def main() -> None:
+    for path, text in changed_pages():
+        path.write_text(text, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} has new figures")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Rejection, unknown classes, suggestions and drift: docs/results/reliability.md and docs/reliability.md."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from .pages import Figure, Figures, Row
+from .records import RESULTS, Records, chosen, content
+
+NAMES = {"bbc_news": "BBC", "20news": "20News, split by date", "arxiv_abstracts": "arXiv", "fakenews_small": "FakeNews"}
+NOVELTY_NAMES = {**NAMES, "20news": "20News, by date"}
+NOVELTY_ROWS = (
+    ("20news", 0, "all"),
+    ("20news", 0, "known"),
+    ("20news", 20, "all"),
+    ("20news", 20, "known"),
+    ("bbc_news", 0, "all"),
+    ("bbc_news", 20, "all"),
+    ("arxiv_abstracts", 0, "all"),
+    ("fakenews_small", 0, "all"),
+)
+MINILM = "all-MiniLM-L6-v2"
+SHIPPED = "docsplit-small-en"
+SUGGESTION_ROWS = {
+    "20news": "20News, 220",
+    "bbc_news": "BBC, 85",
+    "arxiv_abstracts": "arXiv, 211",
+    "fakenews_small": "FakeNews, 83",
+}
+
+
+def reliability() -> Figures:
+    rows = rejection_records()
+    news = chosen(rows, kind="promises", task="20news", per_label=0, mixed=False, held_out=0)
+    return {
+        "rejection": rejection(),
+        "20News, right in folds": 100 * np.mean([row["accuracy_in_folds"] for row in news]),
+        "20News, right": 100 * np.mean([row["accuracy"] for row in news]),
+        "novelty": [novelty(*row) for row in NOVELTY_ROWS],
+        **unequal(),
+        **foreign_texts(),
+        "suggestions": suggestions(),
+        "suggestions, half way": spaced(suggested("20news", "suggest")[3]),
+        "watching": [row[1:] for row in report_rows("watching")],
+    }
+
+
+def reliability_guide() -> Figures:
+    """Return the figures that docs/reliability.md repeats."""
+
+    def answered(encoder: str, documents: str, limit: str, name: str) -> list[float]:
+        rows = chosen(foreign_records(), encoder=encoder, documents=documents)
+        return [100 * row["answered"][f"0.05 {limit}"][name] for row in rows]
+
+    figures: dict[str, Figure] = {}
+    for name, shares in (
+        ("other intents", answered(MINILM, "none", "off", "foreign")),
+        ("out of scope", answered(MINILM, "none", "off", "out_of_scope")),
+        ("unknown intents with documents", answered(MINILM, "all", "as fitted", "foreign")),
+    ):
+        figures[name] = np.mean(shares)
+        figures[f"{name}, least"] = min(shares)
+        figures[f"{name}, most"] = max(shares)
+    figures["out of scope with documents"] = np.mean(answered(MINILM, "all", "as fitted", "out_of_scope"))
+    figures["known lost"] = np.mean(answered(MINILM, "all", "as fitted", "lost"))
+    figures["unknown intents, shipped encoder"] = np.mean(answered(SHIPPED, "all", "as fitted", "foreign"))
+    figures["out of scope, shipped encoder"] = np.mean(answered(SHIPPED, "all", "as fitted", "out_of_scope"))
+    for examples in (25, 100, 500):
+        figures[f"smallest error, {examples} examples"] = 100 * (1 - 0.1 ** (1 / examples))
+    return figures
+
+
+# Rejection
+
+
+def rejection_records() -> Records:
+    return content("reliability/rejection.jsonl")
+
+
+def rejection() -> list[Row]:
+    rows = []
+    for task, name in NAMES.items():
+        for per_label in (20, 0):
+            rows.append(kept(name, task=task, per_label=per_label, mixed=False, held_out=0))
+        if task == "20news":
+            later = "the same, fitted on 500 texts of the later time"
+            rows.append(kept(later, task=task, per_label=0, mixed=False, held_out=500))
+            for per_label in (20, 0):
+                at_random = "20News, split at random"
+                rows.append(kept(at_random, task=task, per_label=per_label, mixed=True, held_out=0))
+    return rows
+
+
+def kept(name: str, **fields: Any) -> Row:
+    """Return what is answered and wrong at each error rate, and in how many draws the error rate is kept.
+
+    A cell is bold where the error rate is below the binomial interval of some draw.
+    """
+    group = chosen(rejection_records(), kind="promises", **fields)
+    texts = sum(row["texts"] for row in group)
+    cells = []
+    below = 0
+    within = 0
+    for error in (0.01, 0.05, 0.1):
+        found = [row["promises"][str(error)] for row in group]
+        answers = sum(one["answers"] for one in found)
+        wrong = sum(one["wrong"] for one in found)
+        tests = [binomtest(one["wrong"], one["answers"], error) for one in found if one["answers"]]
+        unanswered = len(found) - len(tests)
+        within_here = sum(test.proportion_ci(0.95).low <= error for test in tests) + unanswered
+        below += sum(test.statistic <= error for test in tests) + unanswered
+        within += within_here
+        share = f"{100 * answers / texts:.0f} %"
+        text = f"{share}, {100 * wrong / answers:.1f} %" if answers else share
+        cells.append(f"**{text}**" if within_here < len(found) else text)
+    count = 3 * len(group)
+    text = f"{below} of {count}" + (f", within the interval {within} of {count}" if below < count else "")
+    return (name, str(fields["per_label"] or "all"), *cells, text)
+
+
+def novelty(task: str, per_label: int, documents: str) -> Row:
+    """Return the area under the ROC curve of each score, the best one in bold."""
+    rows = rejection_records()
+    group = chosen(rows, kind="novelty", task=task, per_label=per_label, documents=documents, mixed=False)
+    values = {name: np.array([row[name] for row in group]) for name in ("novelty", "max_probability", "mahalanobis")}
+    best = max(values, key=lambda name: values[name].mean())
+    cells = []
+    for name, found in values.items():
+        text = f"{found.mean():.3f} ± {1.96 * found.std(ddof=1) / np.sqrt(len(found)):.3f}"
+        cells.append(f"**{text}**" if name == best else text)
+    return (NOVELTY_NAMES[task], str(per_label or "all"), f"{documents} classes", *cells)
+
+
+def unequal() -> dict[str, Figure]:
+    """Return the figures of Debian's packages, with balanced labels of unequal classes."""
+    rows = content("reliability/unequal/rejection.jsonl")
+    found = 100 * np.mean([row["accuracy"] for row in rows])
+    measured = 100 * np.mean([row["measured"] for row in rows])
+    in_folds = 100 * np.mean([row["accuracy_in_folds"] for row in rows])
+    figures: dict[str, Figure] = {
+        "accuracy": found,
+        "measured": measured,
+        "measured, more": measured - found,
+        "in folds": in_folds,
+        "in folds, more": in_folds - found,
+        "in the interval": sum(row["interval"][0] <= row["accuracy"] <= row["interval"][1] for row in rows),
+        "equal proportions off": 100 * np.mean([row["equal_off"] for row in rows]),
+        "estimated proportions off": 100 * np.mean([row["proportions_off"] for row in rows]),
+    }
+    for error in ("0.05", "0.1"):
+        answers = np.array([row["promises"][error]["answers"] for row in rows])
+        wrong = np.array([row["promises"][error]["wrong"] for row in rows])
+        figures[f"answered at {error}"] = 100 * answers.sum() / sum(row["texts"] for row in rows)
+        if error == "0.1":
+            figures["wrong at 0.1"] = 100 * wrong.sum() / answers.sum()
+        figures[f"kept at {error}"] = int(sum(wrong <= float(error) * answers))
+    return figures
+
+
+# Texts of labels without examples
+
+
+def foreign_records() -> Records:
+    return content("reliability/foreign/rejection.jsonl")
+
+
+def foreign_texts() -> dict[str, Figure]:
+    rows = foreign_records()
+    table = []
+    figures: dict[str, Figure] = {}
+    for encoder in (MINILM, SHIPPED):
+        for documents, limits in (("none", ("off", "0.05")), ("all", ("off", "as fitted"))):
+            table += [foreign_row(encoder, documents, limit) for limit in limits]
+        for documents in ("all", "none"):
+            auroc = [row["auroc"] for row in chosen(rows, encoder=encoder, documents=documents)]
+            figures[f"AUROC, {encoder}, documents: {documents}"] = np.mean(auroc)
+    with_documents = chosen(rows, documents="all")
+    figures["foreign"] = table
+    figures["known lost, most"] = max(100 * row["answered"]["0.05 as fitted"]["lost"] for row in with_documents)
+    figures["foreign documents, least"] = min(100 * row["found_foreign"] for row in with_documents)
+    figures["foreign documents, most"] = max(100 * row["found_foreign"] for row in with_documents)
+    return figures
+
+
+def foreign_row(encoder: str, documents: str, limit: str) -> Row:
+    """Return the mean, the lowest and the highest share that gets an answer."""
+    group = chosen(foreign_records(), encoder=encoder, documents=documents)
+    row = [encoder, "none" if documents == "none" else "of all intents", "False" if limit == "off" else "0.05"]
+    for name in ("known", "lost", "foreign", "out_of_scope"):
+        shares = np.array([100 * record["answered"][f"0.05 {limit}"][name] for record in group])
+        extremes = "" if name == "lost" else f" ({shares.min():.1f} to {shares.max():.1f})"
+        row.append(f"{shares.mean():.1f} %{extremes}")
+    return row
+
+
+# Reports that stand for their records: suggestions need small-text, watching has no records
+
+
+def report_rows(name: str) -> list[Row]:
+    """Return the rows of a report as they are written."""
+    lines = (RESULTS / "reliability" / f"{name}.md").read_text(encoding="utf-8").splitlines()
+    rows = [
+        [cell.strip().replace("%", " %") for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
+    return rows[2:]
+
+
+def suggested(task: str, strategy: str) -> Row:
+    """Return a row of the report on suggestions."""
+    return next(row for row in report_rows("suggestions") if (row[0], row[1]) == (task, strategy))
+
+
+def spaced(text: str) -> str:
+    """Write (46 % to 78 %) as (46 to 78)."""
+    return re.sub(r"\((\d+) % to (\d+) %\)", r"(\1 to \2)", text)
+
+
+def suggestions() -> list[Row]:
+    rows = []
+    for task, name in SUGGESTION_ROWS.items():
+        share, gain = suggested(task, "suggest")[5:7]
+        share = spaced(share)
+        if task != "fakenews_small":  # where nothing is certain, nothing is bold
+            share = re.sub(r"^(.+?) \(", r"**\1** (", share)
+            gain = re.sub(r"^(.+?) \(", r"**\1** (", gain)
+        row = [f"{name} labels", f"{share}, {gain}"]
+        for strategy in ("breaking ties", "embedding k-means"):
+            share, gain = suggested(task, strategy)[5:7]
+            share = "more than all" if share.startswith("more") else share.split(" (")[0]
+            row.append(f"{share}, {gain.split(' (')[0]}")
+        rows.append(row)
+    return rows

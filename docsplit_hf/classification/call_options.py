@@ -1,0 +1,132 @@
+"""Options of a pipeline call: their types, and the checks of each and of their combinations."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+
+from .rejection import NOVEL, check_error, check_lost, least_held_out
+
+if TYPE_CHECKING:
+    from .ensemble.fitted_experts import ReadyExperts
+
+logger = logging.getLogger(__name__)
+
+
+class ReadingOptions(TypedDict, total=False):
+    """Options for reading texts."""
+
+    max_length: int
+    max_passages: int
+    max_tokens_per_batch: int
+    batch_size: int | None
+    bf16: bool | Literal["auto"]
+
+
+class CallOptions(ReadingOptions, total=False):
+    """Options of a call, as ``KNNClassifierPipeline.__call__`` describes them."""
+
+    top_k: int | None
+    k: int
+    knn_temperature: float
+    knn_weight: float
+    return_neighbors: int
+    return_documents: int
+    explain: bool
+    return_novelty: bool
+    return_read: bool
+    show_progress: bool
+    reject: float
+    novelty: float
+    reject_label: str
+
+
+READING = tuple(ReadingOptions.__annotations__)
+EQUATION_3 = ("k", "knn_temperature", "knn_weight")  # with any of them an answer is that of equation 3
+MINIMUMS = {
+    "top_k": 1,
+    "k": 1,
+    "max_length": 1,
+    "max_passages": 1,
+    "max_tokens_per_batch": 1,
+    "return_neighbors": 0,
+    "return_documents": 0,
+}
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
+OF_TRANSFORMERS = ("truncation", "padding")  # accepted for compatibility, without effect
+
+
+def checked_options(**options: Any) -> CallOptions:
+    """Check each option by itself, and leave out those that are None or without effect.
+
+    Raises:
+        TypeError: If an option is unknown, or ``reject_label`` is not a string.
+        ValueError: If an option is out of its range.
+    """
+    given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
+    unknown = given.keys() - {*CallOptions.__annotations__, *OF_TRANSFORMERS}
+    if unknown:
+        raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
+    if given.get("truncation", True) not in (True, "longest_first"):
+        raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
+    for name, least in MINIMUMS.items():
+        value = given.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
+            raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
+    for name in FLAGS:
+        if given.get(name, True) not in (True, False):
+            raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
+    if not given.get("knn_temperature", 1) > 0:
+        raise ValueError(f"knn_temperature must be above 0, got {given['knn_temperature']}.")
+    if not 0 <= given.get("knn_weight", 1) <= 1:
+        weight = given["knn_weight"]
+        raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
+    if "reject" in given:
+        check_error(given["reject"])
+    if "novelty" in given:
+        check_lost(given["novelty"])
+    if not isinstance(given.get("reject_label", ""), str):
+        raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
+    return {name: value for name, value in given.items() if name not in OF_TRANSFORMERS}
+
+
+def check_reading_options(options: ReadingOptions) -> None:
+    """Refuse options that are not about reading texts."""
+    unknown = options.keys() - {*READING}
+    if unknown:
+        raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
+
+
+def check_rejection(options: CallOptions, ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
+    """Refuse options that exclude each other, and warn about limits that cannot be guaranteed."""
+    reject = options.get("reject")
+    reject_label = options.get("reject_label")
+    most_lost = options.get("novelty")
+    if reject is None:
+        if most_lost is not None:
+            raise ValueError(f"novelty={most_lost!r} is a second limit beside that of reject: pass reject, too.")
+        if reject_label is not None:
+            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+        return
+    if "top_k" in options:
+        raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
+    if reject_label in label_names:
+        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
+    if ready is None:
+        return
+    if np.isinf(ready.fitted.guarantees.confidence_threshold(reject, most_lost)):
+        logger.warning(
+            "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.guarantees.describe()
+        )
+    if most_lost and ready.fitted.guarantees.novelty_limit(most_lost) == NOVEL:
+        logger.warning(
+            "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
+            "guaranteed, and there are %d. Add examples and fit() again, or allow more.",
+            most_lost,
+            least_held_out(most_lost),
+            len(ready.fitted.held_out.ids),
+        )

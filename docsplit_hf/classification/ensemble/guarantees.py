@@ -1,0 +1,131 @@
+"""Error rates and novelty limits that the answers to held-out texts can guarantee."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..rejection import NOVEL, confidence, confidence_threshold, least_error, most_novel, novelty, text_counts
+
+CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
+NOTHING_HELD_OUT = (
+    "There are no held-out answers to measure errors and novelty by: each label has one example, or its description "
+    "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
+)
+
+
+class HeldOutAnswers(NamedTuple):
+    """Answers to m held-out texts: examples in folds, or texts that were given to fit the weights on."""
+
+    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 of other texts
+    probabilities: np.ndarray  # float32 (m, C)
+    labels: np.ndarray  # bool (m, C): those at the time of fitting
+    familiarity: np.ndarray  # float32 (m,)
+
+    @property
+    def right(self) -> np.ndarray:
+        """Whether the most probable label is right, bool ``(m,)``."""
+        return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
+
+
+class Guarantees(NamedTuple):
+    """Held-out answers, and the error rates that follow from them.
+
+    In all methods, ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: as fitted.
+    """
+
+    held_out: HeldOutAnswers
+    # (B, C): draws of the label proportions among all texts; B is 0 if they are those of the held-out texts
+    proportion_draws: np.ndarray
+    multi_label: bool
+    default_lost: float  # 0: no limit but that of all answers
+
+    def text_counts(self) -> np.ndarray:
+        """How many texts each held-out text represents, ``(B, m)``."""
+        return text_counts(self.held_out.labels, self.proportion_draws)
+
+    def novelty(self, familiarity: np.ndarray) -> np.ndarray:
+        """Novelty of texts ``(N,)`` by their familiarity, relative to the held-out texts."""
+        self._require_held_out()
+        return novelty(familiarity, self.held_out.familiarity)
+
+    def confidence(self, probabilities: np.ndarray, novelty: np.ndarray, lost: float | None = None) -> np.ndarray:
+        """Confidence of answers, ``(N,)``; 0 of texts above the novelty limit."""
+        return confidence(probabilities, novelty, self.novelty_limit(lost))
+
+    def novelty_limit(self, lost: float | None = None) -> float:
+        """Highest novelty of a text that gets an answer."""
+        self._require_held_out()
+        lost = self.default_lost if lost is None else lost
+        if not lost:
+            return NOVEL
+        return min(NOVEL, most_novel(self.novelty(self.held_out.familiarity), lost, self.text_counts()))
+
+    def lost_fraction(self, lost: float | None = None) -> float:
+        """Fraction of the held-out texts above the novelty limit."""
+        is_lost = self.novelty(self.held_out.familiarity) > self.novelty_limit(lost)
+        return self._fraction(is_lost)
+
+    def confidence_threshold(self, error: float, lost: float | None = None) -> float:
+        """Lowest confidence at which the error rate is at most ``error``; infinity if nothing guarantees that.
+
+        A novelty limit does not lower the threshold, unless no error rate can be guaranteed without the limit: novel
+        texts are often answered wrongly, and without them less confident answers to other novel texts would pass.
+        """
+        if self.multi_label:
+            raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
+        threshold = self._tested_threshold(error, lost)
+        without_limit = self._tested_threshold(error, lost=0.0)
+        return max(threshold, without_limit) if np.isfinite(without_limit) else threshold
+
+    def _tested_threshold(self, error: float, lost: float | None) -> float:
+        return confidence_threshold(self.held_out_confidence(lost), self.held_out.right, error, self.text_counts())
+
+    def answered_fraction(self, error: float, lost: float | None = None) -> float:
+        """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
+        if not len(self.held_out.ids):
+            return 0.0
+        return self._fraction(self.held_out_confidence(lost) >= self.confidence_threshold(error, lost))
+
+    def least_error(self) -> float:
+        """Lowest error rate that so many held-out texts can guarantee."""
+        if not len(self.held_out.ids):
+            return 1.0
+        has_answer = self.held_out_confidence() > 0
+        return least_error(self.text_counts()[:, has_answer])
+
+    def describe(self) -> str:
+        """Which error rates can be guaranteed, in sentences."""
+        count = len(self.held_out.ids)
+        achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.confidence_threshold(error))]
+        found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
+        return (
+            f"The lowest error that {count:,} held-out texts can guarantee is {self.least_error():.3g}, if all their "
+            f"answers are right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
+        )
+
+    def held_out_confidence(self, lost: float | None = None) -> np.ndarray:
+        """Confidence of the answers to the held-out texts, ``(m,)``."""
+        novelty_of_held_out = self.novelty(self.held_out.familiarity)
+        return self.confidence(self.held_out.probabilities, novelty_of_held_out, lost)
+
+    def without(self, row: int) -> Guarantees:
+        """The same without one of the held-out texts."""
+        is_kept = np.arange(len(self.held_out.ids)) != row
+        kept = HeldOutAnswers(
+            ids=self.held_out.ids[is_kept],
+            probabilities=self.held_out.probabilities[is_kept],
+            labels=self.held_out.labels[is_kept],
+            familiarity=self.held_out.familiarity[is_kept],
+        )
+        return self._replace(held_out=kept)
+
+    def _fraction(self, is_chosen: np.ndarray) -> float:
+        """Fraction of all texts represented by the chosen held-out ones, bool ``(m,)``; the mean of the draws."""
+        counts = self.text_counts()
+        return float(((counts * is_chosen).sum(1) / counts.sum(1)).mean())
+
+    def _require_held_out(self) -> None:
+        if not len(self.held_out.ids):
+            raise ValueError(NOTHING_HELD_OUT)

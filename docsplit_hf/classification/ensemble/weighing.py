@@ -1,0 +1,240 @@
+"""Weights of the experts, and label proportions, by held-out scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...datastore.row_table import rows_at, take_passages
+from ..rejection import familiarity, foreign_share, text_counts
+from .corpus import texts_in
+from .document_places import places_of_documents
+from .guarantees import HeldOutAnswers
+from .label_proportions import Proportions, estimate_proportions
+from .log_linear_pool import (
+    DEFAULT_SHARPNESS,
+    SHARPNESS_OF_SINGLE_EXAMPLES,
+    fit_weights,
+    is_drawn_by_label,
+    log_shift,
+    pool,
+    sharpness_by_agreement,
+    spread_of_scores,
+)
+from .registry import EXPERTS, INDEPENDENT_PAIRS, RELIABLE, features_of_corpus, prior_weights, score_all
+from .scoring import closeness_to_examples, ensemble_probabilities, score_by_expert
+
+if TYPE_CHECKING:
+    from ...datastore.snapshot import Snapshot
+    from .corpus import Corpus
+    from .expert import TrainingData
+    from .held_out_scores import HeldOutScores
+    from .scoring import Ensemble
+
+SAMPLED_DOCUMENTS = 1_000  # on which experts are compared without labels
+
+
+class Weights(NamedTuple):
+    """Weights of E experts."""
+
+    spreads: np.ndarray  # (E,): standard deviations of the logits
+    scaled: np.ndarray  # (E,): weights of the logits divided by their spreads
+
+    @property
+    def of_logits(self) -> np.ndarray:
+        """Weights of the logits as they are, ``(E,)``."""
+        return self.scaled / self.spreads
+
+    @property
+    def relative(self) -> np.ndarray:
+        """Scaled weights that add up to 1, ``(E,)``."""
+        return self.scaled / max(self.scaled.sum(), 1e-12)
+
+
+class Weighing(NamedTuple):
+    """An ensemble with weights, and the held-out scores that the weights were chosen on."""
+
+    ensemble: Ensemble  # with the label proportions and the shift that the weights belong to
+    weights: Weights
+    scores: HeldOutScores
+    proportions: Proportions  # of the labels among all texts; without draws if they are those of the held-out texts
+    out_of_scope: float  # fraction of the documents that seem to be of labels without examples
+
+    def probabilities(self) -> np.ndarray:
+        """Probabilities of the held-out texts, ``(m, C)``."""
+        return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)
+
+
+def weigh(
+    data: TrainingData,
+    ensemble: Ensemble,
+    scores: HeldOutScores,
+    snapshot: Snapshot,
+    given_proportions: np.ndarray | None,
+    on_held_out_texts: bool,
+) -> Weighing:
+    """Choose the weights of the experts; where documents show the label proportions, estimate them and choose again.
+
+    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown. ``on_held_out_texts``:
+    whether the scores are of held-out texts, which are a sample of all texts, not of folds.
+    """
+    counts = 1.0 if data.multi_label or on_held_out_texts else _counts(scores)
+    weights = choose_weights(data, ensemble, scores, counts)
+    no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
+    proportions = Proportions(ensemble.learned.proportions, no_draws)
+    is_measurable = len(scores.targets) > 0 and not data.multi_label and not data.has_head
+    has_comparable_documents = data.has_documents and is_measurable
+    out_of_scope = 0.0
+    if has_comparable_documents:
+        out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores, weights)
+    if given_proportions is not None and not data.multi_label:
+        proportions = Proportions(given_proportions, given_proportions[None])
+    elif has_comparable_documents and not on_held_out_texts and is_drawn_by_label(data.targets):
+        if out_of_scope:  # the documents show the proportions of other labels, too
+            proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
+        else:
+            proportions = _estimated_proportions(data, ensemble, scores, weights)
+        learned = ensemble.learned._replace(
+            proportions=proportions.likeliest.astype(np.float32),
+            shift=log_shift(proportions.likeliest, data.targets, True).astype(np.float32),
+        )
+        ensemble = ensemble._replace(learned=learned)
+        scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))
+        weights = choose_weights(data, ensemble, scores, _counts(scores))
+    return Weighing(
+        ensemble=ensemble,
+        weights=weights,
+        scores=scores,
+        proportions=proportions,
+        out_of_scope=out_of_scope,
+    )
+
+
+def choose_weights(
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, counts: np.ndarray | float
+) -> Weights:
+    """Choose the weights of the experts by held-out scores; each held-out text represents ``counts`` ``(m, 1)`` texts.
+
+    Without labels, the agreement of independent experts determines the sharpness.
+    """
+    experts = ensemble.experts
+    prior = prior_weights(experts, data)
+    # Unreliable experts agree with others by chance only, from which too low a sharpness would follow.
+    reliable = [name for name in experts if EXPERTS[name].reliability(data) >= RELIABLE]
+    pair = next((pair for pair in INDEPENDENT_PAIRS if set(pair) <= set(reliable)), None)
+    is_plain = not data.multi_label and not data.has_head
+    is_held_out = len(scores.targets) > 0
+    is_compared = is_plain and data.has_documents and pair is not None
+    sample = None
+    if is_compared or not is_held_out:
+        sample = _scores_of_sample(data, ensemble)
+    spreads = spread_of_scores(scores.scores if is_held_out else sample, data.multi_label)
+    sharpness = DEFAULT_SHARPNESS
+    if is_compared:
+        one, other = (experts.index(name) for name in pair)
+        scaled_sample = sample / spreads[:, None, None]
+        sharpness = sharpness_by_agreement(scaled_sample, prior, ensemble.learned.shift, one, other)
+    elif is_plain and not data.has_documents and not is_held_out:
+        sharpness = SHARPNESS_OF_SINGLE_EXAMPLES
+    weights = sharpness * prior
+    if is_held_out:
+        scaled_scores = scores.scores / spreads[:, None, None]
+        weights = fit_weights(scaled_scores, scores.targets, prior, data.multi_label, scores.shift, counts, sharpness)
+    # An uninformative expert gets weight 0.
+    return Weights(spreads, np.where(np.isfinite(spreads), weights, 0.0))
+
+
+def held_out_probabilities(
+    scores: HeldOutScores, weights: Weights, multi_label: bool, shift: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Probabilities of the held-out texts by the ensemble, ``(m, C)``; m may be 0."""
+    if not len(scores.targets):
+        return np.zeros(scores.targets.shape)
+    return pool(scores.scores, weights.of_logits, multi_label, shift)
+
+
+def held_out_answers(
+    scores: HeldOutScores, probabilities: np.ndarray, compare_with_documents: bool = False
+) -> HeldOutAnswers:
+    """Answers to the held-out texts; their familiarity may compare examples with documents."""
+    to_documents = scores.to_documents if compare_with_documents else None
+    familiar = familiarity(probabilities, scores.neighbor_label_proportions, scores.closeness, to_documents)
+    return HeldOutAnswers(
+        ids=scores.ids,
+        probabilities=probabilities.astype(np.float32),
+        labels=scores.targets > 0,
+        familiarity=familiar.astype(np.float32),
+    )
+
+
+def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOutScores, weights: Weights) -> float:
+    """Fraction of the documents that are of no label with examples; 0 if chance may explain it."""
+    documents = snapshot.documents
+    if documents is None or not len(documents.keys):
+        return 0.0
+    places = places_of_documents(snapshot, ensemble.ids)
+    rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
+    rows = rows[places.of_all[rows] >= 0]
+    sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
+    rows = rows[sampled]
+    embeddings = documents.keys[rows]
+    scored = score_by_expert(
+        snapshot,
+        ensemble,
+        places,
+        embeddings,
+        texts_in(rows_at(documents.rows, rows)),
+        None,
+        passages=take_passages(documents.passages, rows),
+        without_equal=True,
+    )
+    columns = ensemble.label_columns(snapshot.label_names)
+    probabilities = ensemble_probabilities(scored, ensemble, columns, weights.of_logits)
+    mean = ensemble.document_vectors.mean
+    near = closeness_to_examples(scored.nearest, embeddings, mean)
+    familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
+    known = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
+    counts = text_counts(known.labels, np.zeros((0, len(ensemble.labels))))
+    return foreign_share(familiar, known.familiarity, counts)
+
+
+def _estimated_proportions(
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, weights: Weights
+) -> Proportions:
+    """Estimate label proportions among all texts, examples and documents, by the ensemble's scores of documents."""
+    corpus = data.corpus
+    documents = _without_labels(corpus)
+    sampled = np.sort(np.random.default_rng(0).permutation(documents)[:SAMPLED_DOCUMENTS])
+    features = features_of_corpus(corpus, ensemble.learned.soft_labels, False, sampled)
+    document_scores = score_all(ensemble.learned.by_expert, ensemble.experts, features)
+    estimate = estimate_proportions(
+        np.tensordot(weights.of_logits, scores.scores, 1),
+        scores.targets,
+        np.tensordot(weights.of_logits, document_scores, 1),
+    )
+    counts = data.targets.sum(0, dtype=np.float64)
+    total = len(corpus.ids)
+    return Proportions(
+        likeliest=(len(documents) * estimate.likeliest + counts) / total,
+        draws=(len(documents) * estimate.draws + counts) / total,
+    )
+
+
+def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
+    """Logits ``(E, S, C)`` of documents, or of examples if there are no documents."""
+    documents = _without_labels(data.corpus)
+    rows = documents if len(documents) else data.corpus.rows
+    rows = np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLED_DOCUMENTS])
+    features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, rows)
+    return score_all(ensemble.learned.by_expert, ensemble.experts, features)
+
+
+def _without_labels(corpus: Corpus) -> np.ndarray:
+    return np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
+
+
+def _counts(scores: HeldOutScores) -> np.ndarray:
+    """How many texts each held-out example represents, ``(m, 1)``; the mean is 1."""
+    counts = np.exp((scores.shift * scores.targets).sum(1, keepdims=True, dtype=np.float64))
+    return counts / counts.mean() if len(counts) else counts

@@ -1,0 +1,199 @@
+"""Predictions of texts, by equation 3 or by fitted experts, and the answers made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..datastore.snapshot import SearchResult
+    from ..datastore.store import View
+    from ..encoders.chunking import Passages
+    from ..encoders.text_embedder import Predictions
+
+NO_CONTENT = "no content"  # the reason of an answer without a label
+
+
+class TextSpan(TypedDict):
+    """Part of a text, in characters."""
+
+    start: int
+    end: int
+    text: str
+
+
+class ShownText(TypedDict, total=False):
+    """An example or a document as answers show it."""
+
+    label: str
+    labels: list[str]  # if a text may have several
+    label_probability: float  # of the most probable label propagated to a document
+    text: str | None
+    text_pair: str | None
+    id: str
+    distance: float  # squared L2
+    passage: TextSpan  # the nearest passage of this text
+    weight: float  # fraction of the vote
+    text_passage: TextSpan  # the nearest passage of the text that was classified
+
+
+class WordWeight(TypedDict):
+    """A word and its contribution to the log odds of a label."""
+
+    word: str
+    weight: float
+
+
+class Explanation(TypedDict, total=False):
+    """Why a text has a label rather than the next best one."""
+
+    against: str | None  # the next best label; None if a text may have several
+    experts: dict[str, float]  # contributions to the log odds, by expert
+    words: list[WordWeight]
+    note: str  # of a label that came after fit
+    passage: TextSpan  # the passage of the text with the highest probability of the label
+
+
+class Answer(TypedDict, total=False):
+    """Answer to a text, as calls of the pipeline return it."""
+
+    label: str | None
+    score: float
+    neighbors: list[ShownText]
+    explanation: Explanation
+    labels: list[str]
+    reason: str
+    novelty: float
+    read: float
+    documents: list[ShownText]
+
+
+class ShownNeighbors(Protocol):
+    """Neighbors of N texts, nearest first, that answers show."""
+
+    def example(self, query: int, rank: int) -> ShownText:
+        """Describe one neighbor of text number ``query``; rank 0 is the nearest."""
+
+    def query_passage(self, query: int, rank: int) -> int:
+        """Return the number of the query's passage that the neighbor is nearest to, if the query has several."""
+
+
+class Shown(NamedTuple):
+    """Parts of an answer in addition to label and score."""
+
+    neighbors: int = 0  # number of nearest examples
+    documents: int = 0  # number of nearest unlabeled documents
+    explanation: bool = False
+    novelty: bool = False
+    read: bool = False  # fraction of the text that was read
+
+
+class TextInputs(NamedTuple):
+    """N texts with their embeddings and the nearest documents, if these are shown."""
+
+    texts: Sequence[str]  # pairs of texts are joined
+    encoded: Predictions
+    documents: SearchResult | None
+
+
+class Rejection(NamedTuple):
+    """Which of N texts get no label."""
+
+    is_accepted: np.ndarray  # bool (N,)
+    has_no_content: np.ndarray  # bool (N,)
+
+
+class Prediction(NamedTuple):
+    """Label probabilities of N texts over L labels, and everything that answers show."""
+
+    inputs: TextInputs
+    label_names: tuple[str, ...]
+    probabilities: np.ndarray  # float64 (N, L)
+    neighbors: ShownNeighbors
+    neighbor_weights: np.ndarray  # (N, k) or wider
+    thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
+    novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
+    rejection: Rejection | None = None  # by fitted experts; on request
+    explain: Callable[[int, int], Explanation] | None = None  # by fitted experts; of a text and a label, by number
+
+
+def text_inputs(texts: Sequence[str], encoded: Predictions, view: View, shown: Shown) -> TextInputs:
+    """Join texts and their embeddings, and search for the nearest unlabeled documents, if they are shown."""
+    documents = None
+    if shown.documents:
+        if not view.count("documents"):
+            raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
+        documents = view.search(encoded.retrieval_embeddings, shown.documents, encoded.passages, "documents")
+    return TextInputs(texts, encoded, documents)
+
+
+def answer_of(
+    prediction: Prediction, row: int, top_k: int | None, shown: Shown, best_only: bool, reject_label: str | None = None
+) -> Answer | list[Answer]:
+    """Make the answer to a text: its best label with all neighbors, or the ``top_k`` labels with theirs.
+
+    ``reject_label`` replaces the label of a rejected text.
+    """
+    scores = prediction.probabilities[row]
+    count = min(shown.neighbors, prediction.neighbor_weights.shape[1])
+    neighbors = [_neighbor(prediction, row, rank) for rank in range(count)]
+    answers: list[Answer] = []
+    for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
+        name = prediction.label_names[label]
+        answer = Answer(label=name, score=float(scores[label]))
+        if shown.neighbors:
+            of_label = [neighbor for neighbor in neighbors if name in _labels(neighbor)]
+            answer["neighbors"] = neighbors if best_only else of_label
+        if shown.explanation:
+            answer["explanation"] = prediction.explain(row, int(label))
+        answers.append(answer)
+    best = answers[0]
+    if best_only and prediction.thresholds is not None:
+        above = np.flatnonzero(scores >= prediction.thresholds)
+        best["labels"] = [prediction.label_names[label] for label in above]
+    rejection = prediction.rejection
+    if rejection is not None and not rejection.is_accepted[row]:
+        best["label"] = reject_label
+        if rejection.has_no_content[row]:
+            best["reason"] = NO_CONTENT
+    if shown.novelty:
+        best["novelty"] = float(prediction.novelty[row])
+    if shown.read:
+        best["read"] = float(prediction.inputs.encoded.read_fraction[row])
+    if shown.documents:
+        found = prediction.inputs.documents
+        best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
+    return best if best_only else answers
+
+
+def _labels(neighbor: ShownText) -> list[str | None]:
+    return neighbor["labels"] if "labels" in neighbor else [neighbor.get("label")]
+
+
+def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
+    neighbor = prediction.neighbors.example(row, rank)
+    neighbor |= {"weight": float(prediction.neighbor_weights[row, rank])}
+    neighbor |= _text_passage(prediction, prediction.neighbors, row, rank)
+    return {name: value for name, value in neighbor.items() if name != "text_pair" or value is not None}
+
+
+def _document(prediction: Prediction, found: SearchResult, row: int, rank: int) -> ShownText:
+    document = found.example(row, rank) | _text_passage(prediction, found, row, rank)
+    return {name: value for name, value in document.items() if name != "labels" and value is not None}
+
+
+def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank: int) -> ShownText:
+    """The passage of the text that a neighbor is nearest to, if the text has several."""
+    passages = prediction.inputs.encoded.passages
+    if passages is None or passages.counts[row] == 1:
+        return {}
+    return {"text_passage": span_of(prediction.inputs.texts[row], passages, row, found.query_passage(row, rank))}
+
+
+def span_of(text: str, passages: Passages, row: int, number: int) -> TextSpan:
+    """Part of a text that one of its passages covers, by the numbers of the text and of the passage."""
+    _, spans = passages.of(row)
+    start, end = spans[number].tolist()
+    return TextSpan(start=start, end=end, text=text[start:end])

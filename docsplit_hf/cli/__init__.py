@@ -1,0 +1,1 @@
+"""The commands of ``docsplit``: a module each, and its arguments beside it."""

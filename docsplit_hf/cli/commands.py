@@ -1,0 +1,53 @@
+"""Table of the commands of ``docsplit``, their help, and shell completion. Imports neither torch nor transformers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: the module of docsplit_hf with its ``run()``, and one line of help."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "pretrain": Command("cli.pretrain", "train an encoder on your unlabeled documents"),
+    "classify": Command("cli.classify", "make a classifier from labeled texts, and classify other texts"),
+    "evaluate": Command("cli.evaluate", "compare encoders and word counts on labeled texts"),
+    "embed": Command("cli.embed", "turn the texts of a file into embeddings"),
+    "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size by many tasks, into shards"),
+    "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
+    "demo": Command("cli.demo", "try it on a page in the browser"),
+}
+# The help of all commands, written by docs/command_line.py: making it from the parsers would import torch.
+HELP_PAGE = Path(__file__).with_name("command_line.md")
+# For bash and zsh: completes commands, then the options of the command, else files.
+COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
+_docsplit() {{
+    case "$COMP_CWORD:${{COMP_WORDS[1]}}" in
+        1:*) words="{commands}" ;;
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _docsplit docsplit
+"""
+
+
+def help_of(command: str) -> str:
+    """Return the output of ``docsplit COMMAND --help``."""
+    page = HELP_PAGE.read_text(encoding="utf-8")
+    return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
+
+
+def completion() -> str:
+    """Return a shell script that completes commands, and the options shown by ``--help``."""
+    cases: list[str] = []
+    for command in COMMANDS:
+        options = re.findall(r"^  (--\w+)", help_of(command), flags=re.MULTILINE)
+        cases.append(f'        *:{command}) words="{" ".join(options)}" ;;')
+    return COMPLETION.format(commands=" ".join(COMMANDS), cases="\n".join(cases))

@@ -1,0 +1,157 @@
+"""TextEmbedder for a classifier that runs in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ..text.tokenization import check_texts
+from .backends.registry import BackendOptions, use_backend
+from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .chunking import SEVERAL_VECTORS, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embedding_options import EmbeddingOptions
+from .portable.modeling_knn_classifier import KNNClassifier
+from .portable.run_encoder import check_max_length, max_positions, use_packing
+from .text_embedder import Predictions, TextEmbedder
+from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
+
+logger = logging.getLogger(__name__)
+
+NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
+
+
+@dataclass(frozen=True)
+class ClassifierEmbedder(TextEmbedder):
+    """Embeds and classifies texts with a ``KNNClassifier``."""
+
+    model: KNNClassifier
+    tokenizer: PreTrainedTokenizerBase
+
+    is_local = True
+
+    @property
+    def max_length(self) -> int:
+        """The longest input in tokens: the option, or the configuration's, or as many as the encoder has positions."""
+        return self.options.max_length or self._model_max_length()
+
+    @property
+    def long_documents(self) -> str:
+        """The strategy for long texts: the option, or the configuration's."""
+        return self.options.long_documents or self.model.config.long_documents
+
+    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
+        """Choose what computes the encoder, and whether without padding; None: as it runs already."""
+        if packing is not None:
+            use_packing(self.model, packing)
+        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, options)
+
+    def check(self) -> None:
+        """Refuse settings for long texts that do not fit the model."""
+        config = self.model.config
+        poolings = {config.pooling, config.retrieval_pooling or config.pooling}
+        if self.long_documents == "late" and poolings != {"mean"}:
+            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: take 'passages'.")
+        most = self._model_max_length()
+        if config.passage_length is not None and config.passage_length > most:
+            raise ValueError(
+                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
+            )
+
+    def probe(self) -> np.ndarray:
+        """Embed a few fixed texts by torch, float32 ``(3, R)``; with an encoder in int8 again in int8, ``(6, R)``."""
+        options = EmbeddingOptions(max_length=PROBE_LENGTH, bf16=False, long_documents="first")
+        embedder = replace(self, options=options)
+        with unlogged():
+            return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
+
+    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Logits and retrieval embeddings of N texts, or of pairs, in their order; a pair of None is a text alone."""
+        check_texts(texts)
+        pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
+        check_texts([pair for pair in pairs if pair is not None], "Text pair")
+        if len(pairs) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(pairs)} text pairs: give one pair for each text.")
+        texts = list(texts)  # a Series is read by its index
+        empty = sum(not text.strip() for text in texts)
+        log_at_end(_log_empty, (), np.array([empty, len(texts)]))
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        self.check()
+        self.model.eval()
+        return self._embed_chunks(texts, pairs)
+
+    def _model_max_length(self) -> int:
+        """The longest input in tokens without the option."""
+        config_length = self.model.config.max_length
+        length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        return min(length, NO_LIMIT)
+
+    def _embed_chunks(self, texts: list[str], pairs: list[str | None]) -> Predictions:
+        """Embed texts that are checked, chunk by chunk, and combine the chunks of each text."""
+        model = self.model
+        config = model.config
+        strategy = self.long_documents
+        settings = ChunkSettings.of(
+            self.tokenizer,
+            check_max_length(self.max_length, model.encoder),
+            is_paired=any(pair is not None for pair in pairs),
+        )
+        embeddings = ChunkAverages(len(texts), config.retrieval_size, strategy)
+        logits = ChunkAverages(len(texts), config.num_labels, strategy, are_embeddings=False)
+        passages = PassagesOfTexts(len(texts), config.retrieval_size)
+        read_fraction = np.ones(len(texts))
+
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask)
+            return output.retrieval_embeddings, output.logits
+
+        embedded = embed_chunks(
+            model=model,
+            name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
+            settings=settings,
+            texts=texts,
+            chunks=self._chunks(texts, pairs, settings),
+            options=replace(self.options, long_documents=strategy),
+            sizes=[config.retrieval_size, config.num_labels],
+            pool_states=pool_states,
+        )
+        for group, (chunk_embeddings, chunk_logits) in embedded:
+            embeddings.add(group, chunk_embeddings)
+            logits.add(group, chunk_logits)
+            read_fraction[[chunk.text for chunk in group]] = [chunk.read_fraction for chunk in group]
+            if strategy in SEVERAL_VECTORS:
+                passages.add(group, chunk_embeddings)
+        all_passages = passages.all()
+        has_several = (all_passages.counts > 1).any()
+        return Predictions(
+            logits=logits.all().numpy(),
+            retrieval_embeddings=embeddings.all().numpy(),
+            read_fraction=read_fraction,
+            passages=all_passages if has_several else None,
+        )
+
+    def _chunks(self, texts: list[str], pairs: list[str | None], settings: ChunkSettings) -> Iterator[Chunk]:
+        """The chunks of texts, or of pairs of texts."""
+        max_passages = self.options.max_passages
+        strategy = self.long_documents
+        if all(pair is None for pair in pairs):
+            passage_length = self.model.config.passage_length
+            if passage_length is not None:
+                passage_length = min(passage_length, settings.max_length)
+            return read_chunks(texts, settings, strategy, passage_length, max_passages)
+        if max_passages is not None:
+            raise ValueError(f"max_passages={max_passages!r} is for texts alone: leave it out for pairs.")
+        if strategy not in ("first", "whole"):
+            raise ValueError(f"long_documents={strategy!r} is for texts alone: for pairs take 'first' or 'whole'.")
+        return read_pair_chunks(texts, pairs, settings)
+
+
+def _log_empty(counts: np.ndarray, _: str) -> None:
+    empty, texts = counts.tolist()
+    if empty:
+        logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)

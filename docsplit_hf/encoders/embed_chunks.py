@@ -1,0 +1,260 @@
+"""Run an encoder over chunks of texts, in batches, and combine the embeddings of each text's chunks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import normalize
+from torch.nn.utils.rnn import pad_sequence
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from .backends.torch_backend import inference_mode, is_in_bfloat16
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
+from .embedding_options import EmbeddingOptions
+from .portable.run_encoder import is_packed, run_encoder
+from .time_estimate import TimeEstimate
+
+CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
+ACCELERATOR_TOKENS_PER_BATCH = 32_768
+
+PoolStates = Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
+
+
+def embed_chunks(
+    model: PreTrainedModel,
+    name: str,
+    settings: ChunkSettings,
+    texts: Sequence[str],
+    chunks: Iterable[Chunk],
+    options: EmbeddingOptions,
+    sizes: Sequence[int],
+    pool_states: PoolStates,
+) -> Iterator[tuple[list[Chunk], list[torch.Tensor]]]:
+    """Run the encoder of a model over chunks, and pool its states.
+
+    Args:
+        model: The model that has the encoder.
+        name: The model's name in errors.
+        settings: Those that the chunks were made with.
+        texts: The texts of the chunks.
+        chunks: The chunks, in the order of their texts.
+        options: Options of the call; ``long_documents`` is the strategy that made the chunks.
+        sizes: The dimensions of each output of ``pool_states``.
+        pool_states: Makes the outputs ``(rows, size)`` of the states ``(rows, L, H)``, a row for each embedding, their
+            mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+
+    Yields:
+        A group of chunks, and its outputs, float32 ``(rows, size)`` each, on the CPU.
+    """
+    encoder = model.base_model
+    in_bf16 = is_in_bfloat16(encoder, options.bf16, encoder.device)
+    time_estimate = TimeEstimate(texts, options.max_passages)
+    progress = tqdm(
+        total=len(texts),
+        desc="Embedding",
+        unit="text" if options.long_documents in SINGLE_CHUNK else "chunk",
+        disable=not options.show_progress,
+        delay=options.progress_delay,
+        leave=None,  # below another bar it vanishes at the end
+    )
+    with progress:
+        for group, progress.total in grouped(chunks, texts):
+            time_estimate.begin(group)
+            counts = [len(chunk.weights) for chunk in group]
+            places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+            outputs = [torch.empty(sum(counts), size) for size in sizes]
+            with inference_mode(encoder.device, in_bf16):
+                batches = inference_batches(
+                    _model_inputs(encoder, group),
+                    settings.tokenizer,
+                    encoder.device,
+                    max_tokens=options.max_tokens_per_batch,
+                    max_rows=options.batch_size,
+                    packed=is_packed(encoder),
+                )
+                for numbers, batch in batches:
+                    states = run_encoder(encoder, **batch).last_hidden_state
+                    read = [group[number] for number in numbers]
+                    owners = np.repeat([chunk.text for chunk in read], [counts[number] for number in numbers])
+                    rows_of_batch = np.concatenate([places[number] for number in numbers])
+                    part_states, mask, prompt_length = _states_of_parts(
+                        states, batch["attention_mask"], read, settings.prompt_length
+                    )
+                    pooled = pool_states(part_states, mask, prompt_length)
+                    for output, values in zip(outputs, pooled, strict=True):
+                        refuse_broken(values, owners, texts, model, name)
+                        output[rows_of_batch] = values.float().cpu()
+                    progress.update(len(numbers))
+                    time_estimate.add(sum(len(chunk.input_ids) for chunk in read))
+            yield group, outputs
+
+
+def _model_inputs(encoder: nn.Module, chunks: Sequence[Chunk]) -> list[dict[str, np.ndarray]]:
+    """The encoder's inputs for each chunk, by name, int32 ``(n,)``."""
+    takes_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
+    if not takes_pairs or all(chunk.token_type_ids is None for chunk in chunks):
+        return [{"input_ids": chunk.input_ids} for chunk in chunks]
+    rows = []
+    for chunk in chunks:
+        types = np.zeros_like(chunk.input_ids) if chunk.token_type_ids is None else chunk.token_type_ids
+        rows.append({"input_ids": chunk.input_ids, "token_type_ids": types})
+    return rows
+
+
+def inference_batches(
+    rows: Sequence[dict[str, np.ndarray]],
+    tokenizer: PreTrainedTokenizerBase,
+    device: torch.device,
+    max_tokens: int | None = None,
+    max_rows: int | None = None,
+    packed: bool = False,
+) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+    """Yield the row numbers and the tensors, ``(B, L)`` int64 on the device, of each batch, padded on the right.
+
+    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``.
+    """
+    if max_tokens is None:
+        max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
+    padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
+    lengths = [len(row["input_ids"]) for row in rows]
+    for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
+        columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
+        batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
+        batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
+        yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+
+
+def token_budget_batches(
+    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
+) -> list[list[int]]:
+    """Put rows of similar length into batches of at most ``max_tokens``; a longer row has its own batch.
+
+    The longest come first, so that a batch too large for the memory fails at once. ``packed`` rows are not padded.
+    """
+    limits = {"max_tokens_per_batch": max_tokens, "batch_size": max_rows}
+    for name, limit in limits.items():
+        if limit is not None and limit < 1:
+            raise ValueError(f"{name} must be at least 1, got {limit}.")
+    batches: list[list[int]] = []
+    tokens = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        last = batches[-1] if batches else []
+        tokens += lengths[row] if packed or not last else lengths[last[0]]
+        if last and tokens <= max_tokens and len(last) != max_rows:
+            last.append(row)
+        else:
+            batches.append([row])
+            tokens = lengths[row]
+    return batches
+
+
+def refuse_broken(
+    values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module, name: str
+) -> None:
+    """Refuse NaN and infinity in ``values``, ``(B, D)``, of the texts with these ``numbers``; ``name``: the model's."""
+    finite = values.isfinite().all(1)
+    if finite.all():
+        return
+    number = numbers[int(finite.logical_not().nonzero()[0])]
+    reason = (
+        f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
+        'dtype="float32", and compute without bf16'
+    )
+    broken = next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None)
+    if broken is not None:
+        reason = f"Its weights are broken, in {broken}: train it again, or take another checkpoint"
+    text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
+    raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
+
+
+class ChunkAverages:
+    """Averages the values of each text's chunks, weighted by tokens; the value of an only chunk is kept as it is.
+
+    Of embeddings both directions and norms are averaged, so that chunks of norm 1 give a text of norm 1. With the
+    strategy ``whole`` the first chunk counts once more, as much as the average of all.
+    """
+
+    def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
+        self._are_embeddings = are_embeddings
+        self._beginnings = torch.zeros(texts, dimension) if strategy == "whole" else None
+        self._sums = torch.zeros(texts, dimension)
+        self._weights = torch.zeros(texts)
+        self._norms = torch.zeros(texts)
+
+    def add(self, chunks: Sequence[Chunk], values: torch.Tensor) -> None:
+        """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
+        owners = torch.tensor([chunk.text for chunk in chunks for _ in chunk.weights])
+        is_only = torch.tensor([chunk.is_only for chunk in chunks for _ in chunk.weights])
+        weights = torch.from_numpy(np.concatenate([chunk.weights for chunk in chunks])).float()
+        self._sums[owners[is_only]] = values[is_only]
+        if self._beginnings is not None:
+            is_first = torch.tensor([chunk.is_first and not chunk.is_only for chunk in chunks])
+            self._beginnings[owners[is_first]] = values[is_first]  # each chunk has one embedding here
+        is_averaged = ~is_only
+        averaged_owners = owners[is_averaged]
+        averaged_values = values[is_averaged]
+        averaged_weights = weights[is_averaged]
+        directions = normalize(averaged_values) if self._are_embeddings else averaged_values
+        self._weights.index_add_(0, averaged_owners, averaged_weights)
+        self._norms.index_add_(0, averaged_owners, averaged_values.norm(dim=1) * averaged_weights)
+        self._sums.index_add_(0, averaged_owners, directions * averaged_weights[:, None])
+
+    def all(self) -> torch.Tensor:
+        """The averages, float32 ``(N, D)``."""
+        values = self._sums.clone()
+        is_averaged = self._weights > 0
+        sums = values[is_averaged]
+        weights = self._weights[is_averaged, None]
+        first = None if self._beginnings is None else self._beginnings[is_averaged]
+        if self._are_embeddings:
+            directions = normalize(sums) if first is None else normalize(normalize(sums) + normalize(first))
+            values[is_averaged] = directions * self._norms[is_averaged, None] / weights
+        else:
+            values[is_averaged] = sums / weights if first is None else (sums / weights + first) / 2
+        return values
+
+
+class PassagesOfTexts:
+    """Collects the passages of N texts, chunk by chunk."""
+
+    def __init__(self, texts: int, dimension: int) -> None:
+        self._counts = np.zeros(texts, dtype=np.int64)
+        self._embeddings = [np.empty((0, dimension), dtype=np.float32)]
+        self._spans = [np.empty((0, 2), dtype=np.int64)]
+
+    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor) -> None:
+        """Add the embeddings of chunks, ``(rows, D)``, a row for each passage."""
+        self._embeddings.append(embeddings.numpy())
+        for chunk in chunks:
+            self._counts[chunk.text] += len(chunk.spans)
+            self._spans.append(chunk.spans)
+
+    def all(self) -> Passages:
+        """All of them."""
+        return Passages(
+            embeddings=np.concatenate(self._embeddings),
+            counts=self._counts,
+            spans=np.concatenate(self._spans),
+        )
+
+
+def _states_of_parts(
+    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """The states and the mask of each embedding, and the number of leading tokens that are not pooled."""
+    if all(chunk.parts is None for chunk in chunks):
+        return states, attention_mask, prompt_length
+    rows = []
+    for row, chunk in zip(states, chunks, strict=True):
+        if chunk.parts is None:
+            length = len(chunk.input_ids)
+            rows.append(row[min(prompt_length, length - 1) : length])
+        else:
+            rows += [row[start:end] for start, end in chunk.parts[:, :2].tolist()]
+    masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]
+    return pad_sequence(rows, True), pad_sequence(masks, True), 0

@@ -1,0 +1,61 @@
+"""TextEmbedder for an encoder behind an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .backends.endpoint import EndpointClassifier
+from .backends.registry import BackendOptions
+from .checkpoints.fingerprint import PROBE_TEXTS
+from .embedding_options import EmbeddingOptions
+from .text_embedder import Predictions, TextEmbedder
+
+# Options and settings that an endpoint does not take.
+UNSUPPORTED = ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length", "max_passages")
+
+
+@dataclass(frozen=True)
+class EndpointEmbedder(TextEmbedder):
+    """Embeds texts with an ``EndpointClassifier``. How much of a long text the endpoint reads is unknown."""
+
+    model: EndpointClassifier
+
+    is_local = False
+
+    @property
+    def max_length(self) -> None:
+        """Unknown."""
+        return None
+
+    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
+        """Refuse a backend; packing has no effect."""
+        if options != BackendOptions():
+            raise ValueError("backend, precision and calibration_texts do not reach an endpoint: leave them out.")
+
+    def check(self) -> None:
+        """Refuse options and settings that the endpoint does not take."""
+        for name in UNSUPPORTED:
+            value = getattr(self.options, name, None) or getattr(self.model.config, name, None)
+            if value not in (None, False, "first"):
+                raise ValueError(
+                    f"{name}={value!r} does not reach {self.model.endpoint!r}, which reads texts as it does: leave it "
+                    "out. 'https://HOST/v1#MODEL#max_characters=N' sends no more than N characters of a text."
+                )
+
+    def probe(self) -> np.ndarray:
+        """Embed a few fixed texts: float32 ``(3, R)``."""
+        return replace(self, options=EmbeddingOptions()).embed(PROBE_TEXTS).retrieval_embeddings
+
+    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Embed N texts: embeddings of norm 1, and no logits."""
+        if any(pair is not None for pair in text_pairs or ()):
+            raise ValueError(f"{self.model.endpoint!r} embeds no pairs: join the two texts of a pair into one.")
+        self.check()
+        embeddings = self.model.endpoint.encode(
+            texts, show_progress=self.options.show_progress, batch_size=self.options.batch_size
+        )
+        logits = np.empty((len(embeddings), 0), dtype=np.float32)
+        return Predictions(logits, embeddings)

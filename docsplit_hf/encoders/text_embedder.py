@@ -1,0 +1,60 @@
+"""TextEmbedder: base class of what turns texts into embeddings and logits, in this process or behind an endpoint."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from .backends.registry import BackendOptions
+from .chunking import Passages
+from .embedding_options import EmbeddingOptions
+
+
+class Predictions(NamedTuple):
+    """Output of a classifier for N texts, in their order."""
+
+    logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
+    retrieval_embeddings: np.ndarray  # float32 (N, R)
+    read_fraction: np.ndarray | None = None  # float64 (N,): the part of each text that was read; None: unknown
+    passages: Passages | None = None  # None where each text has one embedding
+
+
+@dataclass(frozen=True)
+class TextEmbedder(ABC):
+    """A classifier's model with its tokenizer and the options of a call; ``make_embedder`` makes the right one."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase | None
+    options: EmbeddingOptions = EmbeddingOptions()
+
+    is_local: ClassVar[bool]  # whether the model runs in this process, so that it is known how much of a text it reads
+
+    def with_options(self, **changes: Any) -> Self:
+        """The same embedder with other values of some ``EmbeddingOptions``."""
+        return replace(self, options=replace(self.options, **changes))
+
+    @property
+    @abstractmethod
+    def max_length(self) -> int | None:
+        """The longest input in tokens; None if it is unknown."""
+
+    @abstractmethod
+    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
+        """Choose what computes the encoder, and whether without padding; None: as it runs already."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse options and settings that do not fit the model."""
+
+    @abstractmethod
+    def probe(self) -> np.ndarray:
+        """Embed a few fixed texts, by which a datastore recognizes the encoder: float32 ``(P, R)``."""
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Embed and classify N texts, or pairs of texts, in their order; a pair of None is a text alone."""

@@ -177,7 +177,7 @@ def operate(datastore: Any, number: int) -> None:
         return
     if kind == "remove":  # two thirds of the rows that the two operations before have added, if they are still there
         ids = [f"{before}-{i}" for before in (number - 2, number - 3) for i in range(ROWS) if i % 3]
-        datastore.remove(ids_among(ids, datastore.find(ids=ids).rows))
+        datastore.remove(ids_among(ids, datastore.view().get(ids=ids).rows))
         return
     counts = rng.integers(1, 4, ROWS)
     near = np.repeat(keys, counts, axis=0)

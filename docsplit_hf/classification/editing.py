@@ -70,7 +70,7 @@ def add_examples(
     if embedder.model.config.num_labels and not allow_new_labels:
         _refuse_labels_new_to_head(labels, datastore.label_names)
     replaced_ids = ids if replace_ids and ids is not None else []
-    found = datastore.find(texts, pairs, replaced_ids)
+    found = datastore.view().get(texts, pairs, replaced_ids)
     new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
     warn_of_contradictions([*examples_of_texts(found, texts, pairs), *new_examples])
     _warn_of_alike(labels, datastore.label_names)
@@ -234,7 +234,7 @@ def add_documents(
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
     """The places of the texts that are neither empty, stored, nor repeated."""
-    snapshot = datastore.find(texts, pairs)
+    snapshot = datastore.view().get(texts, pairs)
     known = set()
     for state in (snapshot, snapshot.documents):
         if state is not None:

@@ -21,7 +21,7 @@ def read_new(embedder: TextEmbedder, view: View, texts: Sequence[str], text_pair
     """Predictions of an embedder without a head for N texts; embeddings of texts among the documents are reused."""
     if not 0 < view.count("documents") <= DOCUMENTS_PER_TEXT * len(texts):
         return embedder.embed(texts, text_pairs)
-    documents = view.get(texts, text_pairs, "documents")
+    documents = view.get(texts, text_pairs).documents
     rows = rows_of_texts(documents.rows, texts, text_pairs)
     new = np.flatnonzero(rows < 0)
     if len(new) == len(texts):

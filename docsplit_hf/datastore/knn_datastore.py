@@ -347,10 +347,6 @@ class KNNDatastore:
         """
         return self._state.search(queries, k, passages)
 
-    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """Return a snapshot with at least the examples and documents of these texts or ids: here, of all rows."""
-        return self._state
-
     def sample(self, passages: int, least: int) -> Snapshot:
         """Return random rows, the same each time: about as many as have ``passages``, but at least ``least``."""
         return self._state.take(self._state.sampled_rows(passages, least))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
@@ -280,9 +280,11 @@ class Snapshot:
         rows = self._of_kind(kind)
         return 0 if rows is None else len(rows.keys)
 
-    def get(self, texts: Sequence[str], text_pairs: Sequence[str | None], kind: Kind = "examples") -> Snapshot | None:
-        """Return at least the examples or documents with these texts: here, all of them; None if there are none."""
-        return self._of_kind(kind)
+    def get(
+        self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
+    ) -> Snapshot:
+        """Return at least the examples and documents with these texts, and the examples with these ids: all rows."""
+        return self
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples."""

@@ -43,8 +43,10 @@ class View(Protocol):
     def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
         """Find the k nearest examples or documents of each query, ``(Q, D)``."""
 
-    def get(self, texts: Sequence[str], text_pairs: Sequence[str | None], kind: Kind = "examples") -> Snapshot | None:
-        """Return at least the examples or documents with these texts, as rows; None if there are none."""
+    def get(
+        self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
+    ) -> Snapshot:
+        """Return at least the examples and documents with these texts, and the examples with these ids."""
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples, in the order in which they were added."""
@@ -82,9 +84,6 @@ class Store(Protocol):
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """Find the k nearest examples of each query, ``(Q, D)``."""
-
-    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """Return at least the examples and documents with these texts, and the examples with these ids."""
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Return random examples, the same each time: about as many as have ``passages``, but at least ``least``."""

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf import KNNDatastore
+from docsplit_hf.datastore.snapshot import Snapshot
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 
@@ -116,12 +116,12 @@ def test_a_new_description_replaces_the_old_one_and_examples_may_follow(untraine
 def test_the_store_is_searched_once_for_existing_texts(untrained, texts, monkeypatch):
     searches = []
 
-    def counted(store, *arguments, **options):
-        searches.append(store)
-        return find(store, *arguments, **options)
+    def counted(view, *arguments, **options):
+        searches.append(view)
+        return get(view, *arguments, **options)
 
-    find = KNNDatastore.find
-    monkeypatch.setattr(KNNDatastore, "find", counted)
+    get = Snapshot.get
+    monkeypatch.setattr(Snapshot, "get", counted)
     untrained.add_documents(texts[:6])
     untrained.add_labels(LABELS)
     untrained.add_labels(LABELS)

@@ -62,9 +62,6 @@ class DictionaryStore:
     def search(self, queries, k, passages=None):
         return self.snapshot.search(queries, k, passages)
 
-    def find(self, texts=(), pairs=(), ids=()):
-        return self.snapshot
-
     def sample(self, passages, least):
         return self.snapshot.take(self.snapshot.sampled_rows(passages, least))
 
@@ -177,7 +174,7 @@ def compare(one, other):
 
 def test_all_stores_implement_the_protocol():
     names = [name for name in vars(Store) if callable(getattr(Store, name)) and not name.startswith("_")]
-    assert len(names) == 11
+    assert len(names) == 10
     for engine in (KNNDatastore, RemoteDatastore, DictionaryStore):
         assert all(hasattr(engine, name) or name in ("fitted", "probe") for name in Store.__annotations__)
         for name in names:

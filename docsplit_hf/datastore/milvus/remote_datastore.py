@@ -23,14 +23,12 @@ from ..knn_datastore import KNNDatastore
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
 from ..snapshot import FittedState
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
-from .remote_view import ONE_EACH, RemoteView
+from .remote_view import ONE_EACH, RemoteView, find_ids
 from .rows import (
     DOCUMENT,
     LOCATING,
     About,
     all_keys,
-    content_numbers,
-    document_key,
     names_of,
     read_about,
     read_changed,
@@ -54,6 +52,7 @@ BLOCK_ROWS = 10_000  # of another datastore, written at a time
 MOST_COPIED = 2**31  # bytes of keys
 SAMPLE = 500  # examples to calibrate on: each is a search
 SAME = ("content", "labels", "passages")  # fields that must agree if a row with the id of an added one exists
+FOUND = (PK, "id", *SAME, "rest")  # fields of rows that are replaced or removed
 
 
 class RemoteDatastore:
@@ -168,16 +167,6 @@ class RemoteDatastore:
         """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
         return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
 
-    def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
-        """The examples and documents with these texts, and the examples with these ids."""
-        contents = sorted(set(content_numbers(texts, pairs)))
-        found_examples = self._collection.find(EXAMPLES, "content", contents, [PK, *LOCATING])
-        found_documents = self._collection.find(DOCUMENTS, "content", contents, [PK, *LOCATING])
-        found_examples += self._find_ids(EXAMPLES, ids)
-        examples = self._collection.get(all_keys(found_examples), FIELDS)
-        documents = self._collection.get(all_keys(found_documents), FIELDS)
-        return replace(self._decoded(examples), documents=to_snapshot(documents, self._about, labeled=False))
-
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
         rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
@@ -256,7 +245,7 @@ class RemoteDatastore:
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
             names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))
-            found = self._find_ids(EXAMPLES, labels, FIELDS)
+            found = find_ids(self._collection, EXAMPLES, labels, FIELDS)
             _check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
             with self._changing(lambda copy: copy.relabel(labels)):
@@ -272,15 +261,6 @@ class RemoteDatastore:
             self._refresh_about()
             snapshot = to_snapshot(rows, self._about)
         return snapshot
-
-    def _find_ids(self, kind: str, ids: Iterable[str], fields: Sequence[str] = (PK, "id", *SAME, "rest")) -> list[Row]:
-        """The first rows of documents by their ids."""
-        keys = []
-        for row_id in dict.fromkeys(ids):
-            if not isinstance(row_id, str):
-                raise ValueError(NO_ROW.format(row_id))
-            keys.append(f"{document_key(kind, row_id)}p0")
-        return self._collection.get(keys, fields)
 
     def _refresh_about(self) -> None:
         self._about = read_about(self._collection, self.dimension)
@@ -302,8 +282,14 @@ class RemoteDatastore:
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
         """Write rows, then remove the rows that they replace, here and in the copy. Returns the ids."""
         ids = rows.rows["id"].to_pylist()
-        replaced = [*self._find_ids(EXAMPLES, replacing), *self._find_ids(DOCUMENTS, replacing)]
-        existing = [*self._find_ids(EXAMPLES, ids), *self._find_ids(DOCUMENTS, ids)]
+        replaced = [
+            *find_ids(self._collection, EXAMPLES, replacing, FOUND),
+            *find_ids(self._collection, DOCUMENTS, replacing, FOUND),
+        ]
+        existing = [
+            *find_ids(self._collection, EXAMPLES, ids, FOUND),
+            *find_ids(self._collection, DOCUMENTS, ids, FOUND),
+        ]
         _check_found(replacing, replaced)
         replaced_documents = {row[PK][:DOCUMENT] for row in replaced}
         existing = [row for row in existing if row[PK][:DOCUMENT] not in replaced_documents]
@@ -335,7 +321,7 @@ class RemoteDatastore:
             raise ValueError(f"{method.__name__} takes a list of ids, got one string: pass [{ids!r}].")
         ids = list(ids)
         with self._writing:
-            found = self._find_ids(kind, ids)
+            found = find_ids(self._collection, kind, ids, FOUND)
             _check_found(ids, found)
             with self._changing(lambda copy: method(copy, ids)):
                 self._collection.delete(all_keys(found))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..changes import NO_ROW
 from ..snapshot import ExampleTexts
-from .collection import EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
+from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
 from .rows import (
     LOCATING,
     About,
     all_keys,
     content_numbers,
+    document_key,
     read_changed,
     remote_search,
     to_snapshot,
@@ -85,12 +88,18 @@ class RemoteView:
 
         return remote_search(self._collection, kind, self.dimension, decoded, queries, k, passages)
 
-    def get(self, texts: Sequence[str], text_pairs: Sequence[str | None], kind: Kind = EXAMPLES) -> Snapshot | None:
-        """Return the examples or documents with these texts."""
+    def get(
+        self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
+    ) -> Snapshot:
+        """Return the examples and documents with these texts, and the examples with these ids."""
         contents = sorted(set(content_numbers(texts, text_pairs)))
-        found = self._collection.find(kind, "content", contents, [PK, *LOCATING])
-        rows = self._collection.get(all_keys(found), FIELDS)
-        return to_snapshot(rows, self._about, labeled=kind == EXAMPLES)
+        located = (PK, *LOCATING)
+        found_examples = self._collection.find(EXAMPLES, "content", contents, located)
+        found_examples += find_ids(self._collection, EXAMPLES, ids, located)
+        found_documents = self._collection.find(DOCUMENTS, "content", contents, located)
+        examples = to_snapshot(self._collection.get(all_keys(found_examples), FIELDS), self._about)
+        documents = self._collection.get(all_keys(found_documents), FIELDS)
+        return replace(examples, documents=to_snapshot(documents, self._about, labeled=False))
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples, without fetching their keys."""
@@ -126,3 +135,13 @@ class RemoteView:
                 if found <= count + count // 8:
                     break
         return high
+
+
+def find_ids(collection: Collection, kind: Kind, ids: Iterable[str], fields: Sequence[str]) -> list[Row]:
+    """Get the first rows of examples or documents by their ids."""
+    keys = []
+    for row_id in dict.fromkeys(ids):
+        if not isinstance(row_id, str):
+            raise ValueError(NO_ROW.format(row_id))
+        keys.append(f"{document_key(kind, row_id)}p0")
+    return collection.get(keys, fields)

@@ -92,7 +92,7 @@ def test_rows_are_added_removed_relabeled_and_found_again(engine, multi_label):
     expected.check(datastore)
     reopened = engine.reopened(datastore)
     expected.check(reopened, k=200)
-    assert ids_among([ids[0], ids[5], "another"], reopened.find(ids=[ids[0], ids[5], "another"]).rows) == {ids[0]}
+    assert ids_among([ids[0], ids[5], "another"], reopened.view().get(ids=[ids[0], ids[5], "another"]).rows) == {ids[0]}
 
 
 def test_new_labels_come_last_and_stay_in_order(engine):
@@ -155,7 +155,7 @@ def test_documents_become_examples_with_a_label(engine):
     reopened = engine.reopened(datastore)
     assert (len(reopened), len(reopened.documents)) == (9, 10)
     assert reopened.search(keys[2:3], 1).ids == [["labeled"]]
-    found = reopened.find(["A text of no row", texts[5], texts[14]], [None] * 3)
+    found = reopened.view().get(["A text of no row", texts[5], texts[14]], [None] * 3)
     assert ids[14] in found.rows["id"].to_pylist() and ids[5] in found.documents.rows["id"].to_pylist()
 
 

@@ -139,7 +139,7 @@ def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, mul
         other = comparable(wanted.example(query, rank))
         other["distance"] = pytest.approx(other["distance"])
         assert own == other
-    assert remote.find(ids=["kept"]).rows["id"].to_pylist() == ["kept"]
+    assert remote.view().get(ids=["kept"]).rows["id"].to_pylist() == ["kept"]
     np.testing.assert_allclose(
         remote.documents.search(np.eye(8)[:3], 4, asked).distances,
         local.documents.search(np.eye(8)[:3], 4, asked).distances,

@@ -1,4 +1,4 @@
-"""Write the help of each command, shown by ``docsplit`` and in the documentation, to docsplit_hf/cli/command_line/md.
+"""Write the help of each command, shown by ``docsplit`` and in the documentation, to docsplit_hf/cli/command_line.md.
 
     python docs/command_line.py
 

@@ -203,7 +203,7 @@ def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_p
     import torch
 
     from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
-    from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
+    from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
         if objective == "distillation":

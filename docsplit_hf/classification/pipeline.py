@@ -255,7 +255,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 old one.
 
         Returns:
-            The ids of the descriptions among the examples, such as ``"label:refund"``.
+            The ids of the descriptions, which are among the examples, such as
+            ``"label:refund"``.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.

@@ -19,9 +19,9 @@ from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
 from .active_learning import SUGGESTED
-from .answer_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .call_options import checked_options
 from .prediction import NO_CONTENT
+from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 
 if TYPE_CHECKING:
     from .call_options import CallOptions

@@ -20,7 +20,7 @@ from datasets import Dataset
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ..classification.answer_files import read_rows as read_texts
+from ..classification.row_files import read_rows as read_texts
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, labels_by_name

@@ -41,7 +41,7 @@ from ..pretraining.arguments import ContrastiveTrainingArguments
 from ..pretraining.collator import DataCollatorForDocSplit, default_max_length
 from ..pretraining.half_retrieval import describe_progress, evaluations_by_step
 from ..pretraining.model import AutoModelForDocSplit
-from ..pretraining.trainers import get_trainer_class
+from ..pretraining.objectives import get_trainer_class
 from ..text.load_documents import load_documents
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
 from ..text.segmentation.segment_documents import check_text_column, segment_documents

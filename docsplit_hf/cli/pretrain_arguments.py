@@ -11,7 +11,7 @@ from transformers.hf_argparser import HfArg
 
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
 from ..pretraining.arguments import OBJECTIVES, ContrastiveTrainingArguments
-from ..pretraining.trainers import get_arguments_class
+from ..pretraining.objectives import get_arguments_class
 from ..pretraining.views import VIEWS, get_views
 from ..training.command_line import parse_arguments, read_json_option
 

@@ -110,10 +110,10 @@ class KeptSessions:
         with session.lock, self._locked(key):
             self._update(key, session)
             if session.step is None:
-                self._save(key, session)  # the empty state, for ``undo``
+                self._store(key, session)  # the empty state, for ``undo``
             try:
                 yield session
-                self._save(key, session)
+                self._store(key, session)
             except BaseException:
                 self._restore(key, session, session.step)
                 raise
@@ -182,7 +182,7 @@ class KeptSessions:
             session.replace(pipe, reading.get("kept", ()))
         session.step = name
 
-    def _save(self, key: str | None, session: Session) -> None:
+    def _store(self, key: str | None, session: Session) -> None:
         """Write the present state, and delete the oldest ones."""
         folder = self._folder(key)
         steps = self.steps(key)

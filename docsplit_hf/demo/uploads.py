@@ -169,7 +169,7 @@ def texts_of_file(
 
 def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[dict[str, Any]]:
     """Read the rows of an uploaded file. Errors name it without the server's folder."""
-    from ..classification.answer_files import read_rows
+    from ..classification.row_files import read_rows
 
     check_ending(path)
     with open(path, "rb") as file:
@@ -229,8 +229,8 @@ def classify_upload(
 
     With ``error_rate`` unsure texts get no label, so that at most this fraction of the answers is wrong.
     """
-    from ..classification.answer_files import read_rows
     from ..classification.predict_file import PredictionFiles, classify_file
+    from ..classification.row_files import read_rows
 
     session.check_labeled()
     rows = rows_of(path, session.limits, options)

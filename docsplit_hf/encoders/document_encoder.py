@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..text.tokenization import check_texts
-from .backends.registry import BackendName, BackendOptions, Precision, precision_settings, use_backend
+from .backends.registry import BackendOptions, Precision, precision_settings, use_backend
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
@@ -98,7 +98,7 @@ class DocumentEncoder:
         revision: str | None = None,
         packing: str = "auto",
         instruction: str | None = None,
-        backend: BackendName = "torch",
+        backend: str = "torch",
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
     ) -> DocumentEncoder:

@@ -20,7 +20,7 @@ OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "di
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
 
-    Each baseline has a subclass of its own: ``docsplit_hf.pretraining.trainers.get_arguments_class`` gives it.
+    Each baseline has a subclass of its own: ``docsplit_hf.pretraining.objectives.get_arguments_class`` gives it.
 
     Args:
         objective: ``"info_nce"``. Each subclass accepts its own objective only.
@@ -121,7 +121,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
                 raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
             raise ValueError(
                 f"objective={objective!r} has arguments of its own, not {cls.__name__}: "
-                f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.trainers gives their class, and "
+                f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.objectives gives their class, and "
                 "get_trainer_class its trainer."
             )
         return super().__new__(cls)

@@ -25,13 +25,13 @@ from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes
 from .arguments import ContrastiveTrainingArguments
-from .card import describe_info_nce, save_card
 from .checks import check_fit, warn_of_equal_views
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
 from .gradient_caching import step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
+from .model_card import describe_info_nce, save_card
 from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class ContrastiveTrainer(BaseTrainer):
             raise ValueError(
                 f"{type(self).__name__} trains {self.arguments_class.objective!r} and the arguments say objective="
                 f"{args.objective!r}: take the trainer that get_trainer_class(args.objective) of "
-                "docsplit_hf.pretraining.trainers gives."
+                "docsplit_hf.pretraining.objectives gives."
             )
         check_fit(model, args, train_dataset, data_collator)
         freeze_unused(stock_model, with_head=args.mlm_weight > 0)

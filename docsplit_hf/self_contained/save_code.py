@@ -45,8 +45,8 @@ def save_code(folder: Path) -> None:
         installed = distribution(PACKAGE)
     except PackageNotFoundError as error:
         raise ValueError("self_contained=True reads the requirements: install docsplit_hf here first.") from error
-    files = [ROOT / name for name in ("__init__.py", "extras.py", "registration.py", "shards.py")]
-    files += [file for room in ROOMS for pattern in ("*.py", "card.md") for file in (ROOT / room).rglob(pattern)]
+    files = [ROOT / name for name in ("__init__.py", "content_hash.py", "extras.py", "registration.py", "shards.py")]
+    files += [file for room in ROOMS for pattern in ("*.py", "model_card.md") for file in (ROOT / room).rglob(pattern)]
     for file in files:
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -63,10 +63,10 @@ def save_model_card(
     *packages: str,
     **fields: Any,
 ) -> None:
-    """Write ``README.md`` from a package's ``card.md`` and the fields, with the versions of further ``packages``."""
+    """Write ``README.md`` from a package's ``model_card.md``, the fields and the versions of ``packages``."""
     from huggingface_hub import ModelCardData
 
-    template = string.Template(files(template_package).joinpath("card.md").read_text(encoding="utf-8"))
+    template = string.Template(files(template_package).joinpath("model_card.md").read_text(encoding="utf-8"))
     card = template.substitute(
         fields,
         metadata=ModelCardData(**metadata).to_yaml(),

@@ -30,7 +30,7 @@ from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.metrics.registry import ranks_of_right
 from docsplit_hf.pretraining.half_retrieval import half_texts
-from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
+from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import CORPUS, TASKS
 from experiments.tasks.load_paper_task import load_paper_task

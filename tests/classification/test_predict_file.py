@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from transformers import BertModel, pipeline
 
 from docsplit_hf import load_labeled_examples
-from docsplit_hf.classification import answer_files as row_files
 from docsplit_hf.classification import predict_file as classifying
-from docsplit_hf.classification.answer_files import read_rows
+from docsplit_hf.classification import row_files
 from docsplit_hf.classification.predict_file import PredictionFiles, check_files, classify_file
+from docsplit_hf.classification.row_files import read_rows
 from docsplit_hf.text.labels import labels_by_name
 
 BLOCK = 16

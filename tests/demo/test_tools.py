@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from docsplit_hf.classification.answer_files import read_rows
+from docsplit_hf.classification.row_files import read_rows
 from docsplit_hf.demo.uploads import example_texts
 
 from .conftest import serving

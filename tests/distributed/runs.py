@@ -21,8 +21,8 @@ from docsplit_hf import (
     load_documents,
     segment_documents,
 )
+from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 from docsplit_hf.pretraining.streaming import EPOCH_KEY
-from docsplit_hf.pretraining.trainers import get_arguments_class, get_trainer_class
 from docsplit_hf.training import base_trainer
 from docsplit_hf.training.distributed import end_run, process_count, process_index
 

@@ -3,7 +3,7 @@
 import pytest
 
 from docsplit_hf.cli.pretrain_arguments import parse_command_line
-from docsplit_hf.pretraining.trainers import get_arguments_class
+from docsplit_hf.pretraining.objectives import get_arguments_class
 
 
 def parse(*options):

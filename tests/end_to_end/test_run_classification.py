@@ -7,7 +7,7 @@ import torch
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.classification.answer_files import read_rows
+from docsplit_hf.classification.row_files import read_rows
 from docsplit_hf.cli.classify_arguments import (
     AuditArguments,
     DataArguments,

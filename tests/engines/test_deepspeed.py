@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, DataCollatorForDocSplit
-from docsplit_hf.pretraining.trainers import get_arguments_class
+from docsplit_hf.pretraining.objectives import get_arguments_class
 
 INSTALL = "pip install wheel py-cpuinfo, then DS_BUILD_OPS=0 pip install --no-build-isolation deepspeed"
 ADAM = {"lr": 1e-3, "eps": 1e-4, "weight_decay": 0.0, "betas": [0.9, 0.999], "torch_adam": True}

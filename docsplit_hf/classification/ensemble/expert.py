@@ -1,7 +1,7 @@
 """Base class of the ensemble members, and their inputs.
 
 An expert is one member of the ensemble: it gives logits of the labels from one view of a text, such as its words or its
-nearest neighbors. The classes are listed in ``EXPERTS`` in ``experts.py``.
+nearest neighbors. The classes are listed in ``ALL_EXPERTS`` in ``registry.py``.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ BACKENDS: dict[str, Backend] = {
     "torch": TorchBackend(),
     "openvino": OpenVINOBackend(),
 }
-BackendName = Literal["torch", "openvino"]
 Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.classification.answer_files import BLOCK, check_output, check_rows, read_rows, write_rows
+from docsplit_hf.classification.row_files import BLOCK, check_output, check_rows, read_rows, write_rows
 from docsplit_hf.text.characters import on_one_line
 from docsplit_hf.text.file_formats import find_columns, load_file
 from docsplit_hf.text.spreadsheet_cells import MARKER, harmless_cell

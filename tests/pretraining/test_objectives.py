@@ -16,7 +16,7 @@ from docsplit_hf import (
     DocumentEncoder,
 )
 from docsplit_hf.pretraining.arguments import OBJECTIVES
-from docsplit_hf.pretraining.trainers import TRAINERS, get_arguments_class, get_trainer_class
+from docsplit_hf.pretraining.objectives import TRAINERS, get_arguments_class, get_trainer_class
 from docsplit_hf.pretraining.views import VIEWS
 
 OPTIONS = {"momentum_contrast": {"queue_size": 36}}

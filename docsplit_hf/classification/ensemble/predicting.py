@@ -13,7 +13,7 @@ from .explaining import explain
 from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
-    from ...datastore.snapshot import Neighbors as SearchResult
+    from ...datastore.snapshot import SearchResult
     from ..prediction import Explanation, Shown, TextInputs
     from .fitted_experts import ReadyExperts, ScoredTexts
 

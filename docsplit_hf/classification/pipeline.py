@@ -248,15 +248,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by description, so that the pipeline answers before any text is labeled.
 
-        A description is an example like others.
-
+        A description is an example like others, with an id such as ``"label:refund"``.
         Args:
             descriptions: For each label a few words, or a sentence, about its texts. A new description replaces the
                 old one.
 
         Returns:
-            The ids of the descriptions, which are among the examples, such as
-            ``"label:refund"``.
+            The ids of the descriptions among the examples.
 
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.

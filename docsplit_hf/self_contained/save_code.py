@@ -15,7 +15,7 @@ ENTRY = "docsplit_knn_pipeline.py"
 HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
-# neighbors/ and the rooms that it imports from
+# classification/ and the rooms that it imports from
 ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {

@@ -38,7 +38,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.audit.examine import audit_snapshot, corrections, datalab_inputs
 from docsplit_hf.classification.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.classification.ensemble.corpus import unit
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.evaluation.markdown_report import escape, format_summary
 from docsplit_hf.evaluation.results import summarize
@@ -225,7 +225,7 @@ def unequal_topics(
 
 def macro_f1(store: KNNDatastore, asked: np.ndarray, texts: list[str], labels: np.ndarray) -> float:
     """Macro F1 of the fitted experts."""
-    answers = score_texts(ready_experts(store.snapshot), asked, texts, None).probabilities
+    answers = score_texts(prepare_experts(store.snapshot), asked, texts, None).probabilities
     return metric_class("macro_f1")().compute(predictions=answers, references=labels)["macro_f1"]
 
 

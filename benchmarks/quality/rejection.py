@@ -30,7 +30,12 @@ from benchmarks.quality.few_labels.options import encoder_name, task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import ReadyExperts, ScoredTexts, ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import (
+    PreparedExperts,
+    ScoredTexts,
+    prepare_experts,
+    score_texts,
+)
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
 from docsplit_hf.classification.ensemble.measuring import REPORTED_ERRORS
@@ -191,7 +196,7 @@ def novelty(trial: Trial, documents: str) -> dict[str, float]:
     return {name: float(roc_auc_score(is_new, values)) for name, values in measures.items()}
 
 
-def _fit(trial: Trial, known: np.ndarray, documents: str, fitted_on: Sequence[int]) -> ReadyExperts:
+def _fit(trial: Trial, known: np.ndarray, documents: str, fitted_on: Sequence[int]) -> PreparedExperts:
     """Fit on examples of the known classes; ``fitted_on`` are held-out rows of the test set, in place of folds."""
     task = trial.task
     pool = trial.pool
@@ -215,10 +220,10 @@ def _fit(trial: Trial, known: np.ndarray, documents: str, fitted_on: Sequence[in
         held_out = HeldOut(trial.test[fitted_on], [task.test[i] for i in fitted_on], labels, None)
     fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False, embed_names=trial.embed_names)
     store.fitted = fitted.to_state()
-    return ready_experts(store.snapshot)
+    return prepare_experts(store.snapshot)
 
 
-def _ask(trial: Trial, ready: ReadyExperts, rows: np.ndarray) -> tuple[ScoredTexts, np.ndarray]:
+def _ask(trial: Trial, ready: PreparedExperts, rows: np.ndarray) -> tuple[ScoredTexts, np.ndarray]:
     """Classify rows of the test set; returns the answers, and whether each is right."""
     task = trial.task
     answers = score_texts(ready, trial.test[rows], [task.test[i] for i in rows], None, with_closeness=True)
@@ -226,7 +231,7 @@ def _ask(trial: Trial, ready: ReadyExperts, rows: np.ndarray) -> tuple[ScoredTex
     return answers, names == np.array(task.names)[task.test_labels[rows]]
 
 
-def _mahalanobis(ready: ReadyExperts, test: np.ndarray) -> np.ndarray:
+def _mahalanobis(ready: PreparedExperts, test: np.ndarray) -> np.ndarray:
     """Return the distance to the nearest class mean, by the covariance within classes (Lee et al. 2018, shrunk)."""
     keys = np.asarray(ready.view.all().keys, np.float64)
     labels = ready.view.all().labels

@@ -22,7 +22,7 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.active_learning import suggest
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
@@ -82,7 +82,7 @@ def run(
     for step in range(rounds + 1):
         store = _store(task, pool, rows)
         store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-        ready = ready_experts(store.snapshot)
+        ready = prepare_experts(store.snapshot)
         probabilities = score_texts(ready, test, task.test, None).probabilities
         point = {"labels": len(rows)}
         for metric in ("macro_f1", "accuracy"):

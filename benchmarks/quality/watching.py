@@ -17,7 +17,7 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.drift.measure import known_words, measure_period, sample
 from docsplit_hf.classification.drift.report import MEASURES, mean_change
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.training.markdown import table
 
@@ -62,7 +62,7 @@ def run(task: FewLabels, embeddings: np.ndarray, seed: int) -> list[list[bool]]:
     store = KNNDatastore(embeddings[examples], names, [], texts[examples])
     store.add_documents(embeddings[documents], texts[documents])
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    ready = ready_experts(store.snapshot)
+    ready = prepare_experts(store.snapshot)
     known = known_words(store.snapshot)
     rows = documents[sample(np.arange(len(documents)))]
     then = measure_period(ready, known, embeddings[rows], texts[rows].tolist(), None)

@@ -25,7 +25,7 @@ from transformers import pipeline
 from benchmarks.inputs import default_model
 from benchmarks.scale.fitting_growth import make_datastore
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
@@ -93,7 +93,7 @@ def compare_stores(folder: Path, part: str) -> list[tuple[str, float, float]]:
         for title, make in stores.items():
             pipe.datastore = make()
             pipe.fit(show_progress=False)
-            ready = ready_experts(pipe.datastore.snapshot)
+            ready = prepare_experts(pipe.datastore.snapshot)
             answers = score_texts(ready, read.retrieval_embeddings, texts, None, read.passages)
             labels = np.array(pipe.datastore.label_names)[answers.probabilities.argmax(1)]
             if title == "exact":
@@ -160,7 +160,7 @@ def time_answers(documents: int) -> list[tuple[str, float, float, float]]:
     exact = None
     for index in ("Flat", LARGE_INDEX):
         datastore.reindex(index)
-        ready = ready_experts(datastore.snapshot)
+        ready = prepare_experts(datastore.snapshot)
         seconds = []
         labels = []
         for row in range(TIMED):

@@ -1,1 +1,1 @@
-"""Retrieval-augmented classification: the datastore, the mixture, the pipeline."""
+"""Retrieval-augmented classification: the pipeline, the ensemble of experts, editing, audit and drift."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 import numpy as np
 
 from ..datastore.row_table import rows_at, take_passages
-from .ensemble.fitted_experts import ready_experts, score_texts, vectors_of_examples
+from .ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
 from .texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..datastore.snapshot import FittedState, Snapshot
     from ..datastore.store import Store
     from ..encoders.text_embedder import TextEmbedder
-    from .ensemble.fitted_experts import ReadyExperts
+    from .ensemble.fitted_experts import PreparedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def suggest(
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
     snapshot = datastore.view().all()
-    ready = ready_experts(snapshot)
+    ready = prepare_experts(snapshot)
     if ready is None:
         raise ValueError("Nothing was fitted: call fit() before suggest(n), which needs the experts.")
     rows = _candidates(snapshot, count, again)
@@ -112,7 +112,7 @@ def margin_uncertainty(probabilities: np.ndarray, multi_label: bool) -> np.ndarr
     return 1 - (ranked[:, -1] - ranked[:, -2])
 
 
-def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: ReadyExperts) -> Suggestion:
+def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: PreparedExperts) -> Suggestion:
     """Describe a chosen document; ``table``: all candidates; ``probabilities``: of this one, ``(L,)``."""
     (document,) = table.slice(choice.row, 1).to_pylist()
     names = ready.view.label_names

@@ -12,7 +12,7 @@ import numpy as np
 from .rejection import NOVEL, check_error, check_lost, least_held_out
 
 if TYPE_CHECKING:
-    from .ensemble.fitted_experts import ReadyExperts
+    from .ensemble.fitted_experts import PreparedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -45,8 +45,8 @@ class CallOptions(ReadingOptions, total=False):
     reject_label: str
 
 
-READING = tuple(ReadingOptions.__annotations__)
-EQUATION_3 = ("k", "knn_temperature", "knn_weight")  # with any of them an answer is that of equation 3
+READING_OPTIONS = tuple(ReadingOptions.__annotations__)
+KNN_OPTIONS = ("k", "knn_temperature", "knn_weight")  # any of them makes a call answer with head and neighbors
 MINIMUMS = {
     "top_k": 1,
     "k": 1,
@@ -96,13 +96,13 @@ def checked_options(**options: Any) -> CallOptions:
 
 def check_reading_options(options: ReadingOptions) -> None:
     """Refuse options that are not about reading texts."""
-    unknown = options.keys() - {*READING}
+    unknown = options.keys() - {*READING_OPTIONS}
     if unknown:
-        raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING)}.")
+        raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
 
 
-def check_rejection(options: CallOptions, ready: ReadyExperts | None, label_names: Sequence[str]) -> None:
-    """Refuse options that exclude each other, and warn about limits that cannot be guaranteed."""
+def check_rejection(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
+    """Refuse combinations of options that exclude each other, and warn of limits that cannot be guaranteed."""
     reject = options.get("reject")
     reject_label = options.get("reject_label")
     most_lost = options.get("novelty")
@@ -116,17 +116,16 @@ def check_rejection(options: CallOptions, ready: ReadyExperts | None, label_name
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
     if reject_label in label_names:
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
-    if ready is None:
+    if experts is None:
         return
-    if np.isinf(ready.fitted.guarantees.confidence_threshold(reject, most_lost)):
-        logger.warning(
-            "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, ready.fitted.guarantees.describe()
-        )
-    if most_lost and ready.fitted.guarantees.novelty_limit(most_lost) == NOVEL:
+    guarantees = experts.fitted.guarantees
+    if np.isinf(guarantees.confidence_threshold(reject, most_lost)):
+        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe())
+    if most_lost and guarantees.novelty_limit(most_lost) == NOVEL:
         logger.warning(
             "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
             "guaranteed, and there are %d. Add examples and fit() again, or allow more.",
             most_lost,
             least_held_out(most_lost),
-            len(ready.fitted.held_out.ids),
+            len(guarantees.held_out.ids),
         )

@@ -1,4 +1,4 @@
-"""Add and relabel examples and documents of a datastore, and create it if necessary."""
+"""Add examples and documents to a datastore, and relabel examples; a missing datastore is created."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def datastore_to_grow(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
-    """The datastore, or a new one. Without a head, the ``labels`` determine whether a text may have several."""
+def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+    """The datastore, or a new one. Without a head, the ``labels`` decide whether a text may have several labels."""
     config = embedder.model.config
     multi_label = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
     if datastore is None:
@@ -107,6 +107,7 @@ def add_examples(
 
 
 def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
+    """Refuse labels that a trained head does not have."""
     for given in labels:
         for name in [given] if isinstance(given, str) else given:
             _refuse_new_label(
@@ -141,33 +142,33 @@ def _embed_examples(
 ) -> _Embedded:
     """Embed texts; those among the ``documents`` keep their embeddings."""
     if documents is None or not len(documents.keys):
-        keys, passages = _read_in_own_order(embedder, texts, pairs)
+        keys, passages = _embed_sorted(embedder, texts, pairs)
         return _Embedded(keys=keys, passages=passages, documents=[])
-    place = rows_of_texts(documents.rows, texts, pairs)
-    keys = documents.keys[place].astype(np.float32)
-    new = np.flatnonzero(place < 0)
-    known = np.flatnonzero(place >= 0)
-    passages = _by_text(known, take_passages(documents.passages, place[known]))
+    document_rows = rows_of_texts(documents.rows, texts, pairs)
+    keys = documents.keys[document_rows].astype(np.float32)  # rows of new texts are overwritten below
+    new = np.flatnonzero(document_rows < 0)
+    known = np.flatnonzero(document_rows >= 0)
+    passages = _by_text(known, take_passages(documents.passages, document_rows[known]))
     if len(new):
-        keys[new], new_passages = _read_in_own_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
+        keys[new], new_passages = _embed_sorted(embedder, [texts[i] for i in new], [pairs[i] for i in new])
         passages |= _by_text(new, new_passages)
     joined = None
     if passages:
         whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
         by_text = passages | whole
         joined = Passages.joined([by_text[i] for i in range(len(texts))])
-    ids = documents.rows["id"].take(np.unique(place[known])).to_pylist()
+    ids = documents.rows["id"].take(np.unique(document_rows[known])).to_pylist()
     return _Embedded(keys=keys, passages=joined, documents=ids)
 
 
-def _read_in_own_order(
+def _embed_sorted(
     embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None]:
-    """Embed texts in an order of their own, since batches change rounding: results do not depend on the given order."""
+    """Embed texts in sorted order, so that batches and rounding do not depend on the given order."""
     order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
-    predictions = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
+    embedded = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
     back = np.argsort(order)
-    return predictions.retrieval_embeddings[back], take_passages(predictions.passages, back)
+    return embedded.retrieval_embeddings[back], take_passages(embedded.passages, back)
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -225,7 +226,7 @@ def add_documents(
         new_texts = [texts[i] for i in new]
         new_pairs = [pairs[i] for i in new]
         new_ids = None if ids is None else [ids[i] for i in new]
-        keys, passages = _read_in_own_order(embedder, new_texts, new_pairs)
+        keys, passages = _embed_sorted(embedder, new_texts, new_pairs)
         added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages)
         for i, document_id in zip(new, added_ids, strict=True):
             added[i] = document_id
@@ -233,7 +234,7 @@ def add_documents(
 
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
-    """The places of the texts that are neither empty, stored, nor repeated."""
+    """Positions of the texts that are not empty, not stored, and not repeated."""
     snapshot = datastore.view().get(texts, pairs)
     known = set()
     for state in (snapshot, snapshot.documents):

@@ -24,7 +24,7 @@ from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.chunking import SINGLE_VECTOR, check_strategy
 from ..text.labels import label_name
 from .editing import new_datastore
-from .ensemble.fitted_experts import ready_experts, score_texts
+from .ensemble.fitted_experts import prepare_experts, score_texts
 from .ensemble.registry import EXPERTS
 from .fit import fit
 from .texts_and_labels import joined_texts, texts_and_pairs
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from ..encoders.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
-# Labels may be numbers, which are no words.
-NAMELESS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
-MOST_TEXTS = 100_000  # with cached embeddings: 150 MB of 384 dimensions
+# The default: labels may be numbers, whose names carry no meaning.
+WITHOUT_LABEL_NAMES = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
+MAX_CACHED_TEXTS = 100_000  # embeddings of 384 dimensions take 150 MB
 
-_kept: dict[bytes, np.ndarray] = {}  # oldest first
-_changing = threading.Lock()
+_embedding_cache: dict[bytes, np.ndarray] = {}  # by digest of encoder, settings and text; oldest first
+_cache_lock = threading.Lock()
 
 
 class DocSplitClassifier(ClassifierMixin, BaseEstimator):
@@ -55,7 +55,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes, for the experts to learn from.
         experts: The names of the experts to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
-            labels may be numbers.
+            labels may be numbers, whose names carry no meaning.
         max_length: The longest input in tokens. None: as many as the encoder reads.
         long_documents: The part to read of longer texts: a strategy with one vector per text, as for
             ``DocumentEncoder.encode``.
@@ -121,15 +121,16 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             unlabeled, unlabeled_pairs = _texts_of(self.unlabeled)
             given = [*zip(unlabeled, unlabeled_pairs, strict=True), *given]
         # All texts are documents first, embedded together; add_examples turns the labeled ones into examples.
-        different = list(dict.fromkeys((text, pair) for text, pair in given if text.strip()))
-        if different:
-            all_texts = [text for text, _ in different]
-            all_pairs = [pair for _, pair in different]
+        unique_inputs = list(dict.fromkeys((text, pair) for text, pair in given if text.strip()))
+        if unique_inputs:
+            all_texts = [text for text, _ in unique_inputs]
+            all_pairs = [pair for _, pair in unique_inputs]
             embeddings = embed_once(pipe.embedder, fingerprint, all_texts, all_pairs)
             pipe.datastore.add_documents(embeddings, all_texts, all_pairs)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
-        self.report_ = fit(pipe.embedder, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
+        experts = WITHOUT_LABEL_NAMES if self.experts is None else self.experts
+        self.report_ = fit(pipe.embedder, pipe.datastore, experts=experts)
         self.classes_ = targets.classes
         self.pipeline_ = pipe
         self._fingerprint = fingerprint
@@ -149,8 +150,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         texts, pairs = _texts_of(X)
         pipe = self.pipeline_
         embeddings = embed_once(pipe.embedder, self._fingerprint, texts, pairs)
-        ready = ready_experts(pipe.datastore.view())
-        return score_texts(ready, embeddings, joined_texts(texts, pairs), None).probabilities
+        experts = prepare_experts(pipe.datastore.view())
+        return score_texts(experts, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predict the most probable class; or the labels with a probability above the threshold that ``fit`` chose.
@@ -163,7 +164,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """
         probabilities = self.predict_proba(X)
         datastore = self.pipeline_.datastore
-        thresholds = ready_experts(datastore.view()).fitted.settings.label_thresholds(datastore.label_names)
+        fitted = prepare_experts(datastore.view()).fitted
+        thresholds = fitted.settings.label_thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
         return (probabilities >= thresholds).astype(int)
@@ -235,6 +237,7 @@ def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, st
 
 @lru_cache(maxsize=1)
 def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassifierPipeline, str]:
+    """Load a pipeline and the fingerprint of its encoder; ``files`` is part of the cache key only."""
     pipe = pipeline("docsplit-knn", model=path)
     if pipe.model.config.num_labels or pipe.datastore is not None:
         raise ValueError(f"{path} is a classifier with labels of its own: pass the encoder that it was made from.")
@@ -248,19 +251,21 @@ def embed_once(
     config = embedder.model.config
     setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
-    names = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
-    with _changing:
-        found = {name: _kept[name] for name in names if name in _kept}
-    new = {name: pair for name, pair in zip(names, given, strict=True) if name not in found}
+    cache_keys = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
+    with _cache_lock:
+        found = {key: _embedding_cache[key] for key in cache_keys if key in _embedding_cache}
+    new = {key: pair for key, pair in zip(cache_keys, given, strict=True) if key not in found}
     if new:
-        new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # as in editing.py
+        # Sorted, so that batches and rounding do not depend on the order of the texts.
+        new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))
         new_texts = [text for text, _ in new.values()]
         new_pairs = [pair for _, pair in new.values()]
         embeddings = embedder.embed(new_texts, new_pairs).retrieval_embeddings
-        computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep all rows
+        # Copied: a view would keep the whole batch in memory.
+        computed = {key: row.copy() for key, row in zip(new, embeddings, strict=True)}
         found |= computed
-        with _changing:
-            _kept.update(computed)
-            for name in list(_kept)[: max(len(_kept) - MOST_TEXTS, 0)]:
-                del _kept[name]
-    return np.array([found[name] for name in names], np.float32).reshape(len(names), config.retrieval_size)
+        with _cache_lock:
+            _embedding_cache.update(computed)
+            for key in list(_embedding_cache)[: max(len(_embedding_cache) - MAX_CACHED_TEXTS, 0)]:
+                del _embedding_cache[key]
+    return np.array([found[key] for key in cache_keys], np.float32).reshape(len(texts), config.retrieval_size)

@@ -70,7 +70,7 @@ class Parts(NamedTuple):
 def open_parts(
     model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool, token: str | bool | None
 ) -> Parts:
-    """Open the parts of a pipeline; those in one folder are of one save, even if others save there meanwhile.
+    """Open the parts of a pipeline; those in one folder are from one save, even if another process saves there.
 
     ``transformers.pipeline`` has read model and tokenizer one after the other, and the datastore is read now. If the
     folder was saved to in between, all of them are read again.
@@ -110,7 +110,7 @@ def open_or_create_datastore(
     """Open the given datastore, creating a missing collection on a server; by default the model's ``own`` one.
 
     Raises:
-        ValueError: If it is of another encoder, or of other labels.
+        ValueError: If it was built by another encoder, or its labels are not those of the classifier.
     """
     config = embedder.model.config
     trained = tuple(config.label_names)
@@ -162,7 +162,7 @@ def _datastore_of_model(model: PreTrainedModel, token: str | bool | None) -> KNN
     return datastore
 
 
-def read_as(
+def set_reading_strategy(
     embedder: TextEmbedder,
     own: Store | None,
     *,
@@ -170,10 +170,11 @@ def read_as(
     passage_length: int | None,
     truncate_dim: int | None,
 ) -> None:
-    """Set how texts are read; None leaves a setting as it is.
+    """Set how long texts are read; None leaves a setting as it is.
 
     Raises:
-        ValueError: If texts of the model's ``own`` datastore were read in another way, or the model cannot read so.
+        ValueError: If texts of the model's ``own`` datastore were read with another setting, or the setting does not
+            fit the model.
     """
     config = embedder.model.config
     if long_documents is not None:
@@ -200,8 +201,8 @@ def read_as(
             raise
 
 
-def warn_of_another_reading(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
-    """Warn if the texts of a given datastore were read in another way, or may have been."""
+def warn_of_different_strategy(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
+    """Warn if the texts of a given datastore were read with another strategy, or may have been."""
     strategy = embedder.model.config.long_documents
     if given.has_passages and strategy not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", strategy)

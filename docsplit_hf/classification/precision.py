@@ -1,4 +1,4 @@
-"""Trial of a datastore that was built in another precision than the model runs in."""
+"""Check of a datastore that was built in another precision than the model runs in."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DRAWN = 256  # rows drawn for a trial; some may have no text
-TRIED = 64  # of them, with texts
-NEAREST = 10  # neighbors compared
+SAMPLED_ROWS = 256  # some may have no text
+CHECKED_TEXTS = 64  # of the sampled rows
+NEAREST = 10  # neighbors of each that are compared
 LEAST_RECALL = 0.8
 
 
@@ -33,16 +33,16 @@ def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store)
     if own == built:
         what += " of another export"
     remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
-    sample = datastore.sample(DRAWN, DRAWN)
+    sample = datastore.sample(SAMPLED_ROWS, SAMPLED_ROWS)
     known = np.flatnonzero(sample.rows["text"].is_valid())
     if not len(known):
         raise ValueError(f"{what}: without texts in it, its neighbors cannot be tried. {remedy}")
-    tried = sample.take(np.random.default_rng(0).permutation(known)[:TRIED])
-    columns = tried.rows.to_pydict()
+    checked = sample.take(np.random.default_rng(0).permutation(known)[:CHECKED_TEXTS])
+    columns = checked.rows.to_pydict()
     with unlogged():
-        predicted = embedder.embed(columns["text"], columns["text_pair"])
-    before = datastore.search(tried.keys, NEAREST + 1, tried.passages).ids
-    after = datastore.search(predicted.retrieval_embeddings, NEAREST + 1, predicted.passages).ids
+        embedded = embedder.embed(columns["text"], columns["text_pair"])
+    before = datastore.search(checked.keys, NEAREST + 1, checked.passages).ids
+    after = datastore.search(embedded.retrieval_embeddings, NEAREST + 1, embedded.passages).ids
     recall = _recall(columns["id"], before, after)
     found = f"of the {NEAREST} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"
     if recall < LEAST_RECALL:

@@ -1,4 +1,4 @@
-"""Predictions of texts, by equation 3 or by fitted experts, and the answers made from them."""
+"""Predictions by fitted experts, or by head and neighbors, and the answers made from them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Explanation(TypedDict, total=False):
     against: str | None  # the next best label; None if a text may have several
     experts: dict[str, float]  # contributions to the log odds, by expert
     words: list[WordWeight]
-    note: str  # of a label that came after fit
+    note: str  # for a label that was added after fit
     passage: TextSpan  # the passage of the text with the highest probability of the label
 
 
@@ -80,8 +80,8 @@ class ShownNeighbors(Protocol):
         """Return the number of the query's passage that the neighbor is nearest to, if the query has several."""
 
 
-class Shown(NamedTuple):
-    """Parts of an answer in addition to label and score."""
+class RequestedParts(NamedTuple):
+    """Parts of an answer that a call requests, in addition to label and score."""
 
     neighbors: int = 0  # number of nearest examples
     documents: int = 0  # number of nearest unlabeled documents
@@ -94,7 +94,7 @@ class TextInputs(NamedTuple):
     """N texts with their embeddings and the nearest documents, if these are shown."""
 
     texts: Sequence[str]  # pairs of texts are joined
-    encoded: Predictions
+    embedded: Predictions
     documents: SearchResult | None
 
 
@@ -119,18 +119,23 @@ class Prediction(NamedTuple):
     explain: Callable[[int, int], Explanation] | None = None  # by fitted experts; of a text and a label, by number
 
 
-def text_inputs(texts: Sequence[str], encoded: Predictions, view: View, shown: Shown) -> TextInputs:
+def text_inputs(texts: Sequence[str], embedded: Predictions, view: View, shown: RequestedParts) -> TextInputs:
     """Join texts and their embeddings, and search for the nearest unlabeled documents, if they are shown."""
     documents = None
     if shown.documents:
         if not view.count("documents"):
             raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
-        documents = view.search(encoded.retrieval_embeddings, shown.documents, encoded.passages, "documents")
-    return TextInputs(texts, encoded, documents)
+        documents = view.search(embedded.retrieval_embeddings, shown.documents, embedded.passages, "documents")
+    return TextInputs(texts=texts, embedded=embedded, documents=documents)
 
 
-def answer_of(
-    prediction: Prediction, row: int, top_k: int | None, shown: Shown, best_only: bool, reject_label: str | None = None
+def make_answer(
+    prediction: Prediction,
+    row: int,
+    top_k: int | None,
+    shown: RequestedParts,
+    best_only: bool,
+    reject_label: str | None = None,
 ) -> Answer | list[Answer]:
     """Make the answer to a text: its best label with all neighbors, or the ``top_k`` labels with theirs.
 
@@ -161,7 +166,7 @@ def answer_of(
     if shown.novelty:
         best["novelty"] = float(prediction.novelty[row])
     if shown.read:
-        best["read"] = float(prediction.inputs.encoded.read_fraction[row])
+        best["read"] = float(prediction.inputs.embedded.read_fraction[row])
     if shown.documents:
         found = prediction.inputs.documents
         best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
@@ -186,7 +191,7 @@ def _document(prediction: Prediction, found: SearchResult, row: int, rank: int) 
 
 def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank: int) -> ShownText:
     """The passage of the text that a neighbor is nearest to, if the text has several."""
-    passages = prediction.inputs.encoded.passages
+    passages = prediction.inputs.embedded.passages
     if passages is None or passages.counts[row] == 1:
         return {}
     return {"text_passage": span_of(prediction.inputs.texts[row], passages, row, found.query_passage(row, rank))}

@@ -57,7 +57,7 @@ def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> li
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
-    """Names of labels, or lists of them; numbers and bools become their text, which is logged once."""
+    """Names of labels, or lists of them; numbers and bools become their text, with one warning."""
     names = []
     other: Any = None  # the first label that is not a string
     for row, given in enumerate(labels):
@@ -78,7 +78,7 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
 
 
 def _name_of_label(label: Any, row: int) -> str:
-    """The name of a label, a string or a number."""
+    """The name of a label; numbers become their text."""
     if isinstance(label, str):
         if label.strip():
             return label
@@ -96,7 +96,7 @@ def _name_of_label(label: Any, row: int) -> str:
 
 
 def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:
-    """Refuse labels or ids of another number than texts."""
+    """Refuse labels or ids if their number differs from that of the texts."""
     for name, given in (("label", labels), ("id", ids)):
         if given is not None and len(given) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(given)} {name}s: give one {name} for each text.")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .snapshot import SearchResult, Snapshot
 
-# Of the squared norm. Embeddings of one text in two batches differ by about 1e-12 of it; those of texts that differ in
-# one of hundreds of words, by more than 1e-6.
+# Relative to the squared norm. Embeddings of one text in two batches differ by about 1e-12; those of texts that differ
+# in one of hundreds of words, by more than 1e-6.
 EQUAL_DISTANCE = 1e-10
 EQUAL = 1e-9  # the same for vectors that were centered and normalized
 

@@ -1,4 +1,4 @@
-"""Rows for ``KNNDatastore.build``: the one place where a store runs an encoder."""
+"""Embedding of labeled examples for ``KNNDatastore.build``: the only place where a store runs an encoder."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
-    """Refuse examples with several labels for a classifier with one, and the reverse; without a head, accept both."""
+    """Refuse examples whose number of labels does not fit the classifier's head; without a head, accept all."""
     if config.num_labels and multi_label != (config.problem_type == MULTI_LABEL):
         raise ValueError(
             f"{examples} have {'several labels' if multi_label else 'one label'} each, and the classifier's "
@@ -64,9 +64,9 @@ def _embed_by_all_processes(
     embedder = embedder.with_options(show_progress=embedder.options.show_progress and state.is_main_process)
     own_texts = [texts[i] for i in own]
     own_pairs = None if pairs is None else [pairs[i] for i in own]
-    predictions = embedder.embed(own_texts, own_pairs)
-    keys = predictions.retrieval_embeddings
-    passages = predictions.passages
+    embedded = embedder.embed(own_texts, own_pairs)
+    keys = embedded.retrieval_embeddings
+    passages = embedded.passages
     if state.num_processes == 1:
         return keys, passages
     if embedder.model.config.long_documents in SEVERAL_VECTORS and passages is None:

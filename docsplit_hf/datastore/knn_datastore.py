@@ -60,7 +60,7 @@ class KNNDatastore:
         label_names: Names of the labels.
         texts: Texts of the keys, shown with search results; None where a text is not kept.
         text_pairs: Second texts of pairs.
-        ids: Different strings. None: "0", "1", ..., without ids that are taken or were removed.
+        ids: Unique ids. None: "0", "1", ..., without ids that are taken or were removed.
         passages: ``Passages`` of the rows, as ``DocumentEncoder.encode_passages`` returns them: embeddings ``(P, D)``,
             counts ``(N,)`` of at least 1, and spans ``(P, 2)`` in the texts. Searches then compare passages and still
             return rows. None: each row has one passage, its key.
@@ -74,7 +74,7 @@ class KNNDatastore:
         nprobe: Lists of an IVF index that are searched for each query. None: an eighth of them, at least 16.
         rerank: Fetch ``rerank * k`` candidates from the index, and keep the k nearest by the stored keys. None: 4 with
             PQ codes, which order candidates roughly, else 1. Distances are always exact.
-        probe: Embeddings of a few fixed texts by the encoder of the keys, ``(P, D)``: the encoder's fingerprint.
+        probe: Probe embeddings ``(P, D)``: those of a few fixed texts by the encoder of the keys, to recognize it.
 
     Raises:
         ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
@@ -144,7 +144,7 @@ class KNNDatastore:
         calibration_texts: Sequence[str] | None = None,
         **options: Any,
     ) -> Self:
-        """Embed labeled examples, and store them with their labels and the encoder's fingerprint.
+        """Embed labeled examples, and store them with their labels and the encoder's probe embeddings.
 
         The model's configuration decides how long texts are read; if texts have several passages, these are stored too.
         Under accelerate, each process embeds a part and gets all rows: every process must call this method.
@@ -157,7 +157,7 @@ class KNNDatastore:
             max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
             packing: As for ``DocumentEncoder``.
             backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this
-                backend afterwards. None: unchanged, which at first is torch in float32.
+                backend afterwards. None: the current backend (by default torch in float32).
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
 
         Returns:
@@ -189,11 +189,11 @@ class KNNDatastore:
         ``save_pretrained`` saves them.
 
         Args:
-            folder: Output of the tasks of a corpus: ``corpus.json``, and shards of keys, ids, texts and labels. It is
-                not changed. Either all documents have a label, or none has.
+            folder: Folder written by ``EmbedDocuments`` or ``docsplit embed-corpus``: ``corpus.json``, and shards of
+                keys, ids, texts and labels. It is not changed. Either all documents have a label, or none has.
             index, nprobe, rerank: As for the class. With ``"Flat"``, each search reads all keys.
-            verify: Whether to check all files again. Otherwise later openings compare sizes only, and do not notice
-                a file that was damaged since.
+            verify: Whether to check all files again. Otherwise later openings compare sizes only, and miss a file that
+                was damaged since.
 
         Returns:
             The datastore.
@@ -205,7 +205,9 @@ class KNNDatastore:
         return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
     def for_labels(self, multi_label: bool) -> Self:
-        """Return self, or, without rows, a datastore with the same documents for several labels per row, or for one.
+        """Return self; if there are no rows yet and the kind differs, an empty datastore of that kind.
+
+        The empty datastore has the same documents.
 
         Args:
             multi_label: Whether a row may have several labels.
@@ -233,7 +235,7 @@ class KNNDatastore:
         return self._state
 
     def __setstate__(self, state: Snapshot) -> None:
-        state.freeze()  # pickles and files do not keep that arrays are read-only
+        state.freeze()  # pickles and files lose the read-only flag
         self._state = state
         self._writing = threading.Lock()
         self._arrays = GrowingArrays()
@@ -251,7 +253,7 @@ class KNNDatastore:
         return self._state
 
     def view(self) -> Snapshot:
-        """Return the present state for reading: all rows, as a snapshot."""
+        """Return the current state for reading: all rows, as a snapshot."""
         return self._state
 
     @property
@@ -292,7 +294,7 @@ class KNNDatastore:
 
     @property
     def probe(self) -> np.ndarray | None:
-        """The fingerprint of the encoder of the keys, ``(P, D)``; None if it is unknown."""
+        """Probe embeddings by the encoder of the keys, ``(P, D)``; None if they are unknown."""
         return self._state.probe
 
     @property
@@ -302,7 +304,7 @@ class KNNDatastore:
 
     @property
     def keys(self) -> np.ndarray:
-        """The embeddings, ``(N, D)``, read-only. If they stay on the disk, index them to get arrays."""
+        """The embeddings, ``(N, D)``, read-only. Memory-mapped keys: slices are arrays."""
         return self._state.keys
 
     @property
@@ -348,7 +350,7 @@ class KNNDatastore:
         return self._state.search(queries, k, passages)
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Return random rows, the same each time: about as many as have ``passages``, but at least ``least``."""
+        """Return random rows, always the same: enough to have about ``passages`` passages, at least ``least`` rows."""
         return self._state.take(self._state.sampled_rows(passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
@@ -390,7 +392,7 @@ class KNNDatastore:
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add rows: all of them, or none if one is refused.
+        """Add rows: all of them, or none if one is rejected.
 
         Args:
             keys, labels, texts, text_pairs, ids, passages: As for the class.
@@ -405,7 +407,7 @@ class KNNDatastore:
         with self._writing:
             state = remove_either(self._state, replacing)
             grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, self._arrays)
-            return self._grow(grown, len(state.keys))
+            return self._use_with_new_rows(grown, len(state.keys))
 
     def merge(self, other: Store) -> list[str]:
         """Add all rows and documents of another datastore. Labels with the same name are the same label.
@@ -420,36 +422,39 @@ class KNNDatastore:
             The ids of the new rows.
 
         Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels per row, or both have an id.
+            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id exists in
+                both.
         """
         with self._writing:
-            return self._grow(merge_snapshots(self._state, other.view().all(), self._arrays), len(self))
+            merged = merge_snapshots(self._state, other.view().all(), self._arrays)
+            return self._use_with_new_rows(merged, len(self))
 
-    def _grow(self, state: Snapshot, before: int) -> list[str]:
-        new = state.rows["id"].slice(before)
+    def _use_with_new_rows(self, state: Snapshot, first_new_row: int) -> list[str]:
+        """Use a state with more rows, and return the ids of the new ones."""
+        new_ids = state.rows["id"].slice(first_new_row)
         self._state = update_index(state)
-        return new.to_pylist()
+        return new_ids.to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Remove rows: all of them, or none if one is refused.
+        """Remove rows: all of them, or none if one is rejected.
 
         Args:
             ids: Ids from ``add`` or ``search``.
 
         Raises:
-            ValueError: If no row has an id, or ``ids`` is one string.
+            ValueError: If an id does not exist, or ``ids`` is one string.
         """
         with self._writing:
             self._state = update_index(remove_rows(self._state, ids))
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Change the labels of rows: all of them, or none if one is refused. Keys, ids and the fitted state stay.
+        """Change the labels of rows: all of them, or none if one is rejected. Keys, ids and the fitted state stay.
 
         Args:
             labels: The new labels by id, as for the class; names must be known.
 
         Raises:
-            ValueError: If no row has an id, or a label is unknown.
+            ValueError: If an id does not exist, or a label is unknown.
         """
         with self._writing:
             encoded = encode_known_labels(labels.values(), self._state.label_names, self._state.multi_label)
@@ -463,11 +468,11 @@ class KNNDatastore:
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
     ) -> list[str]:
-        """Add unlabeled documents: all of them, or none if one is refused. Searches of the examples do not find them.
+        """Add unlabeled documents: all of them, or none if one is rejected. Searches of the examples do not find them.
 
         Args:
             keys, texts, text_pairs, passages: As for the class.
-            ids: Different strings, not used by an example. None: "d0", "d1", ...
+            ids: Unique ids, not used by an example. None: "d0", "d1", ...
 
         Returns:
             The ids of the new documents.
@@ -476,27 +481,27 @@ class KNNDatastore:
             ValueError: As for the class, and if an id exists already.
         """
         with self._writing:
-            before = 0 if self._state.documents is None else len(self._state.documents.keys)
+            first_new_row = 0 if self._state.documents is None else len(self._state.documents.keys)
             grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, self._arrays)
             self._state = update_index(grown)
-            return grown.documents.rows["id"].slice(before).to_pylist()
+            return grown.documents.rows["id"].slice(first_new_row).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:
-        """Remove unlabeled documents: all of them, or none if one is refused.
+        """Remove unlabeled documents: all of them, or none if one is rejected.
 
         Args:
             ids: Ids from ``add_documents``.
 
         Raises:
-            ValueError: If no document has an id, or ``ids`` is one string.
+            ValueError: If an id does not exist, or ``ids`` is one string.
         """
         with self._writing:
             self._state = update_index(remove_documents(self._state, ids))
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
-        """Replace the index. An equal index is rebuilt only if rows were added or removed since it was built.
+        """Replace the index. The same index is rebuilt only if rows were added or removed since it was built.
 
-        If keys stay on the disk, new rows are merged into an equal index, which is retrained when more rows were added
+        With memory-mapped keys, new rows are merged into the same index, which is retrained when more rows were added
         and removed than half of its rows.
 
         Args:

@@ -46,12 +46,12 @@ class FittedState:
         for term in self.vocabulary:
             if not _is_text(term):
                 raise ValueError(
-                    f"The term {term!r} of the vocabulary is no string, or has half a character (a lone surrogate): "
+                    f"The term {term!r} of the vocabulary is not a string, or has half a character (a lone surrogate): "
                     "clean it with docsplit_hf.text.characters.replace_lone_surrogates."
                 )
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        # Pickles do not keep that arrays are read-only.
+        # Built again, as pickles lose the read-only flag of arrays.
         return FittedState, (self.settings, self.arrays, self.vocabulary)
 
 
@@ -198,10 +198,10 @@ class Snapshot:
     label_names: tuple[str, ...]
     next_id: int = 0  # next automatic id
     options: IndexOptions = IndexOptions()
-    probe: np.ndarray | None = None  # the encoder's fingerprint, float32 (P, D)
+    probe: np.ndarray | None = None  # probe embeddings by the encoder of the keys, float32 (P, D)
     index: faiss.Index | None = None  # None for exact search
     index_rows: np.ndarray | None = None  # int64: row of each key in the index; -1 if it was removed
-    indexed: int = 0  # the first rows, in the order of the index, that are in it
+    indexed: int = 0  # number of rows in the index: the first ones, in its order
     passages: Passages | None = None  # None if each row has one, its key
     documents: Snapshot | None = None  # without labels: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
@@ -268,7 +268,7 @@ class Snapshot:
         return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
 
     def is_current(self) -> bool:
-        """Whether all reads gave one state: always, as a snapshot never changes."""
+        """Whether all reads are of one state: always, as a snapshot never changes."""
         return True
 
     def all(self) -> Snapshot:
@@ -283,7 +283,7 @@ class Snapshot:
     def get(
         self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
     ) -> Snapshot:
-        """Return at least the examples and documents with these texts, and the examples with these ids: all rows."""
+        """Return a snapshot that contains the rows with these texts or ids: itself, with all rows."""
         return self
 
     def first(self, count: int) -> ExampleTexts:

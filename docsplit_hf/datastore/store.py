@@ -21,7 +21,7 @@ ATTEMPTS = 3  # to read one state of a store while others change it
 
 
 class View(Protocol):
-    """One state of a store, for reading: the answers to a batch of texts come from one view.
+    """One state of a store, for reading: a batch of texts is answered from one view.
 
     ``Snapshot`` is the view of a store in this process, ``RemoteView`` that of a server. A store returns the same
     object while nothing has changed, so that what is computed from a view can be kept with it.
@@ -46,13 +46,16 @@ class View(Protocol):
     def get(
         self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
     ) -> Snapshot:
-        """Return at least the examples and documents with these texts, and the examples with these ids."""
+        """Return a snapshot that contains the examples and documents with these texts, and the examples with these ids.
+
+        It may contain more rows.
+        """
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples, in the order in which they were added."""
 
     def all(self) -> Snapshot:
-        """Return all rows: of a server, they are fetched."""
+        """Return all rows; a server sends them."""
 
 
 class Store(Protocol):
@@ -65,28 +68,28 @@ class Store(Protocol):
     label_names: tuple[str, ...]
     multi_label: bool  # whether an example may have several labels
     dtype: str  # of the keys
-    probe: np.ndarray | None  # the encoder's fingerprint, (P, D)
+    probe: np.ndarray | None  # probe embeddings by the encoder of the keys, (P, D)
     has_passages: bool  # whether an example has several vectors
     is_saved_with_classifier: bool  # whether save_pretrained writes the examples to a classifier's folder
     snapshot: Snapshot  # all rows at this moment, as view().all() gives them
-    documents: Any  # the documents without labels, to be searched; false if there are none
-    fitted: FittedState | None  # fitted on the rows; the store keeps it unread
+    documents: Any  # the documents without labels, to be searched; falsy without documents
+    fitted: FittedState | None  # fitted on the rows; opaque to the store
     content_sha256: str  # changes with every row, label and text
 
     def __len__(self) -> int:
         """Count the examples."""
 
     def view(self) -> View:
-        """Return the present state; the same object while nothing has changed."""
+        """Return the current state; the same object while nothing has changed."""
 
     def for_labels(self, multi_label: bool) -> Store:
-        """Return self, or, without examples, a store with the same documents for labels of this kind."""
+        """Return self, or, without examples, a store with the same documents for one or several labels per row."""
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """Find the k nearest examples of each query, ``(Q, D)``."""
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Return random examples, the same each time: about as many as have ``passages``, but at least ``least``."""
+        """Return random examples, always the same: enough for about ``passages`` passages, at least ``least``."""
 
     def add(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..classification.ensemble.fitted_experts import FittedExperts, ReadyExperts
+    from ..classification.ensemble.fitted_experts import FittedExperts, PreparedExperts
     from ..classification.pipeline import KNNClassifierPipeline
     from ..datastore.knn_datastore import KNNDatastore
 
@@ -186,7 +186,7 @@ class Session:
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
     )
-    _ready: ReadyExperts | None = None
+    _ready: PreparedExperts | None = None
 
     @property
     def folder(self) -> Path:
@@ -213,10 +213,10 @@ class Session:
     @property
     def fitted(self) -> FittedExperts | None:
         """The fitted experts, or None before a fit."""
-        from ..classification.ensemble.fitted_experts import ready_experts
+        from ..classification.ensemble.fitted_experts import prepare_experts
 
         store = self.pipe.datastore
-        self._ready = None if store is None else ready_experts(store.view(), self._ready)
+        self._ready = None if store is None else prepare_experts(store.view(), self._ready)
         return None if self._ready is None else self._ready.fitted
 
     @property

@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from ..classification.ensemble.fitted_experts import ReadyExperts, score_texts
+from ..classification.ensemble.fitted_experts import PreparedExperts, score_texts
 from ..classification.ensemble.fitting import fit_experts
 from ..classification.ensemble.report import LARGEST_CLASS
 from ..datastore.keys import as_matrix, check_finite
@@ -188,7 +188,7 @@ def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
     train_texts = _as_texts(features.train_inputs)
     snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
-    ready = ReadyExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
+    ready = PreparedExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
     answers = score_texts(ready, features.test, _as_texts(features.test_inputs), None)
     return answers.probabilities.argmax(1)
 

@@ -8,7 +8,7 @@ import evaluate
 import numpy as np
 
 from ..classification.ensemble.corpus import texts_in
-from ..classification.ensemble.fitted_experts import ready_experts
+from ..classification.ensemble.fitted_experts import prepare_experts
 from ..classification.ensemble.held_out_scores import one_hot
 from ..classification.ensemble.predicting import predict_with_experts
 from ..classification.ensemble.report import at_chance, largest_class
@@ -16,7 +16,7 @@ from ..classification.ensemble.tfidf import fit_words
 from ..classification.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..classification.knn.interpolation import interpolate_with_neighbors
 from ..classification.model_card import TITLES
-from ..classification.prediction import Shown, TextInputs
+from ..classification.prediction import RequestedParts, TextInputs
 from ..classification.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..text.labels import label_array, texts_of
@@ -56,10 +56,10 @@ def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, p
     parts = {"knn": mixed.knn}
     if mixed.classifier is not None:
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.probabilities}
-    experts = ready_experts(snapshot)
+    experts = prepare_experts(snapshot)
     if experts is not None:
         inputs = TextInputs(joined, predictions, documents=None)
-        parts["experts"] = predict_with_experts(experts, inputs, Shown()).probabilities
+        parts["experts"] = predict_with_experts(experts, inputs, RequestedParts()).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
     words = fit_words(texts_in(snapshot.rows))
     if words is not None:

@@ -367,11 +367,11 @@ def test_invalid_options_are_refused(case, fitted):
 
 
 def test_a_text_of_an_unknown_class_is_novel():
-    from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+    from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 
     from .ensemble.stores import fitted_store, make_queries
 
-    ready = ready_experts(fitted_store(60).snapshot)
+    ready = prepare_experts(fitted_store(60).snapshot)
     _, keys, texts = make_queries(60)
     known = score_texts(ready, keys, texts, None, with_closeness=True).familiarity()
     unknown = score_texts(ready, -keys, ["nothing like it"] * 60, None, with_closeness=True).familiarity()

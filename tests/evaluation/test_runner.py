@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
 from docsplit_hf.evaluation.markdown_report import main_table
@@ -98,7 +98,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
     store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
-    said = score_texts(ready_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
+    said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
     shown = main_table(records, SETTINGS)

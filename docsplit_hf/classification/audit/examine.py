@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 from ...datastore.row_table import rows_at
 from ...text.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.fitted_experts import ready_experts
+from ..ensemble.fitted_experts import prepare_experts
 from ..ensemble.held_out_scores import LABEL_ID
 from .findings import confused_labels, duplicate_groups, nearest_examples, outliers, suspect_labels
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
@@ -126,7 +126,7 @@ class OutOfFold(NamedTuple):
 
 def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     """The out-of-fold answers to the examples of a snapshot, whatever labels these have now."""
-    ready = ready_experts(snapshot)
+    ready = prepare_experts(snapshot)
     if ready is None:
         raise ValueError("Nothing was fitted, so there is nothing to audit by: call fit() first.")
     fitted = ready.fitted

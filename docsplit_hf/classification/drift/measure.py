@@ -23,7 +23,7 @@ from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from ...encoders.text_embedder import TextEmbedder
-    from ..ensemble.fitted_experts import ReadyExperts
+    from ..ensemble.fitted_experts import PreparedExperts
 
 WINDOW = 1024  # texts read at a time, to bound memory
 MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval
@@ -69,7 +69,11 @@ class DriftPeriod(NamedTuple):
 
 
 def measure_period(
-    ready: ReadyExperts, known: KnownWords | None, embeddings: np.ndarray, texts: list[str], logits: np.ndarray | None
+    ready: PreparedExperts,
+    known: KnownWords | None,
+    embeddings: np.ndarray,
+    texts: list[str],
+    logits: np.ndarray | None,
 ) -> DriftPeriod:
     """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
     answers = score_texts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
@@ -85,7 +89,7 @@ def measure_period(
     )
 
 
-def measure_examples(ready: ReadyExperts, known: KnownWords | None) -> DriftPeriod:
+def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod:
     """Measure the held-out examples, without novelty: their folds had fewer examples to compare with."""
     snapshot = ready.view.all()
     held_out = ready.fitted.held_out
@@ -102,7 +106,7 @@ def measure_examples(ready: ReadyExperts, known: KnownWords | None) -> DriftPeri
     )
 
 
-def _measure_documents(embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None) -> DriftPeriod | None:
+def _measure_documents(embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod | None:
     """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
     documents = ready.view.all().documents
     if documents is None or not len(documents.keys):
@@ -122,7 +126,7 @@ def _measure_documents(embedder: TextEmbedder, ready: ReadyExperts, known: Known
     )
 
 
-def closeness_to_others(ready: ReadyExperts, embeddings: np.ndarray) -> np.ndarray:
+def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.ndarray:
     """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
     mean = ready.fitted.ensemble.document_vectors.mean
     keys = ready.view.all().keys
@@ -164,7 +168,7 @@ class _Reading(NamedTuple):
 
 
 def measure_drift(
-    embedder: TextEmbedder, ready: ReadyExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
+    embedder: TextEmbedder, ready: PreparedExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
 ) -> DriftReport:
     """Report the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
@@ -211,7 +215,7 @@ def measure_drift(
 
 
 def _read(
-    embedder: TextEmbedder, ready: ReadyExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
+    embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
 ) -> _Reading:
     """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
     if isinstance(given, (str, Path, dict)):
@@ -287,7 +291,7 @@ def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
     )
 
 
-def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
+def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether a text is answered by a label, bool ``(n, L)``."""
     thresholds = ready.fitted.settings.label_thresholds(ready.view.label_names)
     if thresholds is not None:
@@ -295,7 +299,7 @@ def _answered(ready: ReadyExperts, probabilities: np.ndarray) -> np.ndarray:
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
 
 
-def _describe_novel(ready: ReadyExperts, novel: list[NovelText]) -> list[NovelEntry]:
+def _describe_novel(ready: PreparedExperts, novel: list[NovelText]) -> list[NovelEntry]:
     """The most novel texts with their answers and nearest examples."""
     if not novel:
         return []

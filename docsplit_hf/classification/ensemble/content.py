@@ -25,15 +25,15 @@ COMMON_WORD_EXAMPLES = 0.05
 COMMON_WORD_LABELS = 0.5
 MIN_COMMON_WORD_LABELS = 2
 MAX_WORDS = 3  # longer texts of common words may have content: "what can you do for me"
-MAX_EXAMPLES = 10_000  # of which words are counted
-MAX_LOGGED_CHARACTERS = 40  # of a text
+MAX_EXAMPLES = 10_000  # the examples in which words are counted
+MAX_LOGGED_CHARACTERS = 40
 
 
 class KnownContent(NamedTuple):
-    """Words and texts of the examples, by which content is recognized."""
+    """Words and texts of the examples that decide whether a text has content."""
 
     common: frozenset[str]  # words of many labels
-    texts: frozenset[str]  # examples without words
+    texts: frozenset[str]  # examples without words, which count as content
     word_sets: frozenset[frozenset[str]]  # word sets of examples with few words
 
     def is_missing(self, text: str) -> bool:

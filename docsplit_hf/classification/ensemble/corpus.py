@@ -1,4 +1,4 @@
-"""Corpus: all texts of a datastore that experts are fitted on, in a canonical order."""
+"""Corpus: the texts of a datastore that experts are fitted on, in a canonical order, with vectors and graph."""
 
 from __future__ import annotations
 
@@ -23,9 +23,20 @@ if TYPE_CHECKING:
 
     from ...datastore.snapshot import Snapshot
 
+logger = logging.getLogger(__name__)
+
+MAX_DOCUMENTS = 20_000
+MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
-TEXTS_PER_DIMENSION = 3  # at least: with fewer, the words of one text form a dimension, which leaks labels to folds
+TEXTS_PER_DIMENSION = 3  # with fewer, the words of one text form a dimension, which leaks labels to folds
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
+GRAPH_NEIGHBORS = 10
+MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
+INDEX_LISTS = 1024
+INDEX_PROBES = 16
+PAIRS_PER_BLOCK = 65_536
+PROPAGATION_ALPHA = 0.9
+PROPAGATION_STEPS = 40
 
 
 class DocumentVectors(NamedTuple):
@@ -42,7 +53,7 @@ class DocumentVectors(NamedTuple):
         return unit(words @ self.components.T)
 
     def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
-        """Join centered embeddings and words, which count alike, to float32 ``(N, D + r)`` of norm 1."""
+        """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
         return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
 
@@ -87,15 +98,6 @@ def _whitening(vectors: np.ndarray) -> np.ndarray:
     variances, directions = np.linalg.eigh((centered.T @ centered).astype(np.float64) / max(len(vectors) - 1, 1))
     scale = np.maximum(variances, 0) + SHRINKAGE * max(variances.mean(), 1e-12)
     return (directions * scale**-0.5).astype(np.float32)
-
-
-GRAPH_NEIGHBORS = 10
-MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
-INDEX_LISTS = 1024
-INDEX_PROBES = 16
-PAIRS_PER_BLOCK = 65_536
-PROPAGATION_ALPHA = 0.9
-PROPAGATION_STEPS = 40
 
 
 def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_array:
@@ -154,17 +156,11 @@ def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray,
     return soft.astype(np.float32)
 
 
-logger = logging.getLogger(__name__)
-
-MAX_DOCUMENTS = 20_000
-MAX_KEPT_TEXTS = 30_000  # some 200 MB
-
-
 class Corpus(NamedTuple):
-    """N texts in a canonical order, of which n are examples."""
+    """N texts in a canonical order; n of them are examples."""
 
     rows: np.ndarray  # int64 (n,): places of the examples, in their own order
-    documents: np.ndarray  # int64 (m,): places of the documents; -1 of those that are left out
+    documents: np.ndarray  # int64 (m,): places of the documents; -1 if left out
     contents: np.ndarray  # int64 (N,): hashes of each text and its key
     ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
     vectorizer: TfidfVectorizer | None  # None if no texts are kept, or they have no words
@@ -176,9 +172,9 @@ class Corpus(NamedTuple):
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
-    """Make the corpus of a datastore; of more than 20,000 documents a random sample, always the same.
+    """Make the corpus of a datastore; more than 20,000 documents are sampled, always in the same way.
 
-    Labels change nothing but ``rows``, so all else is taken from the corpus ``before`` if it has the same texts.
+    Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
     """
     import pyarrow as pa
 
@@ -234,7 +230,7 @@ def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
 
 
 def _sample(documents: Snapshot, most: int) -> np.ndarray:
-    """Which documents to use, bool ``(m,)``: all, or those with the smallest checksums."""
+    """Mark the documents to use, bool ``(m,)``: all, or those with the smallest checksums."""
     kept = np.ones(len(documents.keys), bool)
     if len(kept) <= most:
         return kept

@@ -34,7 +34,7 @@ def explain(scored: ScoredTexts, fitted: FittedExperts, row: int, label: int) ->
     place = np.flatnonzero(scored.columns == label)
     if not len(place):
         return Explanation(against=None, experts={}, words=[], note=AFTER_FIT)
-    scores = scored.scores[:, row]
+    scores = scored.weighted_logits[:, row]
     shift = fitted.ensemble.learned.shift
     own = int(place[0])
     other = None

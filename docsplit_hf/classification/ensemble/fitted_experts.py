@@ -1,4 +1,4 @@
-"""Fitted experts with their weights, and their answers to new texts."""
+"""Fitted experts, what is saved of them, and the probabilities that they give texts."""
 
 from __future__ import annotations
 
@@ -9,26 +9,52 @@ import numpy as np
 from ...datastore.snapshot import FittedState
 from ..rejection import familiarity
 from .corpus import DocumentVectors, texts_in
-from .document_places import DocumentPlaces, places_of_documents
+from .expert import Features
 from .fit_settings import FitSettings
 from .guarantees import Guarantees, HeldOutAnswers
-from .registry import EXPERTS, Learned
-from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
-from .scoring import (
-    Ensemble,
+from .log_linear_pool import pool
+from .neighbor_expert import (
+    DocumentPlaces,
+    NearestTexts,
     closeness_to_documents,
     closeness_to_examples,
-    ensemble_probabilities,
-    score_by_expert,
+    nearest_texts,
+    places_of_documents,
+    vote,
 )
+from .registry import EXPERTS, Learned, score_all
+from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
 from .tfidf import saved_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import scipy.sparse as sp
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
     from ...datastore.store import View
     from ...encoders.chunking import Passages
-    from .neighbor_expert import NearestTexts
+
+
+class Ensemble(NamedTuple):
+    """Fitted experts without their weights."""
+
+    experts: list[str]
+    labels: list[str]  # names of the labels that have examples, in the order of all arrays
+    multi_label: bool  # whether a text may have several labels
+    temperature: float  # of the votes of the neighbors (equation 2)
+    document_vectors: DocumentVectors
+    vectorizer: TfidfVectorizer | None  # None if the texts of the corpus have no words
+    learned: Learned
+    ids: np.ndarray  # int64 (N,): hashes of the texts of the corpus
+
+    def word_features(self, texts: list[str]) -> sp.csr_matrix | None:
+        """Words of texts, TF-IDF ``(N, V)``."""
+        return None if self.vectorizer is None else self.vectorizer.transform(texts)
+
+    def label_columns(self, label_names: Sequence[str]) -> np.ndarray:
+        """Numbers of the fitted labels among all labels, ``(C,)``."""
+        return np.array([label_names.index(name) for name in self.labels])
 
 
 class FittedExperts(NamedTuple):
@@ -138,27 +164,7 @@ class FittedExperts(NamedTuple):
         return cls(settings, ensemble, guarantees)
 
 
-class ScoredTexts(NamedTuple):
-    """Probabilities of N texts, and what they were computed from."""
-
-    probabilities: np.ndarray  # (N, L), over all labels of the datastore
-    scores: np.ndarray  # (E, N, C): weighted logits of each expert, over the labels that were fitted
-    words: sp.csr_matrix | None  # TF-IDF (N, V)
-    columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
-    vectors: np.ndarray  # (N, D + r)
-    neighbor_label_proportions: np.ndarray  # (N, L)
-    nearest: NearestTexts
-    votes: np.ndarray  # (N, k + m): weights of the nearest texts
-    closeness: np.ndarray | None  # (N,): mean cosine to the nearest examples, on request
-    to_documents: np.ndarray | None  # (N,): the same to the nearest documents, if familiarity compares the two
-
-    def familiarity(self) -> np.ndarray:
-        """Familiarity of the texts, ``(N,)``."""
-        proportions = self.neighbor_label_proportions
-        return familiarity(self.probabilities, proportions, self.closeness, self.to_documents)
-
-
-class ReadyExperts(NamedTuple):
+class PreparedExperts(NamedTuple):
     """Fitted experts prepared for one view of a store, to score many texts."""
 
     view: View
@@ -166,13 +172,13 @@ class ReadyExperts(NamedTuple):
     places: DocumentPlaces
 
     @classmethod
-    def of(cls, view: View, fitted: FittedExperts) -> ReadyExperts:
+    def of(cls, view: View, fitted: FittedExperts) -> PreparedExperts:
         """Prepare fitted experts: examples vote by their present labels, documents by those propagated in ``fit``."""
         places = places_of_documents(view, fitted.ensemble.ids, fitted.settings.report.documents)
         return cls(view, fitted, places)
 
 
-def ready_experts(view: View, before: ReadyExperts | None = None) -> ReadyExperts | None:
+def prepare_experts(view: View, before: PreparedExperts | None = None) -> PreparedExperts | None:
     """Prepare the experts of a view, or reuse ``before`` if nothing changed; None if nothing was fitted."""
     if view.fitted is None:
         return None
@@ -181,11 +187,120 @@ def ready_experts(view: View, before: ReadyExperts | None = None) -> ReadyExpert
     check_state(view.fitted, view)
     is_same_fit = before is not None and before.view.fitted is view.fitted
     fitted = before.fitted if is_same_fit else FittedExperts.from_state(view.fitted)
-    return ReadyExperts.of(view, fitted)
+    return PreparedExperts.of(view, fitted)
+
+
+class Scores(NamedTuple):
+    """Scores of N texts by E experts, over the C labels that were fitted."""
+
+    logits: np.ndarray  # (E, N, C), unweighted
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    vectors: np.ndarray  # (N, D + r)
+    neighbor_label_proportions: np.ndarray  # (N, L): over all labels of the datastore
+    nearest: NearestTexts
+    votes: np.ndarray  # (N, k + m): weights of the nearest texts
+
+
+def score_by_expert(
+    view: View,
+    ensemble: Ensemble,
+    places: DocumentPlaces,
+    embeddings: np.ndarray,
+    texts: list[str],
+    head_logits: np.ndarray | None,
+    passages: Passages | None = None,
+    without_equal: bool = False,
+    least_neighbors: int = 0,
+) -> Scores:
+    """Score N texts by their embeddings ``(N, D)`` and words, and by the embeddings of passages, if given.
+
+    ``places`` are those of the documents in the corpus, ``head_logits`` ``(N, H)`` those of a trained classifier, over
+    the first H labels; without one, H is 0. ``without_equal``: leave out the texts themselves and their copies.
+    ``least_neighbors``: number of neighbors to find, if more than those that vote.
+    """
+    words = ensemble.word_features(texts)
+    vectors = ensemble.document_vectors.join(embeddings, words)
+    nearest = nearest_texts(view, embeddings, passages, places, without_equal, least_neighbors)
+    columns = ensemble.label_columns(nearest.label_names)
+    votes = nearest.weights(ensemble.temperature)
+    proportions = _label_proportions(ensemble, nearest, votes, columns)
+    of_fitted_labels = proportions[:, columns]
+    if not ensemble.multi_label:
+        of_fitted_labels = of_fitted_labels / np.maximum(of_fitted_labels.sum(1, keepdims=True), 1e-12)
+    has_head = head_logits is not None and head_logits.shape[1] > 0
+    features = Features(
+        vectors=vectors,
+        whitened=ensemble.document_vectors.whitened(vectors),
+        words=words,
+        neighbor_label_proportions=of_fitted_labels,
+        head_logits=logits_of(head_logits, columns) if has_head else None,
+        multi_label=ensemble.multi_label,
+    )
+    return Scores(
+        logits=score_all(ensemble.learned.by_expert, ensemble.experts, features),
+        words=words,
+        vectors=vectors,
+        neighbor_label_proportions=proportions,
+        nearest=nearest,
+        votes=votes,
+    )
+
+
+def _label_proportions(ensemble: Ensemble, nearest: NearestTexts, votes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Proportions of all labels in the votes, ``(N, L)``: present labels of examples, propagated ones of documents."""
+    found = nearest.examples
+    count = found.rows.shape[1]
+    labels = found.labels if found.labels.ndim == 3 else found.labels[..., None] == np.arange(len(found.label_names))
+    proportions = np.einsum("qk,qkl->ql", votes[:, :count], labels)
+    if nearest.documents is not None:
+        proportions[:, columns] += vote(votes[:, count:], nearest.places, ensemble.learned.soft_labels)
+    return proportions
+
+
+def ensemble_probabilities(scores: Scores, ensemble: Ensemble, columns: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Probabilities of all labels, ``(N, L)``, by the weights ``(E,)`` of the logits.
+
+    Labels that came after ``fit`` get the probability that the neighbors give them; the others share the rest.
+    """
+    proportions = scores.neighbor_label_proportions
+    new = np.setdiff1d(np.arange(proportions.shape[1]), columns)
+    rest = 1.0 if ensemble.multi_label else 1 - proportions[:, new].sum(1, keepdims=True)
+    probabilities = proportions.copy()
+    probabilities[:, columns] = rest * pool(scores.logits, weights, ensemble.multi_label, ensemble.learned.shift)
+    return probabilities
+
+
+def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Select the logits ``(N, C)`` of some labels; labels that came after training get the mean of the text's logits.
+
+    A low constant would inflate the spread of the logits.
+    """
+    missing = max(columns.max() + 1 - logits.shape[1], 0)
+    return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
+
+
+class ScoredTexts(NamedTuple):
+    """Probabilities of N texts, and what they were computed from."""
+
+    probabilities: np.ndarray  # (N, L), over all labels of the datastore
+    weighted_logits: np.ndarray  # (E, N, C): of each expert, over the labels that were fitted
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
+    vectors: np.ndarray  # (N, D + r)
+    neighbor_label_proportions: np.ndarray  # (N, L)
+    nearest: NearestTexts
+    votes: np.ndarray  # (N, k + m): weights of the nearest texts
+    closeness: np.ndarray | None  # (N,): mean cosine to the nearest examples; None unless requested
+    to_documents: np.ndarray | None  # (N,): mean cosine to the nearest documents; None if familiarity does not use it
+
+    def familiarity(self) -> np.ndarray:
+        """Familiarity of the texts, ``(N,)``."""
+        proportions = self.neighbor_label_proportions
+        return familiarity(self.probabilities, proportions, self.closeness, self.to_documents)
 
 
 def score_texts(
-    ready: ReadyExperts,
+    experts: PreparedExperts,
     embeddings: np.ndarray,
     texts: list[str],
     head_logits: np.ndarray | None,
@@ -197,26 +312,26 @@ def score_texts(
     """Score N texts by all experts, and pool the scores.
 
     Args:
-        ready: The experts.
+        experts: The experts.
         embeddings: ``(N, D)``.
         texts: The texts; pairs are joined.
         head_logits: Logits of a trained classifier, ``(N, H)``, over the first H labels; without one, H is 0.
         passages: Embeddings of passages, if texts have several.
         without_equal: Whether to leave out the texts themselves and their copies as neighbors.
         with_closeness: Whether to measure how close the texts are to examples, for their familiarity.
-        least_neighbors: How many neighbors to find, whether they vote or not.
+        least_neighbors: Number of neighbors to find, if more than those that vote.
 
     Returns:
         The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
         the others share the rest.
     """
-    ensemble = ready.fitted.ensemble
-    if without_equal:  # or a text would not be equal to its own key in half precision
-        embeddings = embeddings.astype(ready.view.dtype, copy=False)
+    ensemble = experts.fitted.ensemble
+    if without_equal:  # rounded to the dtype of the keys, so that a text equals its stored key
+        embeddings = embeddings.astype(experts.view.dtype, copy=False)
     scores = score_by_expert(
-        ready.view,
+        experts.view,
         ensemble,
-        ready.places,
+        experts.places,
         embeddings,
         texts,
         head_logits,
@@ -225,17 +340,17 @@ def score_texts(
         least_neighbors=least_neighbors,
     )
     columns = ensemble.label_columns(scores.nearest.label_names)
-    weights = np.array(list(ready.fitted.settings.weights.values()))
+    weights = np.array(list(experts.fitted.settings.weights.values()))
     closeness = None
     to_documents = None
     if with_closeness:
         mean = ensemble.document_vectors.mean
         closeness = closeness_to_examples(scores.nearest, embeddings, mean)
-        if ready.fitted.settings.compares_with_documents and scores.nearest.documents is not None:
+        if experts.fitted.settings.compares_with_documents and scores.nearest.documents is not None:
             to_documents = closeness_to_documents(scores.nearest, embeddings, mean)
     return ScoredTexts(
         probabilities=ensemble_probabilities(scores, ensemble, columns, weights),
-        scores=weights[:, None, None] * scores.logits,
+        weighted_logits=weights[:, None, None] * scores.logits,
         words=scores.words,
         columns=columns,
         vectors=scores.vectors,
@@ -247,8 +362,8 @@ def score_texts(
     )
 
 
-def vectors_of_examples(ready: ReadyExperts) -> np.ndarray:
+def vectors_of_examples(experts: PreparedExperts) -> np.ndarray:
     """Vectors of the examples, ``(n, D + r)``."""
-    snapshot = ready.view.all()
-    ensemble = ready.fitted.ensemble
+    snapshot = experts.view.all()
+    ensemble = experts.fitted.ensemble
     return ensemble.document_vectors.join(snapshot.keys, ensemble.word_features(texts_in(snapshot.rows)))

@@ -8,6 +8,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from .corpus import Corpus, make_corpus
+from .fitted_experts import Ensemble
 from .held_out_scores import (
     HeldOut,
     are_texts,
@@ -21,7 +22,6 @@ from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
 from .registry import EXPERTS, fit_all, training_data
 from .report import HELD_OUT
-from .scoring import Ensemble
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
 from .weighing import weigh
 

@@ -10,16 +10,17 @@ from ...datastore.duplicates import number_texts
 from ...datastore.row_table import take_passages
 from ..rejection import closeness
 from .corpus import texts_in
-from .document_places import DocumentPlaces, places_of_documents
 from .expert import Features, TrainingData
-from .neighbor_expert import nearest_texts, vote
-from .registry import EXPERTS, fit_all, score_all, training_data
-from .scoring import (
-    Ensemble,
+from .fitted_experts import Ensemble, score_by_expert
+from .neighbor_expert import (
+    DocumentPlaces,
     closeness_to_documents,
     closeness_to_examples,
-    score_by_expert,
+    nearest_texts,
+    places_of_documents,
+    vote,
 )
+from .registry import EXPERTS, fit_all, score_all, training_data
 from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 
 if TYPE_CHECKING:

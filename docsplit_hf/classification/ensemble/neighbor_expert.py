@@ -1,4 +1,4 @@
-"""Expert that votes with hard or propagated neighbor labels."""
+"""The neighbors expert: nearest examples and documents of texts, their votes, and their closeness."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 
 from ...datastore.duplicates import EQUAL_DISTANCE
 from ...datastore.keys import as_float32
+from ...datastore.row_table import rows_at
 from ..knn.interpolation import neighbor_weights
+from ..rejection import NEAREST, NEAREST_DOCUMENTS
+from .corpus import id_numbers, unit
 from .expert import Expert
 
 if TYPE_CHECKING:
@@ -17,17 +20,17 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import SearchResult
     from ...datastore.store import View
     from ...encoders.chunking import Passages
-    from .document_places import DocumentPlaces
     from .expert import Features, TrainingData
 
 VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
 RELATIVE_TEMPERATURE = 0.1
 LEAST_PROPORTION = 1e-3
+NO_IDS = np.zeros(0, np.int64)
 
 
 class Neighbors(Expert):
-    """Votes of the nearest texts, as the store finds them; nothing is learned."""
+    """Votes of the nearest texts that the store finds; nothing is learned."""
 
     name = "neighbors"
 
@@ -42,13 +45,60 @@ class Neighbors(Expert):
         return np.log(proportions + LEAST_PROPORTION)
 
 
+class DocumentPlaces(NamedTuple):
+    """Places of documents in the corpus, -1 for documents that were added after ``fit``."""
+
+    of_all: np.ndarray | None  # int64 (m,): of all documents; None if they are on a server
+    later: int  # number of documents that were added after fit; on a server, the least number
+    corpus_ids: np.ndarray = NO_IDS  # int64 (N,): hashes of the texts of the corpus, for documents on a server
+
+    @classmethod
+    def known(cls, places: np.ndarray) -> DocumentPlaces:
+        """The places of all documents, int64 ``(m,)``."""
+        return cls(places, later=int(np.count_nonzero(places < 0)))
+
+    def of(self, documents: SearchResult) -> np.ndarray:
+        """The places of documents that were found, int64 ``(Q, k)``."""
+        if self.of_all is not None:
+            return self.of_all[documents.rows]
+        rows, where = np.unique(documents.rows, return_inverse=True)
+        numbers = id_numbers(rows_at(documents.table, rows), documents.keys[rows])
+        return _places_of_ids(numbers, self.corpus_ids)[where].reshape(documents.rows.shape)
+
+
+def places_of_documents(view: View, corpus_ids: np.ndarray, fitted_documents: int = 0) -> DocumentPlaces:
+    """Find the places of a store's documents in the corpus.
+
+    Args:
+        view: The state of the store.
+        corpus_ids: Hashes of the texts of the corpus, int64 ``(N,)``.
+        fitted_documents: Number of documents that were fitted, to count those that were added later on a server.
+
+    Returns:
+        The places; those of documents on a server are computed when a search has found the documents.
+    """
+    if not view.is_local:
+        later = max(view.count("documents") - fitted_documents, 0)
+        return DocumentPlaces(None, later, corpus_ids)
+    documents = view.all().documents
+    ids = NO_IDS if documents is None else id_numbers(documents.rows, documents.keys)
+    return DocumentPlaces.known(_places_of_ids(ids, corpus_ids))
+
+
+def _places_of_ids(ids: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
+    """Places of ``ids`` among ``corpus_ids``; -1 for missing ones."""
+    order = np.argsort(corpus_ids, kind="stable")
+    found = order[np.searchsorted(corpus_ids, ids, sorter=order).clip(0, len(order) - 1)]
+    return np.where(corpus_ids[found] == ids, found, -1)
+
+
 class NearestTexts(NamedTuple):
     """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
 
     examples: SearchResult  # k of each text
     documents: SearchResult | None  # m of each text
-    places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 of those that came after fit
-    distances: np.ndarray  # float32 (Q, k + m), squared L2, of the examples and then the documents; infinity: no vote
+    places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 if added after fit
+    distances: np.ndarray  # float32 (Q, k + m), squared L2, of examples, then documents; infinite without a vote
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -99,8 +149,8 @@ def nearest_texts(
 ) -> NearestTexts:
     """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
 
-    ``places``: those of the documents in the corpus; documents without one do not vote. ``without_equal``: leave out
-    the query and its copies. ``least``: how many texts of each kind to find, if more than the 30 that vote.
+    ``places``: positions of the documents in the corpus; documents without one do not vote. ``without_equal``: leave
+    out the query and its copies. ``least``: number of examples, and of documents, to find if more than 30.
     """
     queries = as_float32(queries)
     count = max(VOTERS, least) + without_equal
@@ -113,7 +163,7 @@ def nearest_texts(
     documents = view.search(queries, width, passages, "documents")
     found = places.of(documents)
     has_more = documents.rows.shape[1] == width
-    # More came later than a server's count of documents tells: some that were fitted have been removed.
+    # If fitted documents were removed from a server, more of the others came later than the difference of the counts.
     if width < 2 * count and has_more and (found >= 0).sum(1).min(initial=count) < count:
         documents = view.search(queries, 2 * count, passages, "documents")
         found = places.of(documents)
@@ -124,3 +174,28 @@ def nearest_texts(
 def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.ndarray:
     """Label proportions ``(Q, C)`` of weighted neighbors, the ``rows`` ``(Q, k)`` of ``soft_labels`` ``(N, C)``."""
     return np.stack([of_one @ soft_labels[voters] for of_one, voters in zip(weights, rows, strict=True)])
+
+
+def closeness_to_examples(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Mean cosine to the 5 nearest examples, ``(N,)``."""
+    is_found = np.isfinite(nearest.example_distances)
+    return _mean_cosine(embeddings, nearest.examples, mean, is_found, NEAREST)
+
+
+def closeness_to_documents(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Mean cosine to the 20 nearest documents that were fitted, ``(N,)``; 0 if none was found."""
+    is_found = np.isfinite(nearest.document_distances)
+    return _mean_cosine(embeddings, nearest.documents, mean, is_found, NEAREST_DOCUMENTS)
+
+
+def _mean_cosine(
+    embeddings: np.ndarray, nearest: SearchResult, mean: np.ndarray, is_found: np.ndarray, count: int
+) -> np.ndarray:
+    """Mean of the ``count`` largest cosines of centered embeddings ``(N, D)`` to the nearest rows that ``is_found``."""
+    cosines = np.full(is_found.shape, -np.inf)
+    for number, of_one in enumerate(nearest.rows):
+        near = unit(as_float32(nearest.keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
+        cosines[number] = np.where(is_found[number], near, -np.inf)
+    best = -np.sort(-cosines, axis=1)[:, :count]
+    is_finite = np.isfinite(best)
+    return np.where(is_finite, best, 0).sum(1) / np.maximum(is_finite.sum(1), 1)

@@ -14,22 +14,26 @@ from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import SearchResult
-    from ..prediction import Explanation, Shown, TextInputs
-    from .fitted_experts import ReadyExperts, ScoredTexts
+    from ..prediction import Explanation, RequestedParts, TextInputs
+    from .fitted_experts import PreparedExperts, ScoredTexts
 
-PROBABILITY_TOLERANCE = 1e-6  # copies of a passage differ by rounding
+PROBABILITY_TOLERANCE = 1e-6  # equal passages of a text differ by rounding; the first of them is shown
 
 
-class ShownVoters:
-    """Texts that voted, nearest first: examples with their labels, documents with the most probable propagated ones."""
+class VotersForDisplay:
+    """Voting texts as answers show them, nearest first.
 
-    def __init__(self, ready: ReadyExperts, scored: ScoredTexts) -> None:
+    Examples have their labels, documents the most probable label that was propagated to them.
+    """
+
+    def __init__(self, experts: PreparedExperts, scored: ScoredTexts) -> None:
         nearest = scored.nearest
-        self._ready = ready
+        self._experts = experts
         self._columns = scored.columns
         self._examples = nearest.examples
         self._documents = nearest.documents
         self._places = nearest.places
+        # Texts that do not vote have an infinite distance; each query shows as many neighbors as all queries have.
         most = nearest.distances.shape[1]
         count = int(np.isfinite(nearest.distances).sum(1).min(initial=most))
         self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :count]
@@ -41,7 +45,7 @@ class ShownVoters:
         shown = found.example(query, column)
         if found is self._examples:
             return shown
-        fitted = self._ready.fitted
+        fitted = self._experts.fitted
         soft_labels = fitted.ensemble.learned.soft_labels[self._places[query, column]]
         names = [self._examples.label_names[number] for number in self._columns]
         if fitted.multi_label:
@@ -65,67 +69,74 @@ class ShownVoters:
 
 
 def predict_with_experts(
-    ready: ReadyExperts, inputs: TextInputs, shown: Shown, reject: float | None = None, lost: float | None = None
+    experts: PreparedExperts,
+    inputs: TextInputs,
+    shown: RequestedParts,
+    reject: float | None = None,
+    lost: float | None = None,
 ) -> Prediction:
     """Predict labels by fitted experts.
 
     Args:
-        ready: The experts.
+        experts: The experts.
         inputs: N texts with their embeddings.
-        shown: What the answers show.
-        reject: The highest error rate: less confident answers are rejected, and those to novel texts. None: no answer
-            is rejected.
+        shown: The parts of answers that the call requests.
+        reject: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
+            None: no answer is rejected.
         lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
 
     Returns:
         The prediction.
     """
     with_novelty = shown.novelty or reject is not None
-    encoded = inputs.encoded
+    embedded = inputs.embedded
     scored = score_texts(
-        ready,
-        encoded.retrieval_embeddings,
+        experts,
+        embedded.retrieval_embeddings,
         inputs.texts,
-        encoded.logits,
-        encoded.passages,
+        embedded.logits,
+        embedded.passages,
         with_closeness=with_novelty,
         least_neighbors=shown.neighbors,
     )
-    guarantees = ready.fitted.guarantees
+    guarantees = experts.fitted.guarantees
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None
     if reject is not None:
         confidence = guarantees.confidence(scored.probabilities, novelty, lost)
         is_confident = confidence >= guarantees.confidence_threshold(reject, lost)
-        has_no_content = have_no_content(ready.view, inputs.texts)
+        has_no_content = have_no_content(experts.view, inputs.texts)
         rejection = Rejection(is_accepted=is_confident & ~has_no_content, has_no_content=has_no_content)
-    voters = ShownVoters(ready, scored)
+    voters = VotersForDisplay(experts, scored)
     label_names = scored.nearest.label_names
+    thresholds = None
+    if experts.fitted.multi_label:
+        thresholds = experts.fitted.settings.label_thresholds(label_names)
     return Prediction(
         inputs=inputs,
         label_names=label_names,
         probabilities=scored.probabilities,
         neighbors=voters,
         neighbor_weights=voters.weights,
-        thresholds=ready.fitted.settings.label_thresholds(label_names),
+        thresholds=thresholds,
         novelty=novelty,
         rejection=rejection,
-        explain=_Explainer(ready, inputs, scored).explain,
+        explain=_Explainer(experts, inputs, scored).explain,
     )
 
 
 class _Explainer:
     """Explanations of the labels of scored texts."""
 
-    def __init__(self, ready: ReadyExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
-        self._ready = ready
+    def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
+        self._experts = experts
         self._inputs = inputs
         self._scored = scored
         self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
 
     def explain(self, row: int, label: int) -> Explanation:
-        explanation = explain(self._scored, self._ready.fitted, row, label)
-        passages = self._inputs.encoded.passages
+        explanation = explain(self._scored, self._experts.fitted, row, label)
+        passages = self._inputs.embedded.passages
         if passages is not None and passages.counts[row] > 1:
             probabilities = self._passage_probabilities(row)[:, label]
             best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
@@ -134,7 +145,7 @@ class _Explainer:
 
     def _score_passages(self, row: int) -> np.ndarray:
         """Score each passage, ``(p, L)``; head logits are those of the whole text."""
-        embeddings, spans = self._inputs.encoded.passages.of(row)
+        embeddings, spans = self._inputs.embedded.passages.of(row)
         parts = [self._inputs.texts[row][start:end] for start, end in spans]
-        head_logits = self._inputs.encoded.logits[[row] * len(parts)]
-        return score_texts(self._ready, embeddings, parts, head_logits).probabilities
+        head_logits = self._inputs.embedded.logits[[row] * len(parts)]
+        return score_texts(self._experts, embeddings, parts, head_logits).probabilities

@@ -9,7 +9,7 @@ import numpy as np
 from ...datastore.row_table import rows_at, take_passages
 from ..rejection import familiarity, foreign_share, text_counts
 from .corpus import texts_in
-from .document_places import places_of_documents
+from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
 from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
@@ -22,15 +22,15 @@ from .log_linear_pool import (
     sharpness_by_agreement,
     spread_of_scores,
 )
+from .neighbor_expert import closeness_to_examples, places_of_documents
 from .registry import EXPERTS, INDEPENDENT_PAIRS, RELIABLE, features_of_corpus, prior_weights, score_all
-from .scoring import closeness_to_examples, ensemble_probabilities, score_by_expert
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from .corpus import Corpus
     from .expert import TrainingData
+    from .fitted_experts import Ensemble
     from .held_out_scores import HeldOutScores
-    from .scoring import Ensemble
 
 SAMPLED_DOCUMENTS = 1_000  # on which experts are compared without labels
 

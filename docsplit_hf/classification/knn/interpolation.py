@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import SearchResult
     from ...datastore.store import View
     from ...encoders.text_embedder import Predictions
-    from ..prediction import Shown, TextInputs
+    from ..prediction import RequestedParts, TextInputs
 
 
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
@@ -125,10 +125,10 @@ def interpolate_with_neighbors(
 
 
 def predict_with_neighbors(
-    inputs: TextInputs, view: View, k: int, temperature: float, weight: float, shown: Shown
+    inputs: TextInputs, view: View, k: int, temperature: float, weight: float, shown: RequestedParts
 ) -> Prediction:
     """Predict labels by equation 3."""
-    interpolation = interpolate_with_neighbors(inputs.encoded, view, k, temperature, weight, shown.neighbors)
+    interpolation = interpolate_with_neighbors(inputs.embedded, view, k, temperature, weight, shown.neighbors)
     return Prediction(
         inputs=inputs,
         label_names=interpolation.neighbors.label_names,

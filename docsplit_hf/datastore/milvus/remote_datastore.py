@@ -49,19 +49,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
-MOST_COPIED = 2**31  # bytes of keys
-SAMPLE = 500  # examples to calibrate on: each is a search
-SAME = ("content", "labels", "passages")  # fields that must agree if a row with the id of an added one exists
-FOUND = (PK, "id", *SAME, "rest")  # fields of rows that are replaced or removed
+MAX_COPIED_BYTES = 2**31  # of keys
+MAX_SAMPLE = 500  # examples to calibrate on: each is a search
+COMPARED_FIELDS = ("content", "labels", "passages")  # equal if an existing row with the id is the added one
+FOUND = (PK, "id", *COMPARED_FIELDS, "rest")  # fields of rows that are replaced or removed
 
 
 class RemoteDatastore:
     """A datastore in a collection of Milvus, from ``connect_datastore``.
 
     It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
-    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates would. So do the answers of a
-    fitted classifier. Methods of a pipeline that need all rows (``fit``, ``audit``, ``suggest``, ``report``) fetch them
-    once, by ``view().all()``.
+    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates does. A fitted classifier answers
+    by such searches, too. Methods of a pipeline that need all rows (``fit``, ``audit``, ``suggest``,
+    ``measure_drift``) fetch them once, by ``view().all()``.
 
     Differences from ``KNNDatastore``: keys are float32; missing ids are made of content and labels, so that equal
     examples of two calls are one; ``add`` may be repeated after it failed, and overwrites rows that it has written; the
@@ -113,7 +113,7 @@ class RemoteDatastore:
 
     @property
     def probe(self) -> np.ndarray | None:
-        """The fingerprint of the encoder that made the keys, ``(P, D)``."""
+        """Probe embeddings by the encoder of the keys, ``(P, D)``."""
         return self._about.probe
 
     @property
@@ -123,7 +123,7 @@ class RemoteDatastore:
 
     @property
     def documents(self) -> RemoteDocuments:
-        """The unlabeled documents, for searching and counting; false if there are none, which asks the server."""
+        """The unlabeled documents, for searching and counting; falsy without documents, which asks the server."""
         return RemoteDocuments(self._collection, self._about)
 
     @property
@@ -132,7 +132,7 @@ class RemoteDatastore:
         return self._all_rows()
 
     def view(self) -> RemoteView:
-        """Return the present state for reading; the same object while nothing has changed, which asks the server."""
+        """Return the current state for reading; the same object while nothing has changed, which asks the server."""
         version = read_changed(self._collection)
         view = self._view
         if view is None or view.version != version or view.fitted is not self._fitted:
@@ -151,7 +151,7 @@ class RemoteDatastore:
         if state is not None and not isinstance(state, FittedState):
             raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
         self._fitted = state
-        logger.info("What was fitted is kept by this process alone, not in %r.", self._collection)
+        logger.info("The fitted state stays in this process; it is not saved in %r.", self._collection)
 
     @property
     def content_sha256(self) -> str:
@@ -170,7 +170,7 @@ class RemoteDatastore:
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
         rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
-        found = list(itertools.islice(rows, min(SAMPLE, max(passages, least))))
+        found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
         return self._decoded(self._collection.get(all_keys(found), FIELDS))
 
     def add(
@@ -297,7 +297,7 @@ class RemoteDatastore:
         first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
         for row in existing:
             new_row = first_rows.get(row[PK])
-            if new_row is None or any(new_row[name] != row[name] for name in SAME):
+            if new_row is None or any(new_row[name] != row[name] for name in COMPARED_FIELDS):
                 raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
         rewritten = [row["id"] for row in existing]
         written_keys = {row[PK] for row in (*new_rows, *rest)}
@@ -354,10 +354,10 @@ class RemoteDatastore:
         self._refresh_about()
         count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
         size = 4 * count * self.dimension
-        if size > MOST_COPIED:
+        if size > MAX_COPIED_BYTES:
             raise ValueError(
                 f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
-                f"{MOST_COPIED / 2**30:g}: build a KNNDatastore of fewer examples for it."
+                f"{MAX_COPIED_BYTES / 2**30:g}: build a KNNDatastore of fewer examples for it."
             )
         rest = list(collection.rows(REST, FIELDS))
         examples = [*collection.rows(EXAMPLES, FIELDS), *_of_kind(EXAMPLES, rest)]

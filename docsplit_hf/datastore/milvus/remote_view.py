@@ -1,4 +1,4 @@
-"""RemoteView: the state of a collection at one moment, read from the server as far as it is asked for."""
+"""RemoteView: the state of a collection at one moment, read from the server on request."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 ONE_EACH = "passage == 0"  # filter: one row of each document
 WITHOUT_VECTOR = [field for field in FIELDS if field != VECTOR]
-LAST_NUMBER = 2**63 - 1  # of rows
+LAST_NUMBER = 2**63 - 1  # largest row number
 
 
 class RemoteView:
     """The ``View`` of a collection. It fetches what a search needs; all rows only for ``all``.
 
-    Milvus has no state that lasts across requests. So a view has the token of the last change, ``version``, and
-    ``is_current`` compares it with that of the server: if it has moved, searches may have seen different states.
+    Milvus keeps no state across requests. So a view has the token of the last change, ``version``, and ``is_current``
+    compares it with that of the server: if it differs, searches may have seen different states.
     """
 
     dtype = "float32"

@@ -19,7 +19,7 @@ from docsplit_hf.classification.drift.measure import (
     measure_period,
 )
 from docsplit_hf.classification.drift.report import CERTAINTY, Change, mean_change
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.guarantees import Guarantees
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
@@ -184,7 +184,7 @@ def test_drift_needs_examples_and_fit(fitted):
 
 
 def measured(store, keys, texts):
-    return measure_period(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
+    return measure_period(prepare_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
 
 
 def test_stored_texts_are_measured_without_themselves():
@@ -199,7 +199,7 @@ def test_stored_texts_are_measured_without_themselves():
 
 def test_closeness_of_an_example_is_to_other_examples():
     store = fitted_store(12, 60)
-    found = closeness_to_others(ready_experts(store.snapshot), store.keys)
+    found = closeness_to_others(prepare_experts(store.snapshot), store.keys)
     mean = store.fitted.arrays["mean"]
     vectors = (store.keys - mean) / np.linalg.norm(store.keys - mean, axis=1, keepdims=True)
     cosines = vectors @ vectors.T
@@ -209,9 +209,9 @@ def test_closeness_of_an_example_is_to_other_examples():
 
 def test_held_out_examples_have_their_out_of_fold_probabilities():
     store = fitted_store(12, 60)
-    ready = ready_experts(store.snapshot)
+    ready = prepare_experts(store.snapshot)
     store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
-    later = ready_experts(store.snapshot)
+    later = prepare_experts(store.snapshot)
     for experts, labels in ((ready, 3), (later, 4)):
         found = measure_examples(experts, known_words(experts.view))
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)

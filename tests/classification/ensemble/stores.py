@@ -4,7 +4,7 @@ import numpy as np
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.expert import Features
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 
 NAMES = ["fruit", "mineral", "predator"]
@@ -68,7 +68,7 @@ def make_queries(count=9, seed=5):
 def score(store, logits=None, **options):
     """Score the queries by the experts of a datastore."""
     _, keys, texts = make_queries(**options)
-    return score_texts(ready_experts(store.snapshot), keys, texts, logits)
+    return score_texts(prepare_experts(store.snapshot), keys, texts, logits)
 
 
 def features_of(words=None, neighbor_label_proportions=None, multi_label=False):

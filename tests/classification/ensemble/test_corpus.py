@@ -14,7 +14,7 @@ from docsplit_hf.classification.ensemble.corpus import (
     propagate_labels,
     unit,
 )
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.tfidf import fit_words
 from docsplit_hf.classification.texts_and_labels import joined_texts
@@ -197,7 +197,7 @@ def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkey
     assert len(arrays["ids"]) == len(arrays["soft"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
-    assert (ready_experts(store.view()).places.of_all >= 0).sum() == 20
+    assert (prepare_experts(store.view()).places.of_all >= 0).sum() == 20
     assert len(store.documents) == 60
 
 

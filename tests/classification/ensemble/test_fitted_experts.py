@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, logits_of, prepare_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.log_linear_pool import pool
 from docsplit_hf.classification.ensemble.neighbor_expert import Neighbors
-from docsplit_hf.classification.ensemble.scoring import logits_of
 from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
@@ -56,7 +55,7 @@ def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
     multi_label = kind == "several labels"
     shift = stores[kind].fitted.arrays["shift"]
     np.testing.assert_allclose(
-        pool(answers.scores, np.ones(len(answers.scores)), multi_label, shift), answers.probabilities
+        pool(answers.weighted_logits, np.ones(len(answers.weighted_logits)), multi_label, shift), answers.probabilities
     )
 
 
@@ -64,7 +63,7 @@ def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
 def test_one_expert_alone_is_its_softmax(name):
     store = fitted_store(experts=[name])
     answers = score(store)
-    odds = np.exp(answers.scores[0] + store.fitted.arrays["shift"])
+    odds = np.exp(answers.weighted_logits[0] + store.fitted.arrays["shift"])
     np.testing.assert_allclose(answers.probabilities, odds / odds.sum(1, keepdims=True))
     assert store.fitted.settings["shares"] == {name: 1.0}
 
@@ -105,7 +104,9 @@ def test_saved_and_loaded_the_answers_are_the_same_to_the_bit(kind, stores, tmp_
     stores[kind].save_pretrained(tmp_path)
     before = score(stores[kind])
     after = score(KNNDatastore.from_pretrained(tmp_path))
-    assert np.array_equal(before.probabilities, after.probabilities) and np.array_equal(before.scores, after.scores)
+    assert np.array_equal(before.probabilities, after.probabilities) and np.array_equal(
+        before.weighted_logits, after.weighted_logits
+    )
 
 
 def test_added_and_removed_examples_change_the_votes_at_once(stores):
@@ -116,7 +117,7 @@ def test_added_and_removed_examples_change_the_votes_at_once(stores):
     after = score(store)
     assert after.probabilities[0, 2] > before.probabilities[0, 2]
     for place, name in enumerate(store.fitted.settings["weights"]):
-        assert np.array_equal(after.scores[place], before.scores[place]) == (name != "neighbors")
+        assert np.array_equal(after.weighted_logits[place], before.weighted_logits[place]) == (name != "neighbors")
     store.remove(["new"])
     assert np.array_equal(score(store).probabilities, before.probabilities)
     store.remove(store.ids[:6])
@@ -149,7 +150,7 @@ def test_a_label_that_came_after_fit_gets_its_probability_from_the_neighbors(kin
     if kind == "one label":
         known = known / known.sum(1, keepdims=True)
         np.testing.assert_allclose(after.probabilities.sum(1), 1)
-    scores = before.scores.copy()
+    scores = before.weighted_logits.copy()
     weight = store.fitted.settings["weights"]["neighbors"]
     scores[place] = weight * Neighbors().score(
         {}, features_of(neighbor_label_proportions=known, multi_label=kind == "several labels")
@@ -168,7 +169,7 @@ def test_another_text_of_the_same_id_is_another_text(stores):
     store.add(keys[:1], ["predator"], texts=texts[:1], ids=["0"])
     store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
     found = score(store)
-    assert ready_experts(store.snapshot).places.of_all[-1] == -1
+    assert prepare_experts(store.snapshot).places.of_all[-1] == -1
     assert (
         found.nearest.examples.ids[0][0] == "0"
         and found.neighbor_label_proportions[0, 2] > found.neighbor_label_proportions[0, :2].max()
@@ -179,11 +180,11 @@ def test_another_text_of_the_same_id_is_another_text(stores):
 
 def test_experts_are_made_ready_once(stores):
     store = stores["one label"]
-    ready = ready_experts(store.snapshot)
-    assert ready_experts(store.snapshot, ready) is ready
+    ready = prepare_experts(store.snapshot)
+    assert prepare_experts(store.snapshot, ready) is ready
     other = copy_of(store)
     other.fitted = None
-    assert ready_experts(other.snapshot, ready) is None
+    assert prepare_experts(other.snapshot, ready) is None
 
 
 def test_answers_do_not_depend_on_other_texts_of_a_batch(stores):
@@ -252,4 +253,4 @@ def test_a_state_that_does_not_fit_the_datastore_is_refused(store, change, messa
     other = make_store()
     other.fitted = FittedState(settings, arrays, state.vocabulary)
     with pytest.raises(ValueError, match=f"{message}.*fit\\(\\) again"):
-        ready_experts(other.snapshot)
+        prepare_experts(other.snapshot)

@@ -6,7 +6,7 @@ from scipy.special import expit, log_softmax, softmax
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import log_linear_pool
 from docsplit_hf.classification.ensemble.explaining import explain
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.log_linear_pool import (
     DEFAULT_SHARPNESS,
@@ -70,7 +70,7 @@ def test_the_explanation_adds_up_with_estimated_proportions():
     store = unequal_store()
     store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
     answers = score(store)
-    ready = ready_experts(store.snapshot)
+    ready = prepare_experts(store.snapshot)
     for row, label in enumerate(answers.probabilities.argmax(1).tolist()):
         said = explain(answers, ready.fitted, row, label)
         against = NAMES.index(said["against"])

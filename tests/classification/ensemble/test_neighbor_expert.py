@@ -1,8 +1,14 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.ensemble.document_places import DocumentPlaces
-from docsplit_hf.classification.ensemble.neighbor_expert import LEAST_PROPORTION, VOTERS, Neighbors, nearest_texts, vote
+from docsplit_hf.classification.ensemble.neighbor_expert import (
+    LEAST_PROPORTION,
+    VOTERS,
+    DocumentPlaces,
+    Neighbors,
+    nearest_texts,
+    vote,
+)
 
 from .stores import features_of, make_queries, make_store
 

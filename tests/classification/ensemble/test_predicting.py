@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from docsplit_hf.classification.ensemble.explaining import MAX_WORDS, explain
-from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.classification.ensemble.predicting import predict_with_experts
-from docsplit_hf.classification.prediction import Shown, TextInputs, answer_of
+from docsplit_hf.classification.prediction import RequestedParts, TextInputs, make_answer
 from docsplit_hf.encoders.text_embedder import Predictions
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
@@ -17,10 +17,10 @@ from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
 @pytest.mark.parametrize("documents", [60, 0])
 def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(documents, multi_label):
     store = fitted_store(documents=documents, multi_label=multi_label)
-    ready = ready_experts(store.snapshot)
+    ready = prepare_experts(store.snapshot)
     _, keys, texts = make_queries()
     inputs = TextInputs(texts, Predictions(np.zeros((9, 0), np.float32), keys), documents=None)
-    shown = Shown(neighbors=100)
+    shown = RequestedParts(neighbors=100)
     prediction = predict_with_experts(ready, inputs, shown)
     expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
     propagated = {}
@@ -28,7 +28,7 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
         soft_labels = ready.fitted.ensemble.learned.soft_labels[ready.places.of_all]
         propagated = dict(zip(store.documents.ids, soft_labels, strict=True))
     for row in range(9):
-        neighbors = answer_of(prediction, row, None, shown, best_only=True)["neighbors"]
+        neighbors = make_answer(prediction, row, None, shown, best_only=True)["neighbors"]
         assert len(neighbors) == min(72, 12 + documents)  # all of them: those beyond the 30 nearest have a weight of 0
         assert sum(one["weight"] > 0 for one in neighbors) <= VOTERS
         weights = [one["weight"] for one in neighbors]

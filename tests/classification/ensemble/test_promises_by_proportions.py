@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, ready_experts, score_texts
+from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.guarantees import Guarantees, HeldOutAnswers
 from docsplit_hf.classification.ensemble.report import FitReport
@@ -73,7 +73,7 @@ def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels()
     assert guarantees.novelty_limit() == guarantees.novelty_limit(0.05) < guarantees.novelty_limit(False) == 0.99
     assert "of the documents seem to be of labels without examples: with reject" in str(settings.report)
     store.fitted = fitted.to_state()
-    again = ready_experts(store.snapshot).fitted.guarantees
+    again = prepare_experts(store.snapshot).fitted.guarantees
     assert again.novelty_limit() == guarantees.novelty_limit()
     assert again.confidence_threshold(0.2) == guarantees.confidence_threshold(0.2)
 
@@ -145,7 +145,7 @@ def test_a_state_of_the_first_version_answers_as_before():
     found = []
     for state in (new, FittedState(settings, arrays, new.vocabulary)):
         store.fitted = state
-        ready = ready_experts(store.snapshot)
+        ready = prepare_experts(store.snapshot)
         answers = score_texts(ready, keys, texts, None, with_closeness=True)
         found.append((answers.probabilities, answers.familiarity(), ready.fitted.guarantees.confidence_threshold(0.3)))
     first, second = found
@@ -171,7 +171,7 @@ def test_impossible_guarantees_are_refused(array, settings, message):
         arrays[PROPORTION_DRAWS] = array.astype(np.float32)
     store.fitted = FittedState(state.settings | settings, arrays, state.vocabulary)
     with pytest.raises(ValueError, match=message):
-        ready_experts(store.snapshot)
+        prepare_experts(store.snapshot)
 
 
 def test_the_fraction_of_out_of_scope_documents_is_independent_of_their_order():

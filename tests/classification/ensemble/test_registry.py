@@ -5,7 +5,7 @@ import numpy as np
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.expert import ArraySpec, Expert
 from docsplit_hf.classification.ensemble.explaining import explain
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.registry import EXPERTS
 
 from .stores import fitted_store, make_queries, score
@@ -40,8 +40,8 @@ def test_a_new_expert_is_fitted_saved_and_explained(monkeypatch, tmp_path):
     store.save_pretrained(tmp_path)
     answers = score(store)
     again = score(KNNDatastore.from_pretrained(tmp_path))
-    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.scores) == 6
-    assert explain(answers, ready_experts(store.snapshot).fitted, 0, 0)["experts"][NearestMean.name] != 0
+    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.weighted_logits) == 6
+    assert explain(answers, prepare_experts(store.snapshot).fitted, 0, 0)["experts"][NearestMean.name] != 0
     alone = fitted_store(experts=[NearestMean.name])
     assert (score(alone).probabilities.argmax(1) == make_queries()[0]).mean() > 0.8
 

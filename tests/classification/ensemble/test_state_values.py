@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import ready_experts
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.report import FitReport
 from docsplit_hf.datastore.files.manifest import file_name, render_manifest
 
@@ -80,9 +80,9 @@ def check_opening(folder, name):
             assert name in str(error) or re.search(r"fitted-|manifest|fit it: \w+ is ", str(error)), error
             assert "again" in str(error)
             return True
-    assert np.isfinite(answers.scores).all()
+    assert np.isfinite(answers.weighted_logits).all()
     assert ((answers.probabilities >= 0) & (answers.probabilities <= 1 + 1e-6)).all()
-    fitted = ready_experts(store.snapshot).fitted
+    fitted = prepare_experts(store.snapshot).fitted
     assert np.isfinite(
         fitted.guarantees.novelty(answers.closeness if answers.closeness is not None else np.zeros(9))
     ).all()

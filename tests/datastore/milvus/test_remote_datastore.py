@@ -193,7 +193,7 @@ def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
 def test_fetching_too_many_rows_is_refused(folder, monkeypatch):
     datastore = folder.make()
     datastore.add(np.eye(8), ["fruit"] * 8)
-    monkeypatch.setattr(remote_datastore_module, "MOST_COPIED", 8 * 8 * 4 - 1)
+    monkeypatch.setattr(remote_datastore_module, "MAX_COPIED_BYTES", 8 * 8 * 4 - 1)
     with pytest.raises(ValueError, match="needs all rows, and the keys of the collection .* have 0.0 GiB, more than"):
         datastore.snapshot  # noqa: B018
     assert datastore.search(np.eye(8)[:1], 2).rows.shape == (1, 2)

@@ -137,7 +137,7 @@ class DocumentEncoder:
             find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:
-            logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
+            logger.warning("%s states no pooling: taking the first token ('cls').", checkpoint.path)
         if device is None:
             is_accelerated = backend_options.uses_accelerator and torch.accelerator.is_available()
             device = torch.accelerator.current_accelerator() if is_accelerated else "cpu"

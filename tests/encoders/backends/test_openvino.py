@@ -131,7 +131,7 @@ def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts,
     saved = DocumentEncoder.from_pretrained(tmp_path, "mean")
     assert saved.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
     encoder.model.train()
-    with pytest.raises(ValueError, match="a compiled copy, which does not learn"):
+    with pytest.raises(ValueError, match="a compiled copy, which cannot be trained"):
         encoder.encode(texts, show_progress=False)
 
 

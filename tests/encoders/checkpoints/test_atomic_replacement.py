@@ -223,7 +223,7 @@ def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"move": 3, "delete": []}', '{"delete": []}', "[" * 10**5])
 def test_a_damaged_journal_is_named(text, tmp_path):
     write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": text})
-    with pytest.raises(ValueError, match=r"journal\.json is no journal of a save"):
+    with pytest.raises(ValueError, match=r"journal\.json is not a journal of a save"):
         finish_replacement(tmp_path)
 
 

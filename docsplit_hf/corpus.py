@@ -18,7 +18,7 @@ from .encoders.checkpoints.checkpoint import find_checkpoint, load_tokenizer
 from .encoders.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .encoders.chunking import SINGLE_VECTOR, check_strategy
 from .encoders.document_encoder import DocumentEncoder
-from .encoders.text_warnings import cut_texts_summed_up, unlogged
+from .encoders.text_warnings import sum_up_warnings, unlogged
 from .extras import check_extra
 from .shards import ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
@@ -232,7 +232,7 @@ class EmbedDocuments(PipelineStep):
             if is_finished(folder, rank):
                 logger.info("The shard of task %d is there already.", rank)
                 return
-            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, cut_texts_summed_up():
+            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, sum_up_warnings():
                 for documents in iter(lambda: list(islice(data, EMBEDDED_TOGETHER)), []):
                     with self.track_time("batch"):
                         self._embed(encoder, documents, shard)

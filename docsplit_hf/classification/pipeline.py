@@ -17,7 +17,7 @@ from ..encoders.backends.registry import BackendOptions
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.embedders import make_embedder
 from ..encoders.text_embedder import Predictions, TextEmbedder
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
@@ -144,7 +144,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """The present model and tokenizer, which embed texts."""
         return make_embedder(self.model, self.tokenizer)
 
-    @cut_texts_summed_up()  # a generator is read after the call, and logged meanwhile
+    @sum_up_warnings()  # a generator is read after the call, and logged meanwhile
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify texts.
 
@@ -371,7 +371,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         has_head = self.model.config.num_labels > 0
         return suggest(self._datastore(), n, again, self.embedder if has_head else None)
 
-    @cut_texts_summed_up()
+    @sum_up_warnings()
     def measure_drift(
         self, texts: Any, earlier: Any = None, reject: float = 0.05, show_progress: bool = False, **options: Any
     ) -> DriftReport:

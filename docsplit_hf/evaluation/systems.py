@@ -19,7 +19,7 @@ from ..encoders.backends.endpoint import convert_options, is_address, load_endpo
 from ..encoders.checkpoints.inside_folder import write_file
 from ..encoders.chunking import Passages
 from ..encoders.document_encoder import DocumentEncoder
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..text.tokenization import check_texts
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ def cached_arrays(
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []
     known = 0
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_chunk_key(fingerprint, part)}.safetensors")

@@ -221,7 +221,7 @@ def test_invalid_options_are_refused(encoder, tokenizer):
         encoder.encode(["a"], long_documents="passages")
     with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):
         encoder.encode_passages(["a"], long_documents="average")
-    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': take 'passages'"):
+    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': use 'passages'"):
         DocumentEncoder(encoder.model, tokenizer, "cls").encode_passages(["a"], long_documents="late")
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 65"):
         encoder.encode_passages(["a"], passage_length=65)

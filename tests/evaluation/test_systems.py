@@ -78,7 +78,7 @@ def test_endpoints_by_address(caplog):
     assert "is an endpoint: max_length, bf16 and long_documents do not reach it" in caplog.text
     with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
         load_encoder("http://localhost:8000/v1#model#max_characters=many")
-    with pytest.raises(ValueError, match="has the option 'instruction'; known there are: model, key_variable"):
+    with pytest.raises(ValueError, match="has the option 'instruction'; allowed are: model, key_variable"):
         load_encoder("http://localhost:8000/v1#model#instruction=Represent:")
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_file, sha256_of_parts
-from ...encoders.checkpoints.atomic_replacement import saves_blocked, replaced_at_once
+from ...encoders.checkpoints.atomic_replacement import replaced_at_once, saves_blocked
 from ...encoders.checkpoints.one_state import read_at_once
 from ...encoders.chunking import Passages
 from ..changes import no_documents

@@ -30,7 +30,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
-from .checked_files import REMEDY, DamagedFilesError, errors_name_config, check_folder, check_sizes
+from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
 from .inside_folder import write_file
 from .one_state import FolderState, read_at_once
 from .sentence_transformers_files import checkpoint_settings, read_json
@@ -68,7 +68,7 @@ def default_checkpoint() -> str:
 
 
 def name_in_config(config: PretrainedConfig) -> None:
-    """Replace the folder of the checkpoint that ships by its name, before the configuration is copied to other files."""
+    """Replace the folder of the checkpoint that ships by its name, before the configuration is copied elsewhere."""
     if config.name_or_path and Path(config.name_or_path) == DEFAULT_FOLDER:
         config.name_or_path = DEFAULT_CHECKPOINT
 

@@ -1,4 +1,4 @@
-"""Identify an encoder by a checksum of everything that its embeddings depend on, or by its embeddings of fixed texts."""
+"""Identify an encoder: by a checksum of everything that its embeddings depend on, or by embeddings of fixed texts."""
 
 from __future__ import annotations
 

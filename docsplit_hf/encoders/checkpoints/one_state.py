@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from .atomic_replacement import finish_replacement, saves_blocked, moves_files
+from .atomic_replacement import finish_replacement, moves_files, saves_blocked
 
 logger = logging.getLogger(__name__)
 

@@ -187,7 +187,7 @@ def _windowed(
     padded = blocks * block - length
 
     def extend(x: torch.Tensor) -> torch.Tensor:
-        """The keys or values around each block: ``(N, heads, L, D)`` to ``(N * blocks, heads, block + 2 * reach, D)``."""
+        """Keys or values around each block: ``(N, heads, L, D)`` to ``(N * blocks, heads, block + 2 * reach, D)``."""
         x = nn.functional.pad(x, (0, 0, reach, reach + padded))
         return x.unfold(2, block + 2 * reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
 

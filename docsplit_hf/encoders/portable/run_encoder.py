@@ -39,7 +39,7 @@ _switched_off: WeakSet[nn.Module] = WeakSet()
 def run_encoder(
     encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
 ) -> ModelOutput:
-    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, else packed if packing is on.
+    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed if packing is on.
 
     Packing puts the tokens of all rows into one row, without padding. States and gradients equal those of padded rows;
     states at the padding are 0.

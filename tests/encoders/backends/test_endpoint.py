@@ -57,7 +57,7 @@ def test_transient_errors_are_retried(endpoint, encoder, caplog, trouble):
     assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
     assert len(endpoint.requests) == 4
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{encoder!r} gives no embeddings: attempt 2 of 11."
+        f"{encoder!r} returned no embeddings: attempt 2 of 11."
     ]
 
 

@@ -183,7 +183,7 @@ def test_an_incomplete_save_of_others_is_left_and_the_old_files_are_read(tmp_pat
     write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
     before = content(tmp_path)
     assert finish_replacement(tmp_path)
-    assert content(tmp_path) == before and "not this user's: it is left there" in caplog.text
+    assert content(tmp_path) == before and "that this user did not begin: it is left there" in caplog.text
     replace(tmp_path)  # which is what the user wants
     assert content(tmp_path) == NEW
 

@@ -13,9 +13,9 @@ from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
     finish_replacement,
-    saves_blocked,
     locked,
     replaced_at_once,
+    saves_blocked,
 )
 from docsplit_hf.encoders.checkpoints.one_state import read_at_once
 

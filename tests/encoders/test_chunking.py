@@ -217,7 +217,7 @@ def test_head_and_tail(chunk_settings, tokenizer, caplog):
 def test_invalid_options_are_refused(encoder, tokenizer):
     with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
         encoder.encode(["a"], long_documents="split")
-    with pytest.raises(ValueError, match="'passages' gives a text several embeddings: encode_passages"):
+    with pytest.raises(ValueError, match="'passages' gives a text several embeddings: use encode_passages"):
         encoder.encode(["a"], long_documents="passages")
     with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):
         encoder.encode_passages(["a"], long_documents="average")

@@ -43,7 +43,7 @@ def test_kept_layers_give_the_states_of_the_full_model(tiny_model, tokenizer):
 
 @pytest.mark.parametrize("layers", [[], [1, 0], [0, 0], [2], [-1]])
 def test_missing_layers_are_refused(tiny_model, layers):
-    with pytest.raises(ValueError, match="some of 0 to 1 in rising order"):
+    with pytest.raises(ValueError, match="from 0 to 1, in rising order"):
         keep_layers(tiny_model, layers)
 
 

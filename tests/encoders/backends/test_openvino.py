@@ -174,7 +174,7 @@ def test_unknown_or_conflicting_options_are_refused(convert_at_once, load, texts
     ):
         with pytest.raises(ValueError, match=message):
             load(**given)
-    with pytest.raises(ValueError, match="bf16=True, but the encoder runs by OpenVINO in float32"):
+    with pytest.raises(ValueError, match="bf16=True, but the encoder was loaded to run by OpenVINO in float32"):
         load().encode(texts, bf16=True)
     encoder = load("torch")
     with pytest.raises(ValueError, match="calibration_texts are empty"):

@@ -113,7 +113,7 @@ DAMAGES = {
     ),
     "settings of ours a number": ("config.json", lambda path: change(path, docsplit=7), "is damaged: .docsplit"),
     "an unknown activation": ("config.json", lambda path: change(path, hidden_act="x"), "config.json is damaged"),
-    "another width": ("config.json", lambda path: change(path, hidden_size=12), "config.json is damaged, or not"),
+    "another width": ("config.json", lambda path: change(path, hidden_size=12), "config.json is damaged or"),
     "a string for a size": ("config.json", lambda path: change(path, hidden_size="x"), "config.json is damaged"),
 }
 

@@ -86,7 +86,7 @@ def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path,
             save(tmp_path, f"{len(times)}")
 
     assert read_at_once(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
-    with pytest.raises(OSError, match="was saved to each of 20 times"):
+    with pytest.raises(OSError, match="was saved to during each of 20 tries"):
         read_at_once(tmp_path, lambda: save(tmp_path, "c"))
 
 
@@ -226,7 +226,7 @@ def test_a_datastore_saved_alone_names_the_existing_classifier(versions, tmp_pat
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(atomic_replacement, "_finish", die)  # its journal is written
+        patch.setattr(atomic_replacement, "_move_files", die)  # its journal is written
         versions[0].datastore.save_pretrained(tmp_path)
     assert (tmp_path / "datastore" / STAGING / JOURNAL).is_file()
     versions[1].save_pretrained(tmp_path)

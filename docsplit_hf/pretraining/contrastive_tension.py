@@ -1,4 +1,4 @@
-"""Contrastive Tension: train two encoders to give similar embeddings to the same text, and others to other texts."""
+"""Contrastive Tension: train two encoders to embed the same text alike, and different texts differently."""
 
 from __future__ import annotations
 

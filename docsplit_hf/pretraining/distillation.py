@@ -154,7 +154,7 @@ class DistillationTrainer(ContrastiveTrainer):
         self.map.weight.copy_(broadcast(matrix.T.contiguous()))
         kept_norm = (teacher @ matrix).norm() / teacher.norm()
         logger.info(
-            "The %d dimensions of the teacher are mapped to the %d of the student by %d views; %.1f %% of the norm stays.",
+            "The teacher's %d dimensions are mapped to the student's %d by %d views; %.1f %% of the norm stays.",
             self.map.in_features,
             self.map.out_features,
             views,

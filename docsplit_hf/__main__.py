@@ -9,11 +9,11 @@ from importlib import import_module
 from .cli.commands import COMMANDS, completion, help_of
 from .extras import check_command
 
-WRONG_INPUT = 2  # exit code, as argparse's
+WRONG_INPUT = 2  # exit code, the same as argparse's
 
 
 def main() -> None:
-    """Run a command. Only its own module is imported, and only to run it: help is quick."""
+    """Run a command. Its module is imported only to run it, so that help is shown quickly."""
     listed = "\n".join(f"  {name:14}{command.summary}" for name, command in COMMANDS.items())
     parser = argparse.ArgumentParser(
         prog="docsplit",

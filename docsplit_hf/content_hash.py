@@ -1,6 +1,6 @@
-"""Hashes of content: checksums of files, keys of caches, fingerprints, numbers for duplicates.
+"""Hashes of content: checksums of files, keys of caches, fingerprints, ids of duplicates.
 
-The digests stand in saved files and name cached ones: changing one would make these unknown.
+Digests are stored in saved files and in the names of cached ones, which a change of a function would invalidate.
 """
 
 from __future__ import annotations
@@ -35,5 +35,5 @@ def sha256_of_json(content: Any, sort_keys: bool = False, default: Callable[[Any
 
 
 def short_digest(content: bytes, size: int = 8) -> bytes:
-    """The BLAKE2b digest of ``size`` bytes, to tell contents apart in memory and in keys."""
+    """The BLAKE2b digest of ``size`` bytes, which identifies contents in memory and in keys."""
     return hashlib.blake2b(content, digest_size=size).digest()

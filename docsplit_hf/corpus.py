@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from .encoders.checkpoints.checkpoint import find_checkpoint, load_tokenizer
 from .encoders.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .encoders.chunking import SINGLE_VECTOR, check_strategy
 from .encoders.document_encoder import DocumentEncoder
-from .encoders.text_warnings import cut_texts_summed_up, unlogged
+from .encoders.text_warnings import sum_up_warnings, unlogged
 from .extras import check_extra
 from .shards import ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
@@ -36,8 +36,8 @@ from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-SEGMENTED_TOGETHER = 100  # documents
-EMBEDDED_TOGETHER = 1_000  # documents
+SEGMENTATION_BATCH = 100  # documents
+EMBEDDING_BATCH = 1_000  # documents
 DTYPES = ("float16", "float32")
 
 
@@ -46,11 +46,11 @@ class JsonlRangeReader(BaseReader):
 
     Args:
         path: The file, in UTF-8 and not compressed.
-        **options: Those of datatrove's readers but ``limit`` and ``skip``: ``text_key``, ``id_key``, ``adapter``, ... A
-            row without an id gets one of its task and its line.
+        **options: Options of datatrove's readers except ``limit`` and ``skip``, such as ``text_key``, ``id_key`` and
+            ``adapter``. A row without an id gets the numbers of its task and its line as id.
 
     Raises:
-        ValueError: If ``limit`` or ``skip`` is given: a task has a range of bytes, and the lines are not numbered.
+        ValueError: If ``limit`` or ``skip`` is given: a task reads a range of bytes, and lines have no numbers.
     """
 
     name = "Ranges of a .jsonl file"
@@ -58,11 +58,11 @@ class JsonlRangeReader(BaseReader):
     def __init__(self, path: str | Path, **options: Any) -> None:
         super().__init__(**options)
         if self.limit != -1 or self.skip:
-            raise ValueError(f"limit={self.limit}, skip={self.skip}: give a file of the lines that you want, instead.")
+            raise ValueError(f"limit={self.limit}, skip={self.skip}: give a file with only the lines that you want.")
         self.path = str(path)
 
     def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents of a task, after those of the steps before."""
+        """Yield the documents of a task, after those of the steps before."""
         yield from data or ()
         path = Path(self.path)
         size = path.stat().st_size
@@ -91,12 +91,12 @@ class JsonlRangeReader(BaseReader):
 class SegmentDocuments(PipelineStep):
     """Splits documents into sentences and tokenizes them, once for all runs of pretraining.
 
-    Each document that is given on has ``input_ids`` and ``sentence_lengths`` among its metadata, as those of
-    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. What cannot
-    be used is dropped, and counted in the statistics.
+    The metadata of a document get its ``input_ids`` and ``sentence_lengths``, as in the rows of
+    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. Unusable
+    documents are dropped, and counted in the statistics.
 
     Args:
-        model: The encoder that is to be trained, of which the tokenizer is taken. None: the one that ships.
+        model: The encoder to train; its tokenizer is used. None: the checkpoint that ships.
         segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
 
     Raises:
@@ -110,7 +110,7 @@ class SegmentDocuments(PipelineStep):
         self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
     ) -> None:
         super().__init__()
-        get_segmenter(segmenter, language)  # refuses unknown names before any task is started
+        get_segmenter(segmenter, language)  # refuses unknown names before any task starts
         check_single_sentence(single_sentence)
         self.model = model
         self.segmenter = segmenter
@@ -118,7 +118,7 @@ class SegmentDocuments(PipelineStep):
         self.single_sentence = single_sentence
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """The documents of a task that can be trained on, segmented."""
+        """Segment the documents of a task, and yield the usable ones."""
         tokenizer = load_tokenizer(find_checkpoint(self.model))
         segment = SegmentAndDrop(
             tokenizer=tokenizer,
@@ -126,7 +126,7 @@ class SegmentDocuments(PipelineStep):
             segmenter=get_segmenter(self.segmenter, self.language),
             single_sentence=self.single_sentence,
         )
-        for documents in iter(lambda: list(islice(data, SEGMENTED_TOGETHER)), []):
+        for documents in iter(lambda: list(islice(data, SEGMENTATION_BATCH)), []):
             with self.track_time("batch"):
                 rows = segment({"text": [document.text for document in documents], "document": documents})
             self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
@@ -137,26 +137,25 @@ class SegmentDocuments(PipelineStep):
 
 
 class EmbedDocuments(PipelineStep):
-    """Embeds the documents of each task of a pipeline into a shard of ``folder``, which is there whole or not at all.
+    """Embeds the documents of each task of a pipeline into a shard, which is written completely or not at all.
 
-    A task whose shard is there reads nothing and gives nothing on; of one that was killed, nothing is left but what the
-    next run deletes. On a CPU a task computes on one thread, so that a shard has the same bytes whatever else runs:
-    take as many tasks as the machine has cores, or more. ``KNNDatastore.from_shards`` reads the folder.
+    A task with a finished shard reads nothing and yields nothing. Files of a killed task are deleted by its next run.
+    On a CPU a task uses one thread, so that a shard has the same bytes however many tasks run: use at least as many
+    tasks as the machine has cores. ``KNNDatastore.from_shards`` reads the folder.
 
     Args:
-        folder: Where the shards go, on a file system that all tasks see.
-        model: As ``DocumentEncoder.from_pretrained`` takes it, with ``max_length``, ``precision`` and
-            ``calibration_texts``.
-        long_documents: ``"first"``, ``"head_tail"``, ``"average"`` or ``"whole"``, as in ``DocumentEncoder.encode``:
-            one vector for each document.
-        dtype: Of the embeddings on the disk, ``"float16"`` or ``"float32"``.
+        folder: The folder of the shards, on a file system that all tasks share.
+        model, max_length, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``.
+        long_documents: ``"first"``, ``"head_tail"``, ``"average"`` or ``"whole"``, as in ``DocumentEncoder.encode``;
+            each document gets one embedding.
+        dtype: Type of the embeddings on disk, ``"float16"`` or ``"float32"``.
         keep_texts: Whether the shards have the texts.
-        label_key: Where the metadata of a document have its label. None: no labels.
-        source: What is embedded, as JSON has it; a folder that was begun with another is refused.
+        label_key: The key of the label in a document's metadata. None: no labels.
+        source: A description of the source, as JSON values; a folder that was begun with another one is refused.
 
     Raises:
-        ValueError: If the folder was begun with another encoder, another number of tasks or another source, or an
-            argument is none of its choices.
+        ValueError: If the folder was begun with another encoder, number of tasks or source, or an argument is not
+            one of its choices.
     """
 
     name = "Embed"
@@ -173,7 +172,7 @@ class EmbedDocuments(PipelineStep):
         dtype: str = "float16",
         keep_texts: bool = True,
         label_key: str | None = None,
-        source: dict[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         if dtype not in DTYPES:
@@ -193,7 +192,7 @@ class EmbedDocuments(PipelineStep):
         self.source = source
 
     def begin(self, tasks: int) -> DocumentEncoder:
-        """Write what all shards have in common, or check it, and return the encoder."""
+        """Write the settings of all shards, or check them, and return the encoder."""
         encoder, fingerprint = _load(self.model, self.max_length, self.backend_options)
         described = {
             "name": public_name(encoder.model.config.name_or_path),
@@ -204,7 +203,7 @@ class EmbedDocuments(PipelineStep):
             "long_documents": self.long_documents,
         }
         with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
-            # As TextEmbedder.probe gives it of a classifier around this encoder.
+            # The same probe as TextEmbedder.probe of a classifier with this encoder.
             probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
         shared = {
             "tasks": tasks,
@@ -225,20 +224,21 @@ class EmbedDocuments(PipelineStep):
         folder = Path(self.folder)
         threads = torch.get_num_threads()
         with contextlib.ExitStack() as stack:
-            # On one thread: another number of threads may change the last bits of an embedding.
+            # Another number of threads may change the last bits of an embedding.
             torch.set_num_threads(1)
             stack.callback(torch.set_num_threads, threads)
             encoder = self.begin(world_size)
             if is_finished(folder, rank):
-                logger.info("The shard of task %d is there already.", rank)
+                logger.info("The shard of task %d is finished already.", rank)
                 return
-            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, cut_texts_summed_up():
-                for documents in iter(lambda: list(islice(data, EMBEDDED_TOGETHER)), []):
+            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, sum_up_warnings():
+                for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
                     with self.track_time("batch"):
                         self._embed(encoder, documents, shard)
                     yield from documents
 
     def _embed(self, encoder: DocumentEncoder, documents: list[Document], shard: ShardWriter) -> None:
+        """Embed a batch of documents into the shard, without those of white space only."""
         used = [document for document in documents if document.text.strip()]
         self.stat_update("embedded", value=len(used), unit="batch")
         self.stat_update("left out, white space only", value=len(documents) - len(used), unit="batch")
@@ -248,6 +248,7 @@ class EmbedDocuments(PipelineStep):
         shard.add(ids, texts if self.keep_texts else [None] * len(used), [self._label(one) for one in used], keys)
 
     def _label(self, document: Document) -> str | None:
+        """The label in a document's metadata; None without ``label_key``."""
         if self.label_key is None:
             return None
         label = document.metadata.get(self.label_key)

@@ -1,4 +1,4 @@
-"""Libraries of the extras in setup.cfg: which command needs which, checked before any work."""
+"""The extras in setup.cfg: their libraries, and the commands and options that need them, checked before any work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIBRARIES = {
     "tensorboard": ("tensorboard",),
 }
 EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label"}
-# By an option and its value; None stands for any value, or none.
+# The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",
     ("--precision", "int8"): "openvino",
@@ -30,7 +30,7 @@ EXTRA_OF_OPTION = {
     ("--use_peft", None): "peft",
     ("--report_to", "tensorboard"): "tensorboard",
 }
-OFF = ("False", "false", "no", "0")
+OFF = ("False", "false", "no", "0")  # values that switch an option off
 
 
 def is_installed(extra: str) -> bool:
@@ -39,7 +39,7 @@ def is_installed(extra: str) -> bool:
 
 
 def install_line(extra: str) -> str:
-    """Return the command that installs an extra, from a clone: docsplit_hf is not on a package index."""
+    """Return the command that installs an extra from a clone of docsplit_hf, which is not on a package index."""
     return f"""pip install -e ".[{extra}]" (in the clone of docsplit_hf)"""
 
 
@@ -80,4 +80,5 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _missing(extra: str) -> list[str]:
+    """The libraries of an extra that are not installed."""
     return [name for name in LIBRARIES[extra] if importlib.util.find_spec(name) is None]

@@ -1,4 +1,4 @@
-"""register: KNNClassifier and its pipeline become known to transformers."""
+"""Register KNNClassifier and ``pipeline("docsplit-knn")`` with transformers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TASK = "docsplit-knn"
 
 
 def register() -> None:
-    """Register the model with the Auto classes, and ``pipeline("docsplit-knn")``.
+    """Register the model with the Auto classes, and the pipeline under the name ``TASK``.
 
-    The pipeline loads a ``KNNClassifier`` as it is, and of any other checkpoint the encoder. Without a model it loads
-    the checkpoint that ships, which one line says, in place of transformers' warning of defaults.
+    The pipeline loads a ``KNNClassifier`` as it is, and the encoder of any other checkpoint. Without a model it loads
+    the checkpoint that ships, which is logged in place of transformers' warning about defaults.
     """
     AutoConfig.register(KNNClassifierConfig.model_type, KNNClassifierConfig, exist_ok=True)
     for auto_class in (AutoModel, AutoModelForSequenceClassification):
@@ -36,14 +36,16 @@ def register() -> None:
             default={"model": (str(DEFAULT_FOLDER), __version__)},
             type="text",
         )
-    logging.getLogger("transformers.pipelines").addFilter(_say_what_is_used)
+    logging.getLogger("transformers.pipelines").addFilter(_replace_default_warning)
 
 
-def _say_what_is_used(record: logging.LogRecord) -> bool:
-    # A default of transformers may be another model tomorrow; this one is a part of the version that is installed.
+def _replace_default_warning(record: logging.LogRecord) -> bool:
+    """Replace transformers' warning about a default model, if it is the one that ships, by an information."""
+    # The warning is about defaults that may change on the Hub; this one is a part of the installed version.
     if str(record.msg).startswith(f"No model was supplied, defaulted to {DEFAULT_FOLDER} "):
         record.msg = (
             f"No model was given: {TASK} uses {DEFAULT_CHECKPOINT}, which ships with docsplit_hf {__version__}."
         )
-        record.levelno, record.levelname = logging.INFO, logging.getLevelName(logging.INFO)
+        record.levelno = logging.INFO
+        record.levelname = logging.getLevelName(logging.INFO)
     return True

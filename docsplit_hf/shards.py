@@ -1,11 +1,11 @@
-"""Shards: a corpus's keys, ids, texts and labels in a folder, written by many tasks, each shard whole or not at all.
+"""Shards: a folder with the keys, ids, texts and labels of a corpus; each task writes a shard completely or not at all.
 
-A folder holds::
+A folder has these files, the last three for each task::
 
-    corpus.json        what all shards have in common: the encoder, the number of tasks, dimension and dtype of the keys
-    00000.parquet      of each document ``id``, ``text`` (null if texts are not kept), ``label`` or null, ``passages``
+    corpus.json        settings of all shards: the encoder, the number of tasks, dimension and dtype of the keys
+    00000.parquet      a row for each document: ``id``, ``text`` (null if not kept), ``label`` (or null), ``passages``
     00000.safetensors  ``keys``, (N, D), in the order of the documents
-    00000.json         how many there are, and the checksums of both files; written last: without it there is no shard
+    00000.json         numbers of documents and passages, checksums of both files; written last: it completes a shard
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from .encoders.checkpoints.atomic_replacement import flush, open_to_readers
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"
 VERSION = 1
-PROGRESS = "rows"  # in the folder of a shard that is being written: how many documents it has so far
+PROGRESS = "rows"  # file in the folder of an unfinished shard: the number of its documents so far
 _FIELDS = {"format": str, "version": int, "tasks": int, "dimension": int, "dtype": str, "encoder": dict}
 _SHARD_FIELDS = {"rows": int, "passages": int, "sha256": dict}
 
@@ -40,7 +40,7 @@ class ShardsError(ValueError):
 
 @dataclass(frozen=True)
 class Shard:
-    """One shard: its files, their checksums by file, and how many documents and passages it has."""
+    """A shard: its files, their checksums, and its numbers of documents and passages."""
 
     table: Path
     keys: Path
@@ -51,34 +51,37 @@ class Shard:
 
 @dataclass(frozen=True)
 class Shards:
-    """A folder of shards. ``sha256`` covers its JSON files, and so the checksums of the others."""
+    """A folder of shards."""
 
     shards: tuple[Shard, ...]
     dimension: int
     dtype: str
-    encoder: dict[str, Any]
+    encoder: Mapping[str, Any]  # its description in corpus.json
     probe: np.ndarray | None  # float32 (P, D)
     label_names: tuple[str, ...] | None
-    sha256: str
+    sha256: str  # of all JSON files, which contain the checksums of the other files
 
 
-def begin_corpus(folder: Path, shared: dict[str, Any]) -> None:
-    """Write ``corpus.json``, or check that the existing one is the same, but for the last bits of the probe."""
+def begin_corpus(folder: Path, shared: Mapping[str, Any]) -> None:
+    """Write ``corpus.json``, or check that an existing one has the same content, except the probe.
+
+    ``shared``: the settings of all shards, as JSON values. The probe may differ in its last bits.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     new = {"format": FORMAT, "version": VERSION, **shared}
     if not (folder / CORPUS).exists():
         with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".corpus-", delete=False) as file:
             json.dump(new, file, indent=2)
         Path(file.name).chmod(0o644)
-        with contextlib.suppress(FileExistsError):  # another task was first
+        with contextlib.suppress(FileExistsError):  # another task has written it
             os.link(file.name, folder / CORPUS)
         os.unlink(file.name)
-    there = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
-    for name in sorted((new.keys() | there.keys()) - {"probe"}):
-        if there.get(name) != new.get(name):
-            difference = _difference(name, there.get(name), new.get(name))
+    existing = json.loads((folder / CORPUS).read_text(encoding="utf-8"))
+    for name in sorted((new.keys() | existing.keys()) - {"probe"}):
+        if existing.get(name) != new.get(name):
+            difference = _difference(name, existing.get(name), new.get(name))
             raise ValueError(
-                f"{folder} was begun otherwise: {difference}. Go on as it was begun, or take a new folder."
+                f"{folder} was begun with other settings: {difference}. Use the same settings, or a new folder."
             )
 
 
@@ -88,19 +91,19 @@ def is_finished(folder: Path, task: int) -> bool:
 
 
 def count_documents(folder: Path, tasks: int, since: float = math.inf) -> tuple[int, int]:
-    """Count the documents in finished shards and in those that grew ``since`` a time; and the finished shards."""
+    """Count documents, and finished shards: documents of finished shards, and of others written to ``since`` a time."""
     finished = [folder / f"{task:05d}.json" for task in range(tasks) if is_finished(folder, task)]
     rows = sum(json.loads(file.read_text())["rows"] for file in finished)
     for file in folder.glob(f".*-*/{PROGRESS}"):
-        with contextlib.suppress(FileNotFoundError):  # its shard was finished meanwhile
+        with contextlib.suppress(FileNotFoundError):  # its shard was finished in the meantime
             rows += int(file.read_text() or 0) if file.stat().st_mtime >= since else 0
     return rows, len(finished)
 
 
 class ShardWriter:
-    """Context that writes the shard of a task: at its end the shard is there, and after an error nothing is.
+    """Context that writes the shard of a task: completely at its end, or not at all after an error.
 
-    The keys are held in memory until then. Files that a killed process left of the same shard are deleted.
+    Until then the keys are held in memory. Files of the same shard that a killed process has left are deleted.
     """
 
     def __init__(self, folder: Path, task: int, dimension: int, dtype: str) -> None:
@@ -122,7 +125,7 @@ class ShardWriter:
     def add(
         self, ids: Sequence[str], texts: Sequence[str | None], labels: Sequence[str | None], keys: np.ndarray
     ) -> None:
-        """Append documents, and a key of each, ``(n, D)``."""
+        """Append n documents, with one key each, ``(n, D)``."""
         import pyarrow as pa
 
         self._table.write_table(pa.table([ids, texts, labels, [1] * len(ids)], schema=self._schema))
@@ -142,6 +145,7 @@ class ShardWriter:
             shutil.rmtree(self._place, ignore_errors=True)
 
     def _finish(self) -> None:
+        """Write all files, and move them into the folder; the manifest last."""
         from safetensors.numpy import save_file
 
         keys_file = self._place / f"{self._name}.safetensors"
@@ -156,7 +160,7 @@ class ShardWriter:
 
 
 def read_shards(folder: str | Path) -> Shards:
-    """Read the manifests of a folder's finished shards, in order; of the other files only the sizes are checked."""
+    """Read and check the manifests of a folder of shards; the other files are not read."""
     folder = Path(folder)
     path = folder / CORPUS
     if not path.is_file():
@@ -165,7 +169,7 @@ def read_shards(folder: str | Path) -> Shards:
     corpus = _read(path, _FIELDS, manifests)
     _require(corpus["format"] == FORMAT, path, f"the format is {corpus['format']!r}, not {FORMAT!r}")
     if corpus["version"] > VERSION:
-        raise ShardsError(f"{path} says version {corpus['version']}: upgrade docsplit_hf, which reads up to {VERSION}.")
+        raise ShardsError(f"{path} has version {corpus['version']}: upgrade docsplit_hf, which reads up to {VERSION}.")
     _require(corpus["dtype"] in ("float32", "float16"), path, f"dtype is {corpus['dtype']!r}")
     for name in ("version", "tasks", "dimension"):
         _require(corpus[name] >= 1, path, f"{name} is {corpus[name]}")
@@ -187,14 +191,16 @@ def read_shards(folder: str | Path) -> Shards:
     )
 
 
-def _difference(name: str, there: Any, new: Any) -> str:
-    if isinstance(there, dict) and isinstance(new, dict):
-        keys = [key for key in sorted(there.keys() | new.keys()) if there.get(key) != new.get(key)]
-        return ", ".join(f"{name} {key} is {there.get(key)!r} there and {new.get(key)!r} now" for key in keys)
-    return f"{name} is {there!r} there and {new!r} now"
+def _difference(name: str, existing: Any, new: Any) -> str:
+    """Describe how a setting differs; of a dictionary, only the keys that differ."""
+    if isinstance(existing, dict) and isinstance(new, dict):
+        keys = [key for key in sorted(existing.keys() | new.keys()) if existing.get(key) != new.get(key)]
+        return ", ".join(f"{name} {key} is {existing.get(key)!r} there and {new.get(key)!r} now" for key in keys)
+    return f"{name} is {existing!r} there and {new!r} now"
 
 
 def _read_shard(folder: Path, name: str, manifests: list[bytes]) -> Shard:
+    """Read and check the manifest of a shard; its bytes are appended to ``manifests``."""
     path = folder / f"{name}.json"
     manifest = _read(path, _SHARD_FIELDS, manifests)
     rows = manifest["rows"]
@@ -217,31 +223,34 @@ def _read_shard(folder: Path, name: str, manifests: list[bytes]) -> Shard:
     )
 
 
-def _read_probe(path: Path, corpus: dict[str, Any]) -> np.ndarray | None:
+def _read_probe(path: Path, corpus: Mapping[str, Any]) -> np.ndarray | None:
+    """Read and check the probe in corpus.json, float32 ``(P, D)``."""
     if corpus.get("probe") is None:
         return None
     try:
         probe = np.asarray(corpus["probe"], dtype=np.float32)
     except (ValueError, TypeError) as error:
-        raise ShardsError(f"{path}: the probe is no matrix of numbers: {error}.") from error
+        raise ShardsError(f"{path}: the probe is not a matrix of numbers: {error}.") from error
     fits = probe.ndim == 2 and probe.shape[1] == corpus["dimension"] and np.isfinite(probe).all()
     _require(fits, path, f"the probe has shape {probe.shape}, not {corpus['dimension']} wide, or is not finite")
     return probe
 
 
-def _read(path: Path, fields: dict[str, type], manifests: list[bytes]) -> dict[str, Any]:
+def _read(path: Path, fields: Mapping[str, type], manifests: list[bytes]) -> dict[str, Any]:
+    """Read a JSON file, and check the types of its fields; its bytes are appended to ``manifests``."""
     content = path.read_bytes()
     manifests.append(content)
     try:
         manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ShardsError(f"{path} is damaged, it is no JSON: {error}. Run the task again.") from error
-    _require(isinstance(manifest, dict), path, "it is no object")
+        raise ShardsError(f"{path} is damaged, it is not JSON: {error}. Run the task again.") from error
+    _require(isinstance(manifest, dict), path, "it is not an object")
     for name, kind in fields.items():
         _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     return manifest
 
 
-def _require(condition: bool, path: Path, otherwise: str) -> None:
+def _require(condition: bool, path: Path, problem: str) -> None:
+    """Raise an error that names the file, unless a condition holds."""
     if not condition:
-        raise ShardsError(f"{path}: {otherwise}.")
+        raise ShardsError(f"{path}: {problem}.")

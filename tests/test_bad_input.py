@@ -94,7 +94,7 @@ ERRORS = {
     ),
     "LoRA on weights that are stored nowhere": (
         lambda c: c.train(model=peft.get_peft_model(c.model, peft.LoraConfig(target_modules="all-linear"))),
-        ValueError, "LoRA adapts a model that is saved somewhere",
+        ValueError, "LoRA needs a base model that is saved",
     ),
     "an encoder followed by layers of sentence-transformers": (
         lambda c: (

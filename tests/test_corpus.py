@@ -50,7 +50,7 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     assert list(embed.run(iter(documents), 0, 2)) == []  # the shard is there: nothing is read
     others = [EmbedDocuments(tmp_path, dtype="float32", **other) for other in ({"max_length": 32}, {"max_length": 64})]
     for other, tasks in ((others[0], 2), (others[1], 2), (embed, 3)):  # another length, no labels, more tasks
-        with pytest.raises(ValueError, match="was begun otherwise"):
+        with pytest.raises(ValueError, match="was begun with other settings"):
             next(other.run(iter(documents), 0, tasks))
     unlabeled = EmbedDocuments(tmp_path / "other", label_key="missing")
     with pytest.raises(ValueError, match="The document 0 has no 'missing'"):

@@ -67,6 +67,6 @@ def test_an_error_leaves_no_shard_and_an_empty_task_an_empty_one(tmp_path):
 def test_a_folder_with_other_settings_is_refused(tmp_path, change, message):
     begin_corpus(tmp_path, SHARED)
     begin_corpus(tmp_path, SHARED | {"probe": [[0.1, 0.2000001]]})
-    with pytest.raises(ValueError, match=f"was begun otherwise: {message}.*take a new folder"):
+    with pytest.raises(ValueError, match=f"was begun with other settings: {message}.*or a new folder"):
         begin_corpus(tmp_path, SHARED | change)
     assert json.loads((tmp_path / "corpus.json").read_text())["probe"] == SHARED["probe"]

@@ -53,7 +53,7 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
     revision = getattr(model, "loaded_revision", None)
     settings = checkpoint_settings(name, encoder.config, revision) if name else {}
     if "pooling" not in settings:
-        logger.warning("%s does not say how it pools: taking the first token ('cls').", name or type(model).__name__)
+        logger.warning("%s states no pooling: taking the first token ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
     return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
 
@@ -92,10 +92,10 @@ def open_parts(
     try:
         parts = parts_of(model, tokenizer)
     except Exception:  # of any kind: a mix of two saves can break anything
-        if loaded.state.is_still(loaded.folder):
+        if loaded.state.is_unchanged(loaded.folder):
             raise
     else:
-        if loaded.state.is_still(loaded.folder):
+        if loaded.state.is_unchanged(loaded.folder):
             return parts
     logger.info("%s was saved to while it was loaded: it is loaded again.", loaded.folder)
     is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder

@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
+from ..datastore.duplicates import rows_of_texts
 from ..datastore.files.classifier_folder import CARD, saved_together, upload
 from ..datastore.store import read_consistently
 from ..encoders.backends.registry import BackendOptions
@@ -22,20 +24,26 @@ from ..encoders.text_warnings import cut_texts_summed_up
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
-from .call_options import EQUATION_3, READING, CallOptions, check_reading_options, check_rejection, checked_options
+from .call_options import (
+    KNN_OPTIONS,
+    READING_OPTIONS,
+    CallOptions,
+    check_reading_options,
+    check_rejection,
+    checked_options,
+)
 from .drift.measure import measure_drift
-from .editing import add_documents, add_examples, datastore_to_grow, described_examples, relabel
+from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
 from .ensemble.content import have_no_content, warn_of_no_content
 from .ensemble.corpus import KeptCorpus
-from .ensemble.fitted_experts import ReadyExperts, ready_experts
+from .ensemble.fitted_experts import PreparedExperts, prepare_experts
 from .ensemble.predicting import predict_with_experts
 from .fit import fit
 from .knn.calibration import recalibrate, recalibrate_if_grown
 from .knn.interpolation import predict_with_neighbors
 from .model_card import save_classifier_card
-from .open_classifier import open_or_create_datastore, open_parts, read_as, warn_of_another_reading
-from .prediction import Prediction, Shown, answer_of, text_inputs
-from .stored_embeddings import read_new
+from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
+from .prediction import Prediction, RequestedParts, make_answer, text_inputs
 from .texts_and_labels import as_list, joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -50,11 +58,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW = 8  # texts of a stream that are sorted by length and read together at first
-WINDOW = 1024  # at most
-WINDOW_WITH_PROGRESS = 256  # so that the bar moves
+FIRST_WINDOW_TEXTS = 8  # texts of a stream that are sorted by length and read together at first
+WINDOW_TEXTS = 1024  # the most texts that are read together
+PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
 WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
 DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
+DOCUMENTS_PER_TEXT = 100  # with more documents, finding a text among them takes longer than embedding it
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -75,14 +84,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         packing: Whether the model runs without padding: ``"auto"``, if results are the same; ``"on"``; ``"off"``.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
-            the model. None: as saved; for an encoder ``"whole"``, or ``"first"``, which is logged, with a given
-            datastore. Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+            the model. None: the saved strategy. For a bare encoder ``"whole"``; with a given datastore ``"first"``, and
+            a log line tells it. Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
         passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
             256 with ``"late"``.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, by default all.
-        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: no change. A datastore
-            that was built in another precision is refused if int8 finds other neighbors.
+        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: the model's current
+            backend. A datastore of another precision is rejected if int8 would find different neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
     Raises:
@@ -127,7 +136,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:
             long_documents = "whole"  # the texts of a given datastore may have been read in another way
-        read_as(
+        set_reading_strategy(
             self.embedder,
             self.datastore if datastore is None else None,
             long_documents=long_documents,
@@ -135,18 +144,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             truncate_dim=truncate_dim,
         )
         if datastore is not None:
-            warn_of_another_reading(self.embedder, self.datastore, is_strategy_known)
-        self._experts: ReadyExperts | None = None
+            warn_of_different_strategy(self.embedder, self.datastore, is_strategy_known)
+        self._experts: PreparedExperts | None = None
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
     @property
     def embedder(self) -> TextEmbedder:
-        """The present model and tokenizer, which embed texts."""
+        """TextEmbedder of the current model and tokenizer."""
         return make_embedder(self.model, self.tokenizer)
 
-    @cut_texts_summed_up()  # a generator is read after the call, and logged meanwhile
+    @cut_texts_summed_up()  # cut texts of a generator are logged while it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify texts.
 
@@ -160,17 +169,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 - ``return_neighbors``, ``return_documents``: the number of nearest examples, and of nearest documents
                   without labels, to return.
                 - ``explain``: whether to explain each answer, after ``fit``.
-                - ``reject``: the error rate to allow, such as 0.05: texts that are too unsure for it, or that resemble
-                  no example, get no label.
-                - ``novelty``: the fraction of texts of known labels that may be rejected as out-of-scope, such as 0.05,
-                  so that fewer texts of other labels are answered. False: reject only texts that are less familiar than
-                  99 % of the held-out examples. Default: 0.05 if ``fit`` found documents of other labels, else False.
+                - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
+                  resemble no example, get no label.
+                - ``novelty``: the fraction of in-scope texts (texts of known labels) that may be rejected, such as
+                  0.05, to reject more out-of-scope texts. The familiarity of a text is its similarity to the examples;
+                  the least familiar texts are rejected. False: reject only texts that are less familiar than 99 % of
+                  the held-out examples. Default: 0.05 if ``fit`` found documents of other labels, else False.
                 - ``reject_label``: the label of rejected texts, instead of None.
                 - ``return_novelty``: whether to return how much a text differs from the examples.
                 - ``return_read``: whether to return the fraction of a text that was read.
                 - ``k``, ``knn_temperature``, ``knn_weight``: values to use instead of the calibrated ones. With any of
-                  them the answer is that of equation 3, even after ``fit``.
-                - ``batch_size``, ``max_tokens_per_batch``: the maximum number of texts, and of tokens, in a forward.
+                  them the answer mixes head and neighbors (equation 3 of Liang et al. 2023), even after ``fit``.
+                - ``batch_size``, ``max_tokens_per_batch``: the maximum number of texts, and of tokens, per batch.
                 - ``bf16``: whether to compute in bfloat16, faster on hardware that supports it, and slightly less
                   exact; ``"auto"``: if supported.
                 - ``max_length``: the longest input in tokens.
@@ -191,16 +201,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             - ``explanation``: ``experts``, the contribution of each to the log odds of the label against the next best
               one, ``against``; and ``words``, the words that contribute most. For a label added after ``fit`` a
               ``note`` instead.
-            - ``novelty``: the fraction of examples that were more familiar when held out: near 1 for a text of no
-              known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
-            - ``labels``, if texts may have several and experts were fitted: those with a probability above their
-              threshold, chosen by folds.
+            - ``novelty``: the fraction of held-out examples with a higher familiarity than the text: near 1 for a text
+              of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
+            - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
+              threshold; thresholds are chosen on folds of the examples.
 
             If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
             with ``start``, ``end`` and ``text``; a neighbor has its nearest ``passage``, and the one of the text as
             ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text
-            without letters and digits, or without words that tell labels apart. The error rate holds for nine of ten
-            draws of the examples, for texts like them.
+            without letters and digits, or without words that tell labels apart. With probability 0.9 over
+            the choice of examples, the error rate is at most ``reject`` on texts of the same distribution.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -240,15 +250,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
         """
-        datastore = datastore_to_grow(self.embedder, self.datastore, labels)
+        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
         added = add_examples(self.embedder, datastore, texts, labels, ids, allow_new_labels, allow_duplicates)
-        self._use_grown(datastore)
+        self._use_datastore_with_new_examples(datastore)
         return added
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by description, so that the pipeline answers before any text is labeled.
 
-        A description is an example like others, with an id such as ``"label:refund"``.
+        A description is an example like others.
+
         Args:
             descriptions: For each label a few words, or a sentence, about its texts. A new description replaces the
                 old one.
@@ -263,11 +274,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         labels: list[Any] = described.labels
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        datastore = datastore_to_grow(self.embedder, self.datastore, labels)
+        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
         added = add_examples(
             self.embedder, datastore, described.texts, labels, described.ids, allow_duplicates=True, replace_ids=True
         )
-        self._use_grown(datastore)
+        self._use_datastore_with_new_examples(datastore)
         return added
 
     def add_documents(
@@ -292,7 +303,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If an id is taken.
         """
         embedder = self._embedder_with(options).with_options(show_progress=show_progress)
-        datastore = datastore_to_grow(embedder, self.datastore)
+        datastore = datastore_for_adding(embedder, self.datastore)
         added = add_documents(embedder, datastore, texts, ids)
         self.datastore = datastore  # only now: a failed addition leaves no trace
         return added
@@ -306,7 +317,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If no document has that id.
         """
-        (self._datastore() if self.datastore is None else self.datastore).remove_documents(ids)
+        if self.datastore is None:
+            self._datastore()  # raises, with the next step
+        self.datastore.remove_documents(ids)
 
     def fit(
         self,
@@ -331,12 +344,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             labels: The names of their labels.
             experts: The names of the experts to use. None: all.
             show_progress: Whether to show a progress bar.
-            class_proportions: The proportions of the labels among future texts: ``"estimated"`` from all present texts,
-                which matters if the same number of examples was drawn for each label (held-out texts show the
-                proportions themselves); ``"uniform"``; or a number for each label by name.
+            class_proportions: The proportions of the labels among future texts: ``"estimated"`` from the examples and
+                documents, for examples that were sampled evenly per label (with held-out ``texts``, their proportions
+                are used); ``"uniform"``; or a number for each label by name.
 
         Returns:
-            The weights, and the accuracy of each expert; printed, it is a table.
+            The weights, and the accuracy of each expert; it prints as a table.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
@@ -360,10 +373,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Args:
             n: The number of documents. About ten are best, as each batch uses the labels of the last one.
-            again: Whether to include documents that were suggested before, and got no label.
+            again: Whether to suggest documents again that an earlier call suggested, and that have no label yet.
 
         Returns:
-            For each document its ``id``, ``text`` and ``text_pair``; the present answer, ``label`` and ``score``, and
+            For each document its ``id``, ``text`` and ``text_pair``; the current answer, ``label`` and ``score``, and
             ``labels`` if a text may have several; and the ``reason``. The most useful document comes first.
 
         Raises:
@@ -388,16 +401,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 call.
 
         Returns:
-            The changes, the new words, and the most novel texts. Printed, it is a table.
+            The changes, the new words, and the most novel texts; it prints as a table.
 
         Raises:
             TypeError: If a text is not a string.
             ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
-        ready = self._ready_experts(self._datastore().view().all())
-        if ready is None:
-            raise ValueError("Nothing was fitted that texts could be compared with: call fit() first.")
-        return measure_drift(self._embedder_with(options), ready, texts, earlier, reject, show_progress)
+        experts = self._prepare_experts(self._datastore().view().all())
+        if experts is None:
+            raise ValueError("Call fit() before measure_drift().")
+        return measure_drift(self._embedder_with(options), experts, texts, earlier, reject, show_progress)
 
     def remove_examples(self, ids: Sequence[str]) -> None:
         """Remove examples, so that the next call ignores them.
@@ -431,7 +444,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             show_progress: Whether to show a progress bar.
 
         Returns:
-            The findings; printed, they are tables.
+            The findings; they print as tables.
 
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
@@ -440,9 +453,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return audit_snapshot(self._datastore().view().all(), show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
-        """Relabel examples marked by ``apply``, and remove those marked by ``remove``; a label keeps its last example.
+        """Relabel examples marked by ``apply``, and remove those marked by ``remove``.
 
-        Call ``fit()`` afterwards.
+        The last example of a label is never removed. Call ``fit()`` afterwards.
 
         Args:
             audit: The result of ``audit``, possibly edited.
@@ -551,11 +564,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _refuse_trained(self, method: str) -> None:
         if self.model.config.num_labels:
             raise ValueError(
-                f"{method}() needs answers to examples that were not learned from, and this classifier was trained on "
-                "all of them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
+                f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
+                "them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
             )
 
-    def _use_grown(self, datastore: Store) -> None:
+    def _use_datastore_with_new_examples(self, datastore: Store) -> None:
         """Use a datastore to which examples were added."""
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
@@ -565,12 +578,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: CallOptions, __: Any
     ) -> Iterator[Any]:
-        """Classify 1,024 texts of a list at a time; of a generator a batch or 8, then twice as many each time."""
+        """Classify lists 1,024 texts at a time; generators by ``batch_size`` or 8 texts, doubling up to 1,024."""
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
-        first = WINDOW if has_items else min(batch_size or FIRST_WINDOW, WINDOW)
-        return self._answers(stream, first, len(inputs) if has_items else None, {**options, "batch_size": batch_size})
+        first_size = WINDOW_TEXTS if has_items else min(batch_size or FIRST_WINDOW_TEXTS, WINDOW_TEXTS)
+        total = len(inputs) if has_items else None
+        return self._answers(stream, first_size, total, {**options, "batch_size": batch_size})
 
     def run_single(self, inputs: Any, _: Any, options: CallOptions, __: Any) -> Any:
         """Classify one text or pair."""
@@ -580,16 +594,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Accept any model: encoders have been turned into a ``KNNClassifier``."""
 
     def _sanitize_parameters(self, **options: Any) -> tuple[CallOptions, CallOptions, CallOptions]:
-        # All options are "forward" ones: transformers' three steps are one here, _answers.
+        # Preprocess, forward and postprocess are one step here, _answers, so all options are forward options.
         return {}, checked_options(**options), {}
 
     def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: CallOptions) -> Iterator[Any]:
         """Answer a stream of texts, at first ``size`` at a time."""
         datastore = self._datastore()
         view = datastore.view()
-        ready = self._ready_experts(view)
-        check_rejection(options, ready, view.label_names)
-        shown = Shown(
+        experts = self._prepare_experts(view)
+        check_rejection(options, experts, view.label_names)
+        shown = RequestedParts(
             neighbors=options.get("return_neighbors", 0),
             documents=options.get("return_documents", 0),
             explanation=options.get("explain", False),
@@ -599,36 +613,36 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if shown.read and not self.embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         show_progress = options.get("show_progress", False)
-        reading = {name: options[name] for name in READING if name in options}
+        reading = {name: options[name] for name in READING_OPTIONS if name in options}
         embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
-        uses_stored_embeddings = self._can_use_stored_embeddings(options)
-        most = WINDOW_WITH_PROGRESS if show_progress else WINDOW
+        can_reuse = self._can_reuse_embeddings(options)
+        most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
         done = 0
-        # For fewer texts, the bar of the embedder is the one that moves.
-        is_shown = show_progress and (total is None or total > WINDOW_WITH_PROGRESS)
+        # With fewer texts the embedder's own bar suffices.
+        is_shown = show_progress and (total is None or total > PROGRESS_WINDOW_TEXTS)
         with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
             while window := _next_inputs(stream, min(size, most)):
                 if done:  # the store may have changed since the last window
                     datastore = self._datastore()
                     view = datastore.view()
-                    ready = self._ready_experts(view)
+                    experts = self._prepare_experts(view)
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
-                    if ready is not None and uses_stored_embeddings:
-                        predictions = read_new(embedder, view, texts, pairs)
+                    if experts is not None and can_reuse:
+                        embedded = embed_or_reuse(embedder, view, texts, pairs)
                     else:
-                        predictions = embedder.embed(texts, pairs)
+                        embedded = embedder.embed(texts, pairs)
                 joined = joined_texts(texts, pairs)
-                if ready is not None and "reject" not in options:
+                if experts is not None and "reject" not in options:
                     warn_of_no_content(have_no_content(view, joined), joined, done)
-                answer = partial(self._answers_by, predictions, joined, shown, options)
+                answer = partial(self._answers_by, embedded, joined, shown, options)
                 yield from read_consistently(datastore, view, answer)
                 progress.update(len(window))
                 done += len(window)
-                size = min(2 * size, WINDOW)
+                size = min(2 * size, WINDOW_TEXTS)
 
-    def _can_use_stored_embeddings(self, options: CallOptions) -> bool:
-        """Whether a text among the documents needs no reading: its embedding is that of a call."""
+    def _can_reuse_embeddings(self, options: CallOptions) -> bool:
+        """Whether stored embeddings of documents equal those of this call."""
         config = self.model.config
         is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
         is_cut = "max_length" in options or "max_passages" in options
@@ -639,13 +653,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return self.embedder.with_options(**options)
 
     def _answers_by(
-        self, encoded: Predictions, texts: list[str], shown: Shown, options: CallOptions, view: View
+        self, embedded: Predictions, texts: list[str], shown: RequestedParts, options: CallOptions, view: View
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
-        prediction = self._predict(view, encoded, texts, shown, options)
+        prediction = self._predict(view, embedded, texts, shown, options)
         answers = []
         for row in range(len(texts)):
-            answer = answer_of(
+            answer = make_answer(
                 prediction,
                 row,
                 top_k=options.get("top_k"),
@@ -659,18 +673,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _predict(
         self,
         view: View,
-        encoded: Predictions,
+        embedded: Predictions,
         texts: list[str],
-        shown: Shown,
+        shown: RequestedParts,
         options: CallOptions,
     ) -> Prediction:
-        """Predict by the fitted experts; without any, or with an option of equation 3, by equation 3."""
+        """Predict with the fitted experts; otherwise, or with one of ``KNN_OPTIONS``, with head and neighbors."""
         config = self.model.config
         reject = options.get("reject")
-        ready = self._ready_experts(view)
-        inputs = text_inputs(texts, encoded, view, shown)
-        if ready is not None and not any(name in options for name in EQUATION_3):
-            return predict_with_experts(ready, inputs, shown, reject, options.get("novelty"))
+        experts = self._prepare_experts(view)
+        inputs = text_inputs(texts, embedded, view, shown)
+        if experts is not None and not any(name in options for name in KNN_OPTIONS):
+            return predict_with_experts(experts, inputs, shown, reject, options.get("novelty"))
         if shown.explanation or shown.novelty or reject is not None:
             raise ValueError(
                 "Only fitted experts can explain, measure novelty, and reject: call fit(), and leave out k, "
@@ -687,11 +701,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             shown=shown,
         )
 
-    def _ready_experts(self, view: View) -> ReadyExperts | None:
+    def _prepare_experts(self, view: View) -> PreparedExperts | None:
         # Local variable: other threads may set self._experts meanwhile.
-        ready = ready_experts(view, self._experts)
-        self._experts = ready
-        return ready
+        experts = prepare_experts(view, self._experts)
+        self._experts = experts
+        return experts
 
     def _datastore(self) -> Store:
         """The datastore, if it has any examples.
@@ -711,7 +725,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
 
 def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
-    """At most ``most`` next inputs of a stream; fewer if they are long, so that memory is bounded."""
+    """The next ``most`` inputs of a stream; fewer if they are long, so that memory is bounded."""
     inputs = []
     characters = 0
     for given in itertools.islice(stream, most):
@@ -721,3 +735,23 @@ def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
         if characters >= WINDOW_CHARACTERS:
             break
     return inputs
+
+
+def embed_or_reuse(
+    embedder: TextEmbedder, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> Predictions:
+    """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
+    if not 0 < view.count("documents") <= DOCUMENTS_PER_TEXT * len(texts):
+        return embedder.embed(texts, text_pairs)
+    documents = view.get(texts, text_pairs).documents
+    rows = rows_of_texts(documents.rows, texts, text_pairs)
+    is_stored = rows >= 0
+    if not is_stored.any():
+        return embedder.embed(texts, text_pairs)
+    embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
+    embeddings[is_stored] = documents.keys[rows[is_stored]]
+    new = np.flatnonzero(~is_stored)
+    if len(new):
+        embedded = embedder.embed([texts[i] for i in new], [text_pairs[i] for i in new])
+        embeddings[new] = embedded.retrieval_embeddings
+    return Predictions(logits=np.empty((len(texts), 0), dtype=np.float32), retrieval_embeddings=embeddings)

@@ -16,7 +16,7 @@ from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoders.backends.registry import precision_settings
 from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..text.file_formats import find_text_files
 from .active_learning import SUGGESTED
 from .call_options import checked_options
@@ -155,7 +155,7 @@ def classify_file(
         done = _start(files.partial, to_json(made_with), content.rows)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
-            cut_texts_summed_up(),  # closed last, so that its message does not break the progress bar
+            sum_up_warnings(),  # closed last, so that its message does not break the progress bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(itertools.islice(files.rows(), done, None)):

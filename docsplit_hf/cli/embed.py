@@ -21,7 +21,7 @@ from ..content_hash import sha256_of_parts
 from ..encoders.checkpoints.inside_folder import refuse_links
 from ..encoders.chunking import SINGLE_CHUNK
 from ..encoders.document_encoder import DocumentEncoder
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..text.load_documents import load_documents
 from ..text.segmentation.segment_documents import check_text_column
 from ..training.command_line import parse_arguments, run_script
@@ -131,7 +131,7 @@ def main() -> dict[str, Any]:
     kept.mkdir(parents=True, exist_ok=True)
     refuse_links(kept)
     datasets.disable_progress_bars()  # one bar for all texts, not one a part
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         options = {"long_documents": given.long_documents, "truncate_dim": arguments.truncate_dim}
         if arguments.max_passages is not None:
             options["max_passages"] = arguments.max_passages

@@ -1,1 +1,1 @@
-"""Web page that classifies documents without code."""
+"""The web page that classifies documents without code."""

@@ -1,4 +1,4 @@
-"""Middleware that refuses foreign host names and cross-site requests."""
+"""OwnSiteOnly: middleware that refuses requests to other host names and requests from other sites."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 ANY_HOST = "*"
-EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # the server listens on all addresses of its machine
-SHOWN_CHARACTERS = 100  # of a header, in a refusal
+EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # hosts with which the server listens on all addresses of its machine
+SHOWN_CHARACTERS = 100  # characters of a header that a refusal shows
 MISDIRECTED = 421
 FORBIDDEN = 403
 
@@ -37,11 +37,11 @@ class Refusal(NamedTuple):
 
 
 class OwnSiteOnly:
-    """ASGI middleware that refuses requests to foreign host names and requests from other sites.
+    """ASGI middleware that refuses requests to other host names and requests from other sites.
 
-    A site can let its own name point to this machine (DNS rebinding): the request then has that name in ``Host``. Or a
-    page of another site sends a request to the right name: the browser then names the site in ``Origin`` or
-    ``Sec-Fetch-Site``. Programs other than browsers send neither header and are answered.
+    An attacker's site can make its own name point to this machine (DNS rebinding): the request then has that name in
+    ``Host``. Or a page of another site sends a request to the right name: the browser then adds the site in ``Origin``
+    or ``Sec-Fetch-Site``. Other programs send neither header, and their requests are accepted.
     """
 
     def __init__(self, app: ASGIApp, server_host: str | None = None, allowed_hosts: Iterable[str] = ()) -> None:

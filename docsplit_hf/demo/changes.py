@@ -1,4 +1,4 @@
-"""Change a visitor's texts: add, label, remove, and save or load a classifier."""
+"""Change a visitor's texts: add, label and remove texts, save and load a classifier."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..classification.pipeline import KNNClassifierPipeline
     from ..datastore.knn_datastore import KNNDatastore
 
-SUGGESTIONS_PER_FIT = 10  # suggested together, so that they differ; the experts are refitted after them
+SUGGESTIONS_PER_FIT = 10  # texts that are suggested together, so that they differ, before the next fit
 FIRST_CANDIDATES = 2_000  # texts from which the suggestions before any label are chosen
 
 
@@ -90,6 +90,7 @@ def remove_text(session: Session, text: str, _: str = "") -> str:
 
 
 def _ids_of(store: KNNDatastore | None, text: str) -> list[str]:
+    """The ids of all rows with a text."""
     return [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
 
 
@@ -98,15 +99,15 @@ def learn(session: Session) -> None:
     pipe = session.pipe
     session.stale = False
     if pipe.model.config.num_labels or pipe.datastore is None:
-        return  # a trained classifier answers by its neighbors alone
+        return  # a classifier with a trained head has no experts
     if session.counts().labels < 2:
-        pipe.datastore.fitted = None  # it was fitted on labels that are gone
+        pipe.datastore.fitted = None  # the experts were fitted on labels that were removed
     else:
         pipe.fit(show_progress=True)
 
 
 def suggested_text(session: Session) -> Suggestion | None:
-    """The next text to label, or None if all have a label. A used-up batch is replaced by a new one."""
+    """The next text to label; None if all have a label. When a batch of suggestions is used up, a new one is made."""
     store = session.pipe.datastore
     unlabeled = None if store is None else store.documents
     unlabeled_texts = set(unlabeled.texts) if unlabeled else ()
@@ -122,7 +123,7 @@ def suggested_text(session: Session) -> Suggestion | None:
 
 
 def _first_suggestions(store: KNNDatastore, count: int) -> list[Suggestion]:
-    """Texts to label before anything is fitted, one of each large group of similar texts."""
+    """Choose texts to label before the first fit, one of each large group of similar texts."""
     import numpy as np
 
     from ..classification.active_learning import choose_documents
@@ -149,7 +150,7 @@ def save_classifier(session: Session) -> Path:
     """Write the output of ``save_pretrained`` (safetensors, tables, JSON; no pickle) as a zip file."""
     session.check_labeled()
     target = session.folder / "classifier.zip"
-    # Uncompressed: compression would take most of the time, and weights hardly shrink.
+    # Not compressed: compression would take most of the time, and weights hardly shrink.
     with tempfile.TemporaryDirectory(dir=session.folder) as folder, zipfile.ZipFile(target, "w") as archive:
         session.pipe.save_pretrained(Path(folder, "classifier"))
         for path in Path(folder).rglob("*"):
@@ -185,7 +186,7 @@ def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClass
 
 
 def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
-    """Unpack the datastore alone, under file names of our own, and return how long texts are read."""
+    """Unpack only the datastore, into one folder whatever paths the archive has; return how long texts are read."""
     from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
     with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""Events of the page: each takes a session's key and values, and returns new values of components by name."""
+"""Events of the page: each takes the key of a session and values, and returns new values of components by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,11 +37,12 @@ def as_text(message: str) -> str:
 def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
     """Wrap an event so that its errors are shown to the visitor; unexpected ones only as a general sentence.
 
-    No component changes then. Gradio would write "Error" over each component that an exception leaves without a value.
+    After an error no component changes; without this wrapper, Gradio would write "Error" over all of them.
     """
 
     @functools.wraps(event)
     def wrapped(*args: Any, **kwargs: Any) -> dict:
+        """Call the event; return no changes after an error."""
         try:
             return event(*args, **kwargs)
         except (ValueError, TypeError) as error:
@@ -55,13 +56,14 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
     return wrapped
 
 
-MAX_SHOWN_COLUMNS = 12  # of a file
-VISIBLE_ROWS = 6  # of a table, without scrolling on a telephone
+MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
+VISIBLE_ROWS = 6  # rows of a table that a telephone shows without scrolling
 SCROLL_HINT = " (scroll to see all)"
-LABEL_BUTTONS = 8  # a list has all labels
+LABEL_BUTTONS = 8  # labels with a button; a list has all of them
 LEAVE_OUT = "Leave out unsure answers"
-NO_LABELS = "(none)"
-ENOUGH_TEXTS = 3  # of a label
+NO_LABELS = "(none)"  # the choice for files without a column of labels
+ENOUGH_TEXTS = 3  # texts of a label below which more are asked for
+# Shown in place of a step that cannot work yet.
 STEP_NEEDS = {
     "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
     "quality": "Nothing to measure yet: this step needs two labels with two texts each. Give labels in step 2 or 4.",
@@ -91,7 +93,7 @@ class Events:
         return {"key": key} | self.head(key)
 
     def head(self, key: Key) -> Values:
-        """The state above every step, the next thing to do, and the steps that can work."""
+        """Show the state above all steps, the next thing to do, and the steps that can work."""
         session = self.sessions[key]
         counts = session.counts()
         has_texts = counts.texts > 0
@@ -164,6 +166,8 @@ class Events:
         return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
 
     def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
+        """Replace all texts by those of a pipeline, and refresh the step."""
+
         def replace(session: Session) -> str:
             session.replace(pipe)
             return message
@@ -390,9 +394,9 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
-def _first_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
-    """Table of a file's first rows, with the chosen columns in front."""
-    roles = {} if label is None else {label: "label"}  # the label first: on a narrow screen the text would hide it
+def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
+    """Make the table of a file's first rows, with the chosen columns first."""
+    roles = {} if label is None else {label: "label"}  # before the text, which fills a narrow screen
     roles[text] = "text"
     shown = list(dict.fromkeys([*roles, *columns]))[:MAX_SHOWN_COLUMNS]
     caption = f"The first rows of {len(rows):,}"
@@ -409,7 +413,7 @@ def _first_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], text: st
 
 
 def _next_action(session: Session) -> str:
-    """A sentence on what to do next."""
+    """A sentence about what to do next."""
     counts = session.counts()
     if not counts.texts:
         return "**Start:** add a file or some lines, or click *Try it with example texts*."
@@ -427,7 +431,7 @@ def _next_action(session: Session) -> str:
 
 
 def _leave_out_box(session: Session, percent: int) -> Values:
-    """The box that leaves out unsure answers, with the limit and its cost."""
+    """Make the box that leaves out unsure answers, with the allowed errors and the fraction of texts left out."""
     limit = views.limit_text(session, int(percent))
     if not limit:
         label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
@@ -436,13 +440,14 @@ def _leave_out_box(session: Session, percent: int) -> Values:
 
 
 def _chosen_path(path: Key) -> Path:
+    """The path of a chosen file; without one, an error is raised."""
     if path is None:
         raise ValueError("Choose a file first.")
     return Path(path)
 
 
 def _opened(session: Session, row_id: str) -> Values:
-    """A text with buttons to change its label."""
+    """Show a text with buttons to change its label."""
     found = views.text_of(session, row_id)
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
     other_labels = [name for name in session.labels if name != found.label]
@@ -451,7 +456,7 @@ def _opened(session: Session, row_id: str) -> Values:
 
 
 def _opened_finding(session: Session, row: int) -> Values:
-    """The text of a finding with buttons to correct its label; hidden if there is no such row."""
+    """Show the text of a finding with buttons to correct its label; hidden if there is no such row."""
     if row >= len(session.findings):
         return {"finding": gr.Column(visible=False)}
     finding = session.findings[row]
@@ -462,7 +467,7 @@ def _opened_finding(session: Session, row: int) -> Values:
 
 
 def _label_choices(chooser: str, names: Iterable[str]) -> Values:
-    """Buttons for the first labels, and a list of all labels if there are more."""
+    """Make buttons for the first labels, and a list of all labels if there are more."""
     names = list(dict.fromkeys(names))
     buttons = [gr.Button(name, visible=True) for name in names[:LABEL_BUTTONS]]
     buttons += [gr.Button(visible=False)] * (LABEL_BUTTONS - len(buttons))

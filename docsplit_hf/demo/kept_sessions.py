@@ -1,4 +1,4 @@
-"""Sessions of all visitors, in memory and on disk: shared by threads and processes, and limited in number and size."""
+"""KeptSessions: the sessions of all visitors, in memory and on disk, limited in number and size."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from .sessions import Limits, Session, SharedModel
 
 logger = logging.getLogger(__name__)
 
-KEPT_STATES = 5  # of a session: the present one, and four to undo to
-SESSION_DISK_FRACTION = 4  # a session may take a fourth of the disk space of all sessions
+KEPT_STATES = 5  # states of a session: the current one, and four that undo can restore
+SESSION_DISK_DIVISOR = 4  # a session may take a fourth of the disk space of all sessions
 UNFINISHED = "unfinished"  # folder of a state that is being written
 DELETED_PREFIX = "gone-"  # of folders that are being deleted
 VISITOR_FILE = "visitor"
@@ -43,7 +43,7 @@ def visitor_of(address: str | None) -> str:
 
 
 class StoredSession(NamedTuple):
-    """Session on disk."""
+    """A session on disk."""
 
     folder: Path
     visitor: str
@@ -52,9 +52,10 @@ class StoredSession(NamedTuple):
 
 
 def deletion_order(stored: Iterable[StoredSession], by_size: bool) -> list[StoredSession]:
-    """Order sessions for deletion: first those of the visitor with most (or the largest), least recently used first.
+    """Order sessions for deletion: those of the visitor with the most sessions (``by_size``: bytes) come first.
 
-    So a visitor who keeps coming with new keys displaces only their own sessions.
+    Sessions of a visitor are ordered by their last use, oldest first. Therefore a visitor who keeps making new keys
+    displaces only their own sessions.
     """
     stored = list(stored)
     totals = Counter()
@@ -64,29 +65,29 @@ def deletion_order(stored: Iterable[StoredSession], by_size: bool) -> list[Store
 
 
 class KeptSessions:
-    """Sessions by key. Below ``HF_HOME`` each has a folder, with a folder for each state that can be undone.
+    """Sessions by key. Each has a folder below ``HF_HOME``, with a folder for each state that undo can restore.
 
-    A folder is locked while it is read or written: against threads by the session's lock, and against processes by a
-    file. The modification time of a folder is the time of its last use.
+    A folder is locked while it is read or written: against other threads by the session's lock, and against other
+    processes by a lock file. The modification time of a folder is the time of its last use.
     """
 
     def __init__(self, shared: SharedModel, limits: Limits) -> None:
         self._shared = shared
         self._limits = limits
-        # A key has a single session object while any thread uses it. The latest ones are also held here.
+        # A key has a single session object while any thread uses it. The latest ones are kept in memory.
         self._sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
         self._latest: OrderedDict[str, Session] = OrderedDict()
-        self._lock = threading.Lock()  # of these two alone
+        self._lock = threading.Lock()  # for the two dictionaries only
 
     def __getitem__(self, key: str | None) -> Session:
         """The session of a key, in its latest state on disk."""
-        if not isinstance(key, str) or len(key) < 40:  # ``secrets`` makes longer ones, which cannot be guessed
+        if not isinstance(key, str) or len(key) < 40:  # keys from ``secrets`` are longer, and cannot be guessed
             raise ValueError("The page is still loading: try again.")
         with self._lock:
             session = self._sessions.get(key)
             if session is None:
                 session = self._sessions[key] = Session(None, self._limits)
-        # A busy session is up to date; a new one has to wait until it is loaded.
+        # A session that another thread uses is up to date; a new one has to be loaded first.
         if session.lock.acquire(blocking=session.pipe is None):
             try:
                 if session.pipe is None or session.step != self._last_step(key):
@@ -132,7 +133,7 @@ class KeptSessions:
         return session
 
     def steps(self, key: str | None) -> list[Path]:
-        """Folders of the kept states, the present one last."""
+        """The folders of the kept states, the current one last."""
         folder = self._folder(key)
         try:
             names = os.listdir(folder)
@@ -141,15 +142,18 @@ class KeptSessions:
         return [folder / name for name in sorted(names) if name[0].isdigit()]
 
     def _last_step(self, key: str | None) -> str | None:
+        """The name of the current state on disk; None if there is none."""
         steps = self.steps(key)
         return steps[-1].name if steps else None
 
     def _home(self) -> Path:
+        """The folder of all sessions and locks."""
         from huggingface_hub import constants
 
         return Path(constants.HF_HOME) / "docsplit_hf"
 
     def _folder(self, key: str | None) -> Path:
+        """The folder of a session."""
         # A hash is a valid file name and does not reveal the key. Each encoder has its own sessions.
         name = sha256_of_json([key, self._shared.name])
         return self._home() / "pages" / name
@@ -161,7 +165,7 @@ class KeptSessions:
             yield
 
     def _lock_file(self, name: str, wait: bool = True) -> contextlib.AbstractContextManager[bool]:
-        """The lock of a folder. Lock files are never deleted, so sessions share 4,096 of them."""
+        """The lock of a folder. Lock files are never deleted; therefore all sessions share 4,096 of them."""
         locks = self._home() / "pages_locks"
         locks.mkdir(0o700, parents=True, exist_ok=True)
         return locked(locks / name[:3], wait)
@@ -173,6 +177,7 @@ class KeptSessions:
             self._restore(key, session, last)
 
     def _restore(self, key: str | None, session: Session, name: str | None) -> None:
+        """Load a state by its name; None: the empty one."""
         step = None if name is None else self._folder(key) / name
         if step is None or not (step / "datastore").is_dir():
             session.replace(self._shared.new_pipeline())
@@ -183,7 +188,7 @@ class KeptSessions:
         session.step = name
 
     def _store(self, key: str | None, session: Session) -> None:
-        """Write the present state, and delete the oldest ones."""
+        """Write the current state, and delete the oldest ones."""
         folder = self._folder(key)
         steps = self.steps(key)
         if not folder.is_dir():
@@ -205,13 +210,13 @@ class KeptSessions:
         for old in self._states_to_delete(steps, unfinished):
             _delete(old)
         number = int(steps[-1].name.partition("-")[0]) + 1 if steps else 0
-        # Names are unique: after ``undo``, another process must see that this is another state.
+        # Names are unique, so that after ``undo`` another process notices that this is another state.
         session.step = f"{number:09}-{secrets.token_hex(4)}"
         unfinished.rename(folder / session.step)
 
     def _states_to_delete(self, steps: list[Path], new: Path) -> list[Path]:
-        """Old states without room beside a new one; raise if the new one is too large itself."""
-        allowed = self._limits.disk_megabytes * 10**6 // SESSION_DISK_FRACTION
+        """The oldest states, which have no room beside a new one; a new state that is too large is refused."""
+        allowed = self._limits.disk_megabytes * 10**6 // SESSION_DISK_DIVISOR
         new_size = _size(new)
         if new_size > allowed:
             shutil.rmtree(new)
@@ -231,7 +236,7 @@ class KeptSessions:
         return steps[: len(steps) - fitting]
 
     def _make_room(self, own: Path) -> None:
-        """Delete sessions until the limits are met, but not the one that was just changed."""
+        """Delete sessions until the limits are met, except ``own``, which was just changed."""
         with self._lock_file("room"):
             _finish_deletions(own.parent)
             stored = [session for session in map(_stored_session, own.parent.iterdir()) if session is not None]
@@ -247,7 +252,7 @@ class KeptSessions:
                 stored.remove(deleted)
 
     def _try_to_delete(self, session: StoredSession) -> bool:
-        """Delete a session unless it is in use; return whether it is gone."""
+        """Delete a session unless it is in use; return whether it was deleted."""
         try:
             with self._lock_file(session.folder.name, wait=False):
                 if session.folder.stat().st_mtime_ns != session.used:
@@ -262,7 +267,7 @@ class KeptSessions:
 
 
 def _stored_session(folder: Path) -> StoredSession | None:
-    """Read which session a folder holds; None if it holds none, or is gone."""
+    """Describe the session in a folder; None if there is none."""
     if not FOLDER_NAME.fullmatch(folder.name):
         return None
     try:
@@ -272,12 +277,12 @@ def _stored_session(folder: Path) -> StoredSession | None:
     try:
         visitor = (folder / VISITOR_FILE).read_text(encoding="utf-8")
     except FileNotFoundError:
-        visitor = folder.name  # written by an earlier version, without that file
+        visitor = folder.name  # earlier versions wrote no such file
     return StoredSession(folder, visitor, used, _size(folder))
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files in a folder, except files that are deleted meanwhile."""
+    """The bytes of all files in a folder; files that are deleted in the meantime do not count."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -294,6 +299,6 @@ def _delete(folder: Path) -> None:
 
 
 def _finish_deletions(folder: Path) -> None:
-    """Delete what killed processes had begun to delete."""
+    """Delete folders that killed processes have begun to delete."""
     for left in folder.glob(f"{DELETED_PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)

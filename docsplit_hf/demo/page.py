@@ -1,4 +1,4 @@
-"""Layout of the page, its five steps, and the event that each click calls."""
+"""The layout of the page with its five steps, and the events that clicks call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
 from .views import SHOWN_NEIGHBORS, WORD
 
-# Fonts of the visitor's system, so that none is fetched; blues on which white text is legible.
+# Fonts of the visitor's system, so that none is downloaded; blues on which white text is legible.
 THEME = gr.themes.Default(
     primary_hue="blue",
     neutral_hue="slate",
@@ -42,13 +42,13 @@ STEP_LEADS = {
     '<span class="keys">**Keyboard:** a number gives the label beside it, S skips the text.</span>',
     "use": "Classify a text and see why, classify a file, or save the classifier.",
 }
-# Nothing from a visitor is inserted here: map.js draws the points, and writes the names of labels as text.
+# Texts from visitors are never inserted here: map.js draws the points, and writes the names of labels as text.
 MAP = """<canvas class="points" tabindex="0" role="application"
 aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the text."></canvas>
 <ul aria-label="Labels"></ul><span role="status"></span>"""
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
-TQDM = gr.Progress(track_tqdm=True)  # shows the bars of tqdm on the page
-BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without asking the server
+TQDM = gr.Progress(track_tqdm=True)  # shows the progress bars of tqdm on the page
+BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without a request to the server
 FILE_CHOICES = {
     "encoding": "Encoding",
     "separator": "Separator",
@@ -59,9 +59,9 @@ Parts = dict[str, Any]  # components by the names that events use
 
 
 def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> gr.Blocks:
-    """Make the page of one server, with tools for assistants if ``mcp`` names their folder; see ``launch_page``."""
+    """Make the page of one server; ``mcp``: the folder for tools of assistants. ``launch_page`` serves the page."""
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
-        # The key is the protection, as it cannot be guessed; its encryption in the browser adds none.
+        # The key protects a session, because it cannot be guessed; its encryption in the browser adds nothing.
         parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
         _head(parts)
         layouts = {"texts": _texts, "labels": _labels, "quality": _quality, "next": _suggested, "use": _use}
@@ -91,8 +91,8 @@ def launch_page(
 ) -> None:
     """Serve the page until it is stopped.
 
-    It serves no file of the server, loads nothing from elsewhere, and has no API. It answers to the names of this
-    machine, to ``host`` and to ``allowed_hosts``, and refuses requests from pages of other sites.
+    The page serves no files of this machine, loads nothing from other servers, and has no API. Requests must be to a
+    name of this machine, ``host`` or ``allowed_hosts``, and must not come from pages of other sites.
     """
     own_site = Middleware(OwnSiteOnly, server_host=host, allowed_hosts=allowed_hosts)
     page.launch(
@@ -100,7 +100,7 @@ def launch_page(
         server_port=port,
         inbrowser=in_browser,
         app_kwargs={"middleware": [own_site]},
-        num_workers=0,  # others would serve files in processes without the middleware
+        num_workers=0,  # workers would serve files without the middleware
         theme=THEME,
         css=_file("page.css"),
         max_file_size=limits.megabytes * 10**6,
@@ -114,10 +114,12 @@ def launch_page(
 
 
 def _file(name: str) -> str:
+    """The content of a file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _head(parts: Parts) -> None:
+    """Lay out the title and the state above all steps."""
     with gr.Row(elem_classes=["head", "title"]):
         gr.Markdown("# Classify documents from a few examples")
         parts["example"] = gr.Button(
@@ -135,6 +137,7 @@ def _head(parts: Parts) -> None:
 
 
 def _texts(parts: Parts, limits: Limits) -> None:
+    """Lay out step 1, where texts are added."""
     with gr.Row():
         with gr.Column():
             _upload(parts, "file", "A file")
@@ -158,6 +161,7 @@ def _texts(parts: Parts, limits: Limits) -> None:
 
 
 def _labels(parts: Parts, _: Limits) -> None:
+    """Lay out step 2, the map and the list of texts."""
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
             parts["map"] = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
@@ -172,6 +176,7 @@ def _labels(parts: Parts, _: Limits) -> None:
 
 
 def _quality(parts: Parts, _: Limits) -> None:
+    """Lay out step 3, accuracy and audit."""
     with gr.Row():
         with gr.Column(min_width=300):
             parts["right"] = gr.Markdown()
@@ -193,10 +198,12 @@ def _quality(parts: Parts, _: Limits) -> None:
 
 
 def _suggested(parts: Parts, _: Limits) -> None:
+    """Lay out step 4, the text to label next."""
     _opened(parts, "suggested", "Its label:", skip=True)
 
 
 def _use(parts: Parts, limits: Limits) -> None:
+    """Lay out step 5, answers."""
     parts["asked"] = gr.Textbox(label="A text", lines=3, max_lines=4, max_length=limits.characters,
                                 autoscroll=False, elem_id="asked")  # fmt: skip
     with gr.Row(elem_classes="head"):
@@ -233,7 +240,7 @@ def _use(parts: Parts, limits: Limits) -> None:
 
 
 def _upload(parts: Parts, name: str, label: str) -> None:
-    """A file to choose; once chosen, its encoding, separator, columns and first rows."""
+    """Lay out a file to choose; once it is chosen, its encoding, separator, columns and first rows are shown."""
     parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
     choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS), "text": [], "label": []}
     with gr.Row():
@@ -245,12 +252,13 @@ def _upload(parts: Parts, name: str, label: str) -> None:
 
 
 def _highlighted(label: str) -> gr.HighlightedText:
+    """A text with marked words."""
     return gr.HighlightedText(label=label, color_map={WORD: "#f59e0b"}, show_inline_category=False,
                               combine_adjacent=False, elem_classes="text-box", interactive=False)  # fmt: skip
 
 
 def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
-    """An opened text, with buttons to label or remove it."""
+    """Lay out an opened text, with buttons to label or remove it."""
     parts[f"{name}_text"] = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=20)
     _chooser(parts, name, question, first)
     with gr.Row(elem_classes="labels"):
@@ -260,7 +268,7 @@ def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = No
 
 
 def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = None) -> None:
-    """Buttons of labels, a list of all labels where there are more, and a box for a new one."""
+    """Lay out buttons of labels, a list of all labels if there are more, and a box for a new one."""
     gr.Markdown(question, elem_classes="lead")
     with gr.Row(elem_classes=["labels", "given"]):
         if first is not None:
@@ -275,22 +283,22 @@ def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = N
     )
 
 
-VIEW = ("step", "percent", "wanted")  # what ``Events.show`` needs besides the key
-ASKED = ("asked", "sure_only", "percent")  # what ``Events.ask`` needs besides the key
+VIEW = ("step", "percent", "wanted")  # the arguments of ``Events.show`` after the key
+ASKED = ("asked", "sure_only", "percent")  # the arguments of ``Events.ask`` after the key
 
 
 class _LabelChoice(NamedTuple):
-    """How the buttons of one chooser change the label of a text."""
+    """The buttons of one chooser, and what they call."""
 
     name: str
-    text: str  # component with the text
+    text: str  # the component with the text
     give_label: Callable[..., str]
-    then: Callable[..., dict]  # event to run after the change
-    inputs: tuple[str, ...]  # of that event
+    then: Callable[..., dict]  # the event to run after the change
+    inputs: tuple[str, ...]  # the components with the arguments of that event
 
 
 class _Click(NamedTuple):
-    """Click that changes a text: the component with the value, and the change."""
+    """A click that changes a text: the component with the value, and the change."""
 
     trigger: Callable
     value: str
@@ -298,7 +306,7 @@ class _Click(NamedTuple):
 
 
 class _Connector:
-    """Connect clicks to events."""
+    """Connects clicks to events."""
 
     def __init__(self, parts: Parts, events: Events) -> None:
         self.parts = parts
@@ -313,10 +321,15 @@ class _Connector:
         busy: str | None = None,
         click: bool = False,
     ) -> Any:
-        """Call an event, which returns new values of components by name.
+        """Connect a trigger to an event, which returns new values of components by name.
 
-        Progress is shown over the component ``over``, the button ``busy`` waits, and ``click`` passes on what was
-        clicked.
+        Args:
+            trigger: The method of a component that calls the event.
+            event: The event.
+            inputs: The components with its arguments.
+            over: The component over which progress is shown.
+            busy: The button that cannot be clicked in the meantime.
+            click: Whether the event gets the clicked place as its last argument.
         """
         parts = self.parts
 

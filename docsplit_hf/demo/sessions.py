@@ -1,4 +1,4 @@
-"""Session of one visitor: a pipeline with their texts, within limits."""
+"""Session: the pipeline and the texts of one visitor, within limits."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ..classification.pipeline import KNNClassifierPipeline
     from ..datastore.knn_datastore import KNNDatastore
 
-LABEL_CHARACTERS = 200
-PASSAGE_LENGTH = 128  # tokens; short, so that a passage points to the decisive place
+LABEL_CHARACTERS = 200  # the most characters of a label
+PASSAGE_LENGTH = 128  # tokens; short, so that a passage shows the decisive place
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 text``, ``2 texts``."""
+    """Format a number with its noun: ``1 text``, ``2 texts``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def percentage(share: float) -> str:
-    """``94%``; only exactly 1 is shown as 100%, and only exactly 0 as 0%."""
-    rounded = f"{share:.0%}"
-    if rounded == "100%" and share < 1:
+def percentage(fraction: float) -> str:
+    """Format a fraction: ``94%``; only exactly 1 is shown as 100%, and only exactly 0 as 0%."""
+    rounded = f"{fraction:.0%}"
+    if rounded == "100%" and fraction < 1:
         return "above 99%"
-    if rounded == "0%" and share > 0:
+    if rounded == "0%" and fraction > 0:
         return "below 1%"
     return rounded
 
@@ -40,12 +40,12 @@ def percentage(share: float) -> str:
 class Limits:
     """Limits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
-    rows: int = 10_000  # in a file, and texts in a session
-    megabytes: int = 100  # of an upload; a saved classifier includes its encoder
-    labels: int = 200
-    characters: int = 100_000  # of a text
-    sessions: int = 100  # kept in memory and on disk; kept_sessions.py decides which is deleted first
-    disk_megabytes: int = 10_000  # of all kept sessions
+    rows: int = 10_000  # rows of a file, and texts of a session
+    megabytes: int = 100  # size of an upload; a saved classifier includes its encoder
+    labels: int = 200  # different labels
+    characters: int = 100_000  # characters of a text
+    sessions: int = 100  # sessions that are kept, in memory and on disk; see kept_sessions.py
+    disk_megabytes: int = 10_000  # size of all kept sessions
 
     def check_texts(self, texts: Iterable[str]) -> None:
         """Refuse a text that is too long."""
@@ -84,7 +84,7 @@ class Limits:
 
 
 class SharedModel:
-    """Encoder or saved classifier that all sessions share; None is the included encoder."""
+    """The encoder or saved classifier that all sessions share; None: the checkpoint that ships."""
 
     def __init__(self, name: str | None = None) -> None:
         from transformers import pipeline
@@ -129,7 +129,7 @@ class SharedModel:
 
 
 class Suggestion(TypedDict):
-    """Text to label next, with the label that the classifier guesses; as from ``pipe.suggest``."""
+    """A text to label next, with the classifier's guess of its label; a result of ``pipe.suggest``."""
 
     id: str
     text: str
@@ -138,26 +138,26 @@ class Suggestion(TypedDict):
 
 
 class Finding(NamedTuple):
-    """Text with a label to check."""
+    """A finding of the audit: a text with a label to check."""
 
     id: str
-    kind: str
+    kind: str  # the end of a sentence about the label
     label: str
-    suggested: str
-    why: str
+    suggested: str  # another label; "" if there is none
+    why: str  # a sentence
     text: str
 
 
 class MapLayout(NamedTuple):
-    """Positions of texts on the map."""
+    """The positions of texts on the map."""
 
-    texts_hash: int
+    texts_hash: int  # of all texts on the map, to detect changes
     ids: list[str]
     positions: np.ndarray  # (texts, 2), from 0 to 1
 
 
 class TextCounts(NamedTuple):
-    """Numbers of texts with a label, of different labels, and of texts without a label."""
+    """The numbers of texts with a label, of different labels, and of texts without a label."""
 
     labeled: int
     labels: int
@@ -171,7 +171,7 @@ class TextCounts(NamedTuple):
 
 @dataclass(eq=False)
 class Session:
-    """Pipeline of one visitor, and what the page shows of it."""
+    """The pipeline of one visitor, and the state of the page."""
 
     pipe: KNNClassifierPipeline
     limits: Limits
@@ -179,7 +179,7 @@ class Session:
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
-    step: str | None = None  # name of the state on disk that it holds
+    step: str | None = None  # the name of its state on disk; None: not saved
     stale: bool = False  # whether labels were added since the last fit
     map: MapLayout | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time

@@ -1,4 +1,4 @@
-"""Tools for assistants, served by MCP (``docsplit demo --mcp FOLDER``). They share one session."""
+"""Tools for assistants, served by MCP (``docsplit demo --mcp FOLDER``); all of them use one session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ REPORTED_PERCENTAGES = (1, 5, 10, 20)  # error rates for which the report gives 
 
 
 def add_tools(events: Events, folder: Path) -> None:
-    """Add the tools to the open ``gr.Blocks``. They read and write below the folder alone."""
+    """Add the tools to the current ``gr.Blocks``. They read and write only below the folder."""
     key = secrets.token_urlsafe(32)
     folder = folder.resolve()
 
     def path_of(name: str) -> Path:
+        """The path of a file below the folder; others are refused."""
         path = (folder / name).resolve()
         if not path.is_relative_to(folder):
             raise ValueError(f"{name!r} is not below {folder}: put it there.")
@@ -40,19 +41,21 @@ them. Labels may be missing. A separator is comma, semicolon, tab or "bar |"; em
         """Set or change the labels of texts and learn from them: {id: label}, with ids from suggest and audit."""
         with events.sessions.changing(key) as session:
             for row_id, name in labels.items():
-                give_label(session, views.text_of(session, row_id)[0], name, learn_now=False)
+                give_label(session, views.text_of(session, row_id).text, name, learn_now=False)
             learn(session)
         return report()
 
     def suggest() -> str:
         """Return the text to label next, with its id and a guessed label; null if all texts have labels."""
-        with (session := events.sessions[key]).lock:
+        session = events.sessions[key]
+        with session.lock:
             return json.dumps(suggested_text(session))
 
     def report() -> str:
         """Report the number of texts, the accuracy, the accuracy of each label (texts, right, taken for), and the \
 percentage of texts that get an answer if at most 1, 5, 10 or 20 percent of the answers may be wrong."""
-        with (session := events.sessions[key]).lock:
+        session = events.sessions[key]
+        with session.lock:
             counts = session.counts()
             found = {"labeled": counts.labeled, "labels": counts.labels, "without_label": counts.unlabeled}
             if accuracy := views.accuracy_text(session):
@@ -64,15 +67,18 @@ percentage of texts that get an answer if at most 1, 5, 10 or 20 percent of the 
 
     def audit() -> str:
         """List labels that look wrong, duplicates, and texts unlike all others."""
-        with (session := events.sessions[key]).lock:
-            return json.dumps([finding._asdict() for finding in views.audit_findings(session)[1]])
+        session = events.sessions[key]
+        with session.lock:
+            return json.dumps([finding._asdict() for finding in views.audit_findings(session).findings])
 
     def classify(file: str, text_column: str, answers: str, wrong_percent: int = 0) -> str:
         """Write the rows of a file with label and score into a new .csv file, answers. At most wrong_percent of the \
 labels may be wrong, and unsure texts get none; 0: every text gets a label."""
-        if (target := path_of(answers)).exists():
+        target = path_of(answers)
+        if target.exists():
             raise ValueError(f"{answers!r} is there already: choose another name.")
-        with (session := events.sessions[key]).lock:
+        session = events.sessions[key]
+        with session.lock:
             error = views.error_rate_of(session, wrong_percent) if wrong_percent else None
             if wrong_percent and error is None:
                 raise ValueError("Nothing is measured yet, so no error rate can be guaranteed: add labels.")

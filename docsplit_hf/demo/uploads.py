@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: th
 UNICODE = "utf-8"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
 EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
-UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)  # of files without plain text, or in UTF-32
+# The first bytes of files that are not plain text (PDF, RTF), or are in UTF-32.
+UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
+# Sentences for parts of pandas' error messages.
 PANDAS_ERRORS = {
     "EOF inside string": "a quotation mark is opened and never closed",
     "No columns to parse": "it holds nothing but spaces and empty lines",
@@ -27,7 +29,7 @@ PANDAS_ERRORS = {
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
-PREVIEW_ROWS = 20  # of the answers to a file
+PREVIEW_ROWS = 20  # answers to a file that the page shows
 NO_ANSWER = "no answer"
 
 
@@ -40,10 +42,10 @@ class Texts(NamedTuple):
 
 
 class FileOptions(NamedTuple):
-    """How to read an uploaded file: its encoding, and the name of its separator (None: as in the first line)."""
+    """How to read an uploaded file."""
 
     encoding: str = UNICODE
-    separator: str | None = None
+    separator: str | None = None  # a name in SEPARATORS; None: guessed from the first line
 
     def csv_separator(self, path: Path) -> str | None:
         """The separator of a table; None for files that are not tables."""
@@ -56,6 +58,7 @@ class FileOptions(NamedTuple):
 
 
 DEFAULT_OPTIONS = FileOptions()
+Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
 
 
 def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
@@ -104,7 +107,7 @@ def separator_of(path: Path, encoding: str) -> str | None:
     return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
 
 
-def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) -> list[dict[str, Any]]:
+def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
     rows = list(itertools.islice(read_upload(path, options), limits.rows + 1))
     limits.check_rows(len(rows))
@@ -167,8 +170,8 @@ def texts_of_file(
     return _checked(Texts(texts, labels, left_out=len(rows) - len(texts)), limits)
 
 
-def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[dict[str, Any]]:
-    """Read the rows of an uploaded file. Errors name it without the server's folder."""
+def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+    """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
     from ..classification.row_files import read_rows
 
     check_ending(path)
@@ -202,6 +205,7 @@ def _label_name(value: Any, row_number: int) -> str | None:
 
 
 def _checked(given: Texts, limits: Limits) -> Texts:
+    """Refuse no texts, and texts and labels beyond the limits."""
     if not given.texts:
         raise ValueError("There is no text to add: write one, or choose a file.")
     limits.check_rows(len(given.texts))
@@ -211,11 +215,11 @@ def _checked(given: Texts, limits: Limits) -> Texts:
 
 
 class ClassifiedFile(NamedTuple):
-    """File of answers, its first rows (text, label, score), and a summary."""
+    """A file of answers."""
 
     path: Path
-    first_rows: list[list[str]]
-    summary: str
+    first_rows: list[list[str]]  # text, label and score
+    summary: str  # a sentence or more
 
 
 def classify_upload(
@@ -225,9 +229,9 @@ def classify_upload(
     error_rate: float | None,
     options: FileOptions = DEFAULT_OPTIONS,
 ) -> ClassifiedFile:
-    """Write the rows of a file with ``label`` and ``score``.
+    """Classify the rows of a file, and write them with ``label`` and ``score``.
 
-    With ``error_rate`` unsure texts get no label, so that at most this fraction of the answers is wrong.
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
     """
     from ..classification.predict_file import PredictionFiles, classify_file
     from ..classification.row_files import read_rows

@@ -1,4 +1,4 @@
-"""Contents of the page, as pure functions: figures, an answer with its reasons, audit findings, the map."""
+"""The contents of the page, as functions of a session: figures, answers with reasons, audit findings, the map."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .uploads import shortened
 if TYPE_CHECKING:
     from ..classification.ensemble.report import FitReport
 
-WORD = "word"
+WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
 SHOWN_NEIGHBORS = 3
 SHOWN_WORDS = 3
@@ -50,7 +50,7 @@ def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[s
 
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """Pattern that matches the words: whole words, except in scripts without spaces."""
+    """The pattern of the words: whole words, except in scripts without spaces."""
     from ..classification.ensemble.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
@@ -94,7 +94,7 @@ def accuracy_interval(report: FitReport, accuracy: float) -> tuple[float, float]
 
 
 def labels_table(session: Session) -> list[list[str]]:
-    """Rows of label, number of held-out texts, accuracy, and the most frequent wrong label; the weakest label first."""
+    """Rows of label, number of held-out texts, accuracy and most frequent wrong label, by rising accuracy."""
     held_out = session.fitted.held_out
     names = session.fitted.labels
     predicted = held_out.probabilities.argmax(1)
@@ -109,20 +109,20 @@ def labels_table(session: Session) -> list[list[str]]:
 
 
 def answered_percentages(session: Session) -> np.ndarray:
-    """Percentage of texts that get an answer at each of ``ERROR_PERCENTAGES``, never decreasing."""
+    """The percentage of texts that get an answer at each of ``ERROR_PERCENTAGES``, never decreasing."""
     answered = [100 * session.fitted.guarantees.answered_fraction(percent / 100) for percent in ERROR_PERCENTAGES]
     return np.maximum.accumulate(answered)
 
 
 def error_rate_of(session: Session, percent: int) -> float | None:
-    """The error rate up to ``percent`` that answers the most texts; None before a fit."""
+    """The error rate, up to ``percent``, at which the most texts get an answer; None before a fit."""
     if not accuracy_text(session):
         return None
     return float(ERROR_PERCENTAGES[answered_percentages(session)[:percent].argmax()] / 100)
 
 
 def coverage_text(session: Session, percent: int) -> str:
-    """How many texts get an answer if ``percent`` of the answers may be wrong."""
+    """Describe how many texts get an answer if ``percent`` of the answers may be wrong."""
     fitted = session.fitted
     error_rate = error_rate_of(session, percent)
     is_answered = fitted.guarantees.held_out_confidence() >= fitted.guarantees.confidence_threshold(error_rate)
@@ -141,7 +141,7 @@ def coverage_text(session: Session, percent: int) -> str:
 
 
 def limit_text(session: Session, percent: int) -> str:
-    """What leaving out unsure answers means: the limit, and how many texts get no answer; empty before a fit."""
+    """Describe the errors that are allowed, and how many texts get no answer; empty before a fit."""
     if not accuracy_text(session):
         return ""
     answered = float(answered_percentages(session)[percent - 1] / 100)
@@ -153,21 +153,21 @@ def limit_text(session: Session, percent: int) -> str:
 
 
 class Neighbor(NamedTuple):
-    """Similar text of a visitor: its label with its part of the vote, and its nearest passage."""
+    """A similar text of the visitor: its label with its part of the vote, and its nearest passage."""
 
     caption: str
     passage: HighlightedText
 
 
 class Answer(NamedTuple):
-    """Answer to one text, as the page shows it."""
+    """An answer to a text, as the page shows it."""
 
     label: str  # the most probable one, even if the answer is left out
     is_given: bool  # False if the answer is left out as unsure
     probabilities: dict[str, float]  # by label, the highest first
     confidence: str  # a sentence
-    words: HighlightedText  # the decisive ones
-    passage: HighlightedText  # the decisive one
+    words: HighlightedText  # the decisive words
+    passage: HighlightedText  # the decisive passage
     passage_caption: str
     neighbors: list[Neighbor]
 
@@ -175,7 +175,7 @@ class Answer(NamedTuple):
 def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     """Classify a text and explain the answer.
 
-    With ``percent`` an unsure answer is left out, so that at most so many percent of the answers are wrong.
+    ``percent``: the percentage of answers that may be wrong; unsure answers are left out. None: all are given.
     """
     if not text.strip():
         raise ValueError("Write a text to classify first.")
@@ -222,7 +222,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
 
 
 def _confidence_text(label: str, is_given: bool, score: float, is_novel: bool, percent: int | None) -> str:
-    """How sure an answer is, or why it is left out and what it would have been."""
+    """Describe how sure an answer is, or why it is left out and what it would have been."""
     if is_given:
         sureness = next(words for lowest, words in CONFIDENCE_WORDS if score >= lowest)
         warning = ", but unlike all your texts: look at it yourself" if is_novel else ""
@@ -235,7 +235,7 @@ def _confidence_text(label: str, is_given: bool, score: float, is_novel: bool, p
 
 
 def answer_markup(found: Answer) -> str:
-    """HTML of an answer: label, confidence and the most probable labels. Text from a visitor is escaped."""
+    """The HTML of an answer: label, confidence and the most probable labels. Texts from visitors are escaped."""
     rows = [
         f'<li><span class="name">{html.escape(label)}</span><span class="share">{percentage(probability)}</span>'
         f'<span class="bar"><span style="width: {probability:.1%}"></span></span></li>'
@@ -301,7 +301,7 @@ def audit_findings(session: Session) -> Findings:
 
 
 class _Row(NamedTuple):
-    """Text of a session, with its label or None."""
+    """A text of a session, with its label or None."""
 
     id: str
     label: str | None
@@ -323,7 +323,7 @@ def _all_rows(session: Session) -> list[_Row]:
 
 
 class ListedTexts(NamedTuple):
-    """Texts of the list in step 2: a caption, rows of label and text, and the ids of the rows."""
+    """The list of texts in step 2: a caption, rows of label and text, and the ids of the rows."""
 
     caption: str
     rows: list[list[str]]
@@ -351,21 +351,21 @@ def listed_texts(session: Session, wanted: str = "", near: str | None = None) ->
 
 
 class MapValue(TypedDict):
-    """Value of the map for ``map.js``: its points (x, y, number of the label or -1, id) and the names of the labels."""
+    """The map for ``map.js``: its points (x, y, number of the label or -1, id) and the names of the labels."""
 
     points: list[list[float | int | str]]
     labels: list[str]
 
 
 class DocumentMap(NamedTuple):
-    """Map of the texts, and a caption."""
+    """The map of the texts, and a caption."""
 
     caption: str
     value: MapValue
 
 
 def document_map(session: Session) -> DocumentMap:
-    """Draw the map, and remember in the session where its texts are."""
+    """Compute the map, and store its positions in the session."""
     store = session.pipe.datastore
     documents = store.documents
     labels = session.labels
@@ -373,7 +373,7 @@ def document_map(session: Session) -> DocumentMap:
     rows = _all_rows(session)
     all_keys = [store.keys] if documents is None else [store.keys, documents.keys]
     keys = np.concatenate(all_keys).astype(np.float32)
-    # Sorted by text, so that a text does not move when it gets a label.
+    # Sorted by text, so that the positions do not depend on labels.
     order = np.array(sorted(range(len(rows)), key=lambda number: (rows[number].text, rows[number].id)))
     caption = f"{counted(len(order), 'text')}."
     if len(order) > MAX_POINTS:
@@ -381,7 +381,7 @@ def document_map(session: Session) -> DocumentMap:
         caption = f"{MAX_POINTS:,} of {len(rows):,} texts, drawn at random."
     shown = [rows[number] for number in order]
     texts_hash = hash(tuple(row.text for row in shown))
-    is_same = session.map is not None and session.map.texts_hash == texts_hash  # a new label moves no text
+    is_same = session.map is not None and session.map.texts_hash == texts_hash
     positions = session.map.positions if is_same else _positions(keys[order])
     session.map = MapLayout(texts_hash, [row.id for row in shown], positions)
     points = []
@@ -391,7 +391,7 @@ def document_map(session: Session) -> DocumentMap:
 
 
 class LabeledText(NamedTuple):
-    """Text, and its label or None."""
+    """A text, and its label or None."""
 
     text: str
     label: str | None
@@ -410,7 +410,7 @@ def text_of(session: Session, row_id: str) -> LabeledText:
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:
-    """Two dimensions of the embeddings (texts, D), each from 0 to 1, by t-SNE or, for few texts, PCA."""
+    """Reduce embeddings, (texts, D), to two dimensions from 0 to 1, by t-SNE or, for few texts, by PCA."""
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 

@@ -1,1 +1,1 @@
-"""Encoders, whoever trains them."""
+"""Encoders: from texts to embeddings."""

@@ -1,6 +1,7 @@
-"""Cut texts into the chunks that an encoder reads, by each strategy for texts longer than its maximum length.
+"""Cut texts into chunks that fit an encoder's maximum length, by each strategy for long texts.
 
-``first`` and ``head_tail`` read one chunk of a text; ``whole``, ``average``, ``passages`` and ``late`` read all of it.
+``first`` and ``head_tail`` make one chunk of a text; with ``whole``, ``average``, ``passages`` and ``late`` the chunks
+cover all of it.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ SingleVector = Literal["first", "head_tail", "whole", "average"]
 SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR = get_args(SingleVector)
 SEVERAL_VECTORS = get_args(SeveralVectors)
-SINGLE_CHUNK = ("first", "head_tail")  # one forward per text
+SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
-LATE_PASSAGE = 256  # tokens; the default of late chunking
-GROUP_TOKENS = 2**20  # held at once; enough for batches of similar length
-ADVICE = "long_documents='whole' reads all of them."
-ALL_PASSAGES = "Without max_passages all of each text is read."
+LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
+GROUP_TOKENS = 2**20  # held in memory at once; enough for batches of similar length
+ADVICE_WHOLE = "long_documents='whole' reads all of them."
+ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
 
 
 class ChunkSettings(NamedTuple):
-    """How long a chunk may be, and the special tokens and the instruction around its text."""
+    """The longest chunk, and the special tokens and the instruction in it."""
 
     tokenizer: PreTrainedTokenizerBase
     prefix: list[int]  # special tokens before the text
@@ -57,7 +58,7 @@ class ChunkSettings(NamedTuple):
     def of(
         cls, tokenizer: PreTrainedTokenizerBase, max_length: int, instruction: str = "", is_paired: bool = False
     ) -> ChunkSettings:
-        """The settings for a tokenizer; refused if they leave no room for text."""
+        """Make the settings for a tokenizer; settings that leave no room for text are refused."""
         special = tokenizer.num_special_tokens_to_add(pair=is_paired)
         if max_length <= special:
             raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
@@ -80,30 +81,30 @@ class ChunkSettings(NamedTuple):
 
     @property
     def prompt_length(self) -> int:
-        """The number of leading tokens that are not pooled: with an instruction, all before the text."""
+        """The number of leading tokens that pooling leaves out: with an instruction, all tokens before the text."""
         return len(self.prefix) + self.instruction_length if self.instruction else 0
 
     def with_instruction(self, text: str) -> str:
-        """The text behind the instruction, if there is one."""
+        """Put the instruction, if there is one, before a text."""
         return self.instruction + text.strip() if self.instruction else text
 
     def with_special_tokens(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Tokens with special tokens around them, int32 ``(n,)``."""
+        """Put special tokens around tokens: int32 ``(n,)``."""
         return np.concatenate([self.prefix, ids, self.suffix]).astype(np.int32)
 
 
 class Chunk(NamedTuple):
-    """Tokens of a text that an encoder reads together."""
+    """Tokens of a text that an encoder reads together. Its parts, if it has any, get an embedding each."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
     start: int  # in the text, in characters
     end: int  # in the text, in characters
     weight: int = 0  # in the average of the text's chunks: the number of tokens; 0 for an only chunk
-    read_fraction: float = 1.0  # the part of the text that all its chunks cover
-    parts: np.ndarray | None = None  # int64 (p, 4): first and last token of what is pooled apart, and its characters
+    read_fraction: float = 1.0  # the part of the text that all of its chunks cover
+    parts: np.ndarray | None = None  # int64 (p, 4): start and end of each part, in tokens and then in characters
     token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
-    is_first: bool = True  # of its text
+    is_first: bool = True  # whether it is the first chunk of its text
 
     @property
     def is_only(self) -> bool:
@@ -112,21 +113,21 @@ class Chunk(NamedTuple):
 
     @property
     def spans(self) -> np.ndarray:
-        """Start and end of each embedding's part of the text, in characters, int64 ``(p, 2)``."""
+        """Start and end in the text of each embedding, in characters: int64 ``(p, 2)``."""
         return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
 
     @property
     def weights(self) -> np.ndarray:
-        """The weight of each embedding in the average of the text: its number of tokens, int64 ``(p,)``."""
+        """The weight of each embedding in the average of the text, in tokens: int64 ``(p,)``."""
         return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
 
 
 class Passages(NamedTuple):
-    """The embeddings of the passages of N texts, those of a text together and in order."""
+    """The embeddings of the passages of N texts, in the order of the texts and of their passages."""
 
     embeddings: np.ndarray  # float32 (P, D)
     counts: np.ndarray  # int64 (N,): passages per text, at least 1
-    spans: np.ndarray  # int64 (P, 2): start and end of each in its text, in characters
+    spans: np.ndarray  # int64 (P, 2): start and end of each passage in its text, in characters
 
     @classmethod
     def joined(cls, texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Passages:
@@ -136,7 +137,7 @@ class Passages(NamedTuple):
         return cls(np.concatenate(embeddings), counts, np.concatenate(spans))
 
     def of(self, text: int) -> tuple[np.ndarray, np.ndarray]:
-        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of one text; for all texts, ``by_text`` is linear."""
+        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of one text; ``by_text`` is faster for all texts."""
         start = int(self.counts[:text].sum())
         part = slice(start, start + int(self.counts[text]))
         return self.embeddings[part], self.spans[part]
@@ -151,12 +152,12 @@ class Passages(NamedTuple):
 
 
 def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVERAL_VECTORS)) -> str:
-    """Return ``name`` if there is such a strategy."""
+    """Return the name of a strategy for long texts; raise if there is no such strategy."""
     if name in strategies:
         return name
     known = ", ".join(map(repr, strategies))
     if name in SEVERAL_VECTORS:
-        known += f"; {name!r} gives a text several embeddings: encode_passages"
+        known += f" ({name!r} gives a text several embeddings: use encode_passages)"
     raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
 
 
@@ -167,27 +168,27 @@ def read_chunks(
     passage_length: int | None = None,
     max_passages: int | None = None,
 ) -> Iterator[Chunk]:
-    """The chunks of each text, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
     if max_passages is not None and strategy in SINGLE_CHUNK:
         raise ValueError(
-            f"max_passages={max_passages!r} limits what is read in passages, and long_documents={strategy!r} reads one "
-            "chunk of a text: leave it out."
+            f"max_passages={max_passages!r} limits the passages of a text, and long_documents={strategy!r} reads one "
+            "chunk of it: leave it out."
         )
     if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
         raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
     if strategy in SINGLE_CHUNK:
         return _truncated_chunks(texts, settings, has_tail=strategy == "head_tail")
     longest = settings.max_length
-    around = longest - settings.max_text_tokens
+    overhead = longest - settings.max_text_tokens  # special tokens and instruction
     if passage_length is None:
-        passage_length = min(LATE_PASSAGE, longest) if strategy == "late" else longest
-    if not isinstance(passage_length, Integral) or not around < passage_length <= longest:
+        passage_length = min(LATE_PASSAGE_LENGTH, longest) if strategy == "late" else longest
+    if not isinstance(passage_length, Integral) or not overhead < passage_length <= longest:
         raise ValueError(
-            f"passage_length must be from {around + 1} to {longest} tokens, got {passage_length!r}: a passage has "
-            f"{around} tokens around its text, and no more than the {longest} that the encoder reads."
+            f"passage_length must be from {overhead + 1} to {longest} tokens, got {passage_length!r}: {overhead} "
+            f"tokens of a passage are around its text, and the encoder reads at most {longest}."
         )
     if strategy == "late":
-        return _late_chunks(texts, settings, passage_length - around, max_passages)
+        return _late_chunks(texts, settings, passage_length - overhead, max_passages)
     settings = settings._replace(max_length=passage_length)
     return (passage.chunk for passage in _passages(texts, settings, max_passages))
 
@@ -195,7 +196,7 @@ def read_chunks(
 def read_pair_chunks(
     texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
 ) -> Iterator[Chunk]:
-    """One chunk of each text without a pair, its beginning; then one of each pair, the longer text cut first."""
+    """Make one chunk of each text without a pair, its beginning; then one of each pair, the longer text cut first."""
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     for chunk in _truncated_chunks([texts[i] for i in alone], settings):
         yield chunk._replace(text=alone[chunk.text])
@@ -218,7 +219,7 @@ def read_pair_chunks(
             length = len(texts[number]) + len(text_pairs[number])
             if encoding.encodings:
                 read_fraction = _pair_read_fraction(encoding.encodings[place], length)
-            else:  # slow tokenizers do not return what they cut off
+            else:  # slow tokenizers do not return the tokens that they cut off
                 whole = len(settings.tokenizer(texts[number], text_pairs[number])["input_ids"])
                 read_fraction = min(settings.max_length / whole, 1.0)
             lengths.append(length)
@@ -235,8 +236,8 @@ def read_pair_chunks(
 
 
 def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[list[Chunk], int]]:
-    """Chunks in groups of a million tokens, each with the number of all chunks, estimated until the last group."""
-    characters = [0, *accumulate(len(text) for text in texts)]
+    """Yield chunks in groups of a million tokens, each with the number of all chunks, an estimate before the last."""
+    characters = [0, *accumulate(len(text) for text in texts)]  # before each text
     group: list[Chunk] = []
     known = 0
     tokens = 0
@@ -254,9 +255,9 @@ def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[lis
 
 
 def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
-    """Start and end of each passage of a document, in tokens: int64 ``(P, 2)``, at least one, in order.
+    """Put the sentences of a document into passages: start and end of each in tokens, int64 ``(P, 2)``, P at least 1.
 
-    A passage takes sentences until the next one does not fit; a sentence that is too long is cut.
+    A passage gets sentences as long as the next one fits; a sentence of more than ``max_tokens`` is cut.
     """
     bounds = []
     start = 0
@@ -275,10 +276,11 @@ def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int
 
 
 def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: bool = False) -> Iterator[Chunk]:
-    """One chunk of each text: its first tokens, or its first and last ones. How much was cut is logged at the end."""
+    """Make one chunk of each text: its first tokens, or its first and last ones. Cut tokens are logged at the end."""
     room = settings.max_text_tokens
     head = max(round(HEAD_FRACTION * room), 1) if has_tail else room
     tail = room - head
+    # Only the beginning of a very long text, a window of its characters, is tokenized; its length is estimated.
     instruction = settings.instruction_length
     cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
     starts = (
@@ -311,12 +313,12 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
                 read_fraction=min(room / length, 1) if length else 1.0,
             )
     warn_of_cut_texts(
-        lengths, read_fractions(lengths, room), settings.max_length, advice=ADVICE, estimated=is_estimated
+        lengths, read_fractions(lengths, room), settings.max_length, advice=ADVICE_WHOLE, estimated=is_estimated
     )
 
 
 def _pair_read_fraction(row: Encoding, characters: int) -> float:
-    """The part of a pair's ``characters`` that its tokens cover: below 1 if anything was cut off."""
+    """The fraction of a pair's ``characters`` that its tokens cover; below 1 if anything was cut off."""
     if not row.overflowing:
         return 1.0
     ends = [0, 0]
@@ -334,12 +336,12 @@ class _Tokens(NamedTuple):
     sentence_lengths: list[int]  # tokens of each sentence; a text that fits into one chunk counts as one sentence
 
     def between(self, start: int, end: int) -> _Tokens:
-        """Those from ``start`` to ``end``; sentences are cut there."""
+        """The tokens from ``start`` to ``end``; sentences are cut at both."""
         lengths = np.diff(np.cumsum([0, *self.sentence_lengths]).clip(start, end))
         return _Tokens(self.ids[start:end], self.spans[start:end], lengths[lengths > 0].tolist())
 
     def followed_by(self, other: _Tokens) -> _Tokens:
-        """These tokens and the ``other`` ones, which begin a new sentence."""
+        """Append ``other`` tokens, which begin a new sentence."""
         return _Tokens(
             ids=np.concatenate([self.ids, other.ids]),
             spans=np.concatenate([self.spans, other.spans]),
@@ -348,7 +350,7 @@ class _Tokens(NamedTuple):
 
     @property
     def characters(self) -> tuple[int, int]:
-        """Their start and end in the text."""
+        """The start and end of the tokens in the text, in characters."""
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
@@ -356,51 +358,50 @@ class _Passage(NamedTuple):
     """A passage of a text, with the chunk in which it is read."""
 
     tokens: _Tokens
-    ahead: int  # tokens before them in the chunk
+    offset: int  # tokens before the passage in the chunk: special tokens and instruction
     chunk: Chunk
 
 
 class _Window(NamedTuple):
-    """The tokens of one window of a text."""
+    """The tokens of a window: a part of a text that is tokenized at once."""
 
     text: int  # the number of the text
     tokens: _Tokens
-    instruction: list[int]  # the tokens of the instruction; none after the first window
-    is_last: bool  # of its text
+    instruction: list[int]  # the tokens of the instruction; empty after the text's first window
+    is_last: bool  # whether it is the last window of its text
 
 
 def _late_chunks(
     texts: Sequence[str], settings: ChunkSettings, part_length: int, max_passages: int | None
 ) -> Iterator[Chunk]:
-    """As much as fits in each chunk, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+    """Fill each chunk with as much text as fits, with its passages as ``parts`` (late chunking, Günther et al. 2024).
 
-    ``max_passages`` counts chunks here: the passages of a chunk are read together, at no further cost.
+    ``max_passages`` limits chunks here: reading more passages in the same chunk costs nothing.
     """
-    for tokens, ahead, chunk in _passages(texts, settings, max_passages):
+    for tokens, offset, chunk in _passages(texts, settings, max_passages):
         bounds = passage_bounds(tokens.sentence_lengths, part_length)
         if len(bounds) > 1 or not chunk.is_only:
-            places = [tokens.between(first, last).characters for first, last in bounds]
-            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + ahead, places]))
+            spans = [tokens.between(start, end).characters for start, end in bounds]
+            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + offset, spans]))
         yield chunk
 
 
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
-    """The passages of each text. How much of the texts ``max_passages`` cuts off is logged at the end."""
-    left: _Tokens | None = None  # from the windows before, not yielded yet
+    """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
+    pending: _Tokens | None = None  # the last passage of the windows before, which may get more tokens
     instruction: list[int] = []
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
     for window in _tokenized_windows(texts, settings, read_fraction):
         text = window.text
-        if read_fraction[text] < 1:  # tokenized ahead, before its text was known to have enough passages
+        if read_fraction[text] < 1:  # the text already has max_passages; this window was tokenized in the same batch
             continue
-        if left is None:
+        if pending is None:
             tokens = window.tokens
             instruction = window.instruction
         else:
-            tokens = left.followed_by(window.tokens)
+            tokens = pending.followed_by(window.tokens)
         bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
-        # Where the text goes on, its last passage waits: it may get more tokens.
         for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
             yielded += 1
             passage = tokens.between(start, end)
@@ -422,25 +423,26 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             if is_cut:
                 break
         if window.is_last or read_fraction[text] < 1:
-            left = None
+            pending = None
             yielded = 0
         else:
-            left = tokens.between(bounds[-1, 0], len(tokens.ids))
+            pending = tokens.between(bounds[-1, 0], len(tokens.ids))
     if max_passages is not None:
         lengths = [len(text) for text in texts]
         warn_of_cut_texts(
-            lengths, read_fraction, max_passages, unit="characters", advice=ALL_PASSAGES, limit_unit="passages"
+            lengths, read_fraction, max_passages, unit="characters", advice=ADVICE_ALL_PASSAGES, limit_unit="passages"
         )
 
 
 def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
-    """The windows of each text, tokenized; the end of a window ends a sentence.
+    """Tokenize each text window by window; a window ends with a sentence.
 
-    A text is read no further once its ``read_fraction``, ``(N,)``, is below 1.
+    The caller stops a text by setting its ``read_fraction``, ``(N,)``, below 1.
     """
     cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
 
     def contents() -> Iterator[tuple[int, str, int, bool]]:
+        """Number of the text, content of a window, its start in characters, and whether it is the last."""
         for number, text in enumerate(texts):
             instructed = settings.with_instruction(text)
             end = 0
@@ -454,23 +456,29 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
     for batch in tokenizer_batches(contents(), lambda window: len(window[1])):
         tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
-            own = settings.instruction_length if start == 0 else 0
+            instruction_length = settings.instruction_length if start == 0 else 0
             text = texts[number]
-            # An instruction is joined to the stripped text.
-            ahead = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
-            fits = start == 0 and is_last and len(ids) - own <= settings.max_text_tokens
+            # From characters behind the instruction, which precedes the stripped text, to characters of the text.
+            shift = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
+            fits = start == 0 and is_last and len(ids) - instruction_length <= settings.max_text_tokens
             sentences = [content] if fits else split_lines_plain(content)
-            places = (spans + start + ahead).clip(0, len(text))
-            tokens = _Tokens(ids, places, tokens_per_sentence(sentences, spans[:, 1]))
-            if own:
-                tokens = tokens.between(own, len(ids))
-            yield _Window(number, tokens, ids[:own].tolist(), is_last)
+            tokens = _Tokens(
+                ids=ids,
+                spans=(spans + start + shift).clip(0, len(text)),
+                sentence_lengths=tokens_per_sentence(sentences, spans[:, 1]),
+            )
+            if instruction_length:
+                tokens = tokens.between(instruction_length, len(ids))
+            yield _Window(number, tokens, ids[:instruction_length].tolist(), is_last)
 
 
 def _tokens_and_spans(
     tokenizer: PreTrainedTokenizerBase, contents: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The tokens of each content, and the span of each in it; with a slow tokenizer, the span of its sentence."""
+    """The tokens of each content, int32 ``(n,)``, and their spans in it, int64 ``(n, 2)``.
+
+    A slow tokenizer has no spans of tokens: those of their sentences take their place.
+    """
     valid = [replace_lone_surrogates(content) for content in contents]
     if tokenizer.is_fast:
         encoding = tokenizer(valid, return_offsets_mapping=True, **PLAIN)

@@ -1,4 +1,4 @@
-"""TextEmbedder for a classifier that runs in this process."""
+"""ClassifierEmbedder: the TextEmbedder of classifiers that run in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 
-NO_LIMIT = 1_000_000  # tokens; the maximum length of some tokenizers is too large for their own backend
+LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ClassifierEmbedder(TextEmbedder):
 
     @property
     def max_length(self) -> int:
-        """The longest input in tokens: the option, or the configuration's, or as many as the encoder has positions."""
+        """The longest input in tokens: the option, or the configuration's, or the encoder's number of positions."""
         return self.options.max_length or self._model_max_length()
 
     @property
@@ -46,7 +46,7 @@ class ClassifierEmbedder(TextEmbedder):
         return self.options.long_documents or self.model.config.long_documents
 
     def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Choose what computes the encoder, and whether without padding; None: as it runs already."""
+        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
         if packing is not None:
             use_packing(self.model, packing)
         use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, options)
@@ -56,7 +56,7 @@ class ClassifierEmbedder(TextEmbedder):
         config = self.model.config
         poolings = {config.pooling, config.retrieval_pooling or config.pooling}
         if self.long_documents == "late" and poolings != {"mean"}:
-            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: take 'passages'.")
+            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: use 'passages'.")
         most = self._model_max_length()
         if config.passage_length is not None and config.passage_length > most:
             raise ValueError(
@@ -64,20 +64,20 @@ class ClassifierEmbedder(TextEmbedder):
             )
 
     def probe(self) -> np.ndarray:
-        """Embed a few fixed texts by torch, float32 ``(3, R)``; with an encoder in int8 again in int8, ``(6, R)``."""
+        """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
         options = EmbeddingOptions(max_length=PROBE_LENGTH, bf16=False, long_documents="first")
         embedder = replace(self, options=options)
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
 
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Logits and retrieval embeddings of N texts, or of pairs, in their order; a pair of None is a text alone."""
+        """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
         check_texts(texts)
         pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
         check_texts([pair for pair in pairs if pair is not None], "Text pair")
         if len(pairs) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(pairs)} text pairs: give one pair for each text.")
-        texts = list(texts)  # a Series is read by its index
+        texts = list(texts)  # indexing a Series would look up its index
         empty = sum(not text.strip() for text in texts)
         log_at_end(_log_empty, (), np.array([empty, len(texts)]))
         warn_of_unfamiliar_texts(texts, self.tokenizer)
@@ -89,10 +89,10 @@ class ClassifierEmbedder(TextEmbedder):
         """The longest input in tokens without the option."""
         config_length = self.model.config.max_length
         length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
-        return min(length, NO_LIMIT)
+        return min(length, LONGEST_INPUT)
 
     def _embed_chunks(self, texts: list[str], pairs: list[str | None]) -> Predictions:
-        """Embed texts that are checked, chunk by chunk, and combine the chunks of each text."""
+        """Embed checked texts chunk by chunk, and combine the chunks of each text."""
         model = self.model
         config = model.config
         strategy = self.long_documents
@@ -145,13 +145,14 @@ class ClassifierEmbedder(TextEmbedder):
                 passage_length = min(passage_length, settings.max_length)
             return read_chunks(texts, settings, strategy, passage_length, max_passages)
         if max_passages is not None:
-            raise ValueError(f"max_passages={max_passages!r} is for texts alone: leave it out for pairs.")
+            raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
         if strategy not in ("first", "whole"):
-            raise ValueError(f"long_documents={strategy!r} is for texts alone: for pairs take 'first' or 'whole'.")
+            raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
         return read_pair_chunks(texts, pairs, settings)
 
 
 def _log_empty(counts: np.ndarray, _: str) -> None:
+    """Log how many texts are empty; ``counts``: empty texts, and all texts."""
     empty, texts = counts.tolist()
     if empty:
         logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)

@@ -1,4 +1,4 @@
-"""DocumentEncoder: from a checkpoint to embeddings, for documents of any length."""
+"""DocumentEncoder: embed documents of any length with an encoder from a checkpoint."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class DocumentEncoder:
         model: The encoder, without a head.
         tokenizer: Its tokenizer.
         pooling: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``.
-        max_length: The longest input in tokens, special tokens included. None: as many as the model has positions.
-        packing: Whether the model runs without padding: ``"auto"``, where it gives the same; ``"on"``, an error where
-            it does not; ``"off"``.
+        max_length: The longest input in tokens, special tokens included. None: the model's number of positions.
+        packing: Whether the model runs without padding: ``"auto"``, if the results are the same; ``"on"``, with an
+            error if they are not; or ``"off"``.
         instruction: Instruction before every text, as for INSTRUCTOR, for example ``"Represent the science passage
-            for retrieval:"``. Both are stripped and joined without a space. The text attends to the instruction, and
-            mean and max pooling leave it out. None: no instruction.
-        projection: Layers behind the pooling, float32, ``(N, H)`` to ``(N, D)``. None: the pooled states are the
+            for retrieval:"``. Instruction and text are stripped and joined without a space. The text attends to the
+            instruction, and mean and max pooling leave the instruction out. None: no instruction.
+        projection: Layers after the pooling, from ``(N, H)`` to ``(N, D)``, float32. None: the pooled states are the
             embeddings.
 
     Raises:
-        ValueError: If there is no such pooling or packing, the model has fewer positions, or the instruction is blank
-            or leaves no room for text.
+        ValueError: If there is no such pooling or packing, ``max_length`` is more than the model's positions, or the
+            instruction is blank or leaves no room for text.
 
     Example:
 
@@ -83,8 +83,8 @@ class DocumentEncoder:
         self.max_length = check_max_length(max_length, model)
         self.instruction = None if instruction is None else instruction.strip()
         if self.instruction == "":
-            raise ValueError("The instruction is blank: pass instruction=None for none.")
-        _ = self.chunk_settings  # raises if there is no room for text
+            raise ValueError("The instruction is blank: pass instruction=None to leave it out.")
+        _ = self.chunk_settings  # raises an error if there is no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
     @classmethod
@@ -104,31 +104,34 @@ class DocumentEncoder:
     ) -> DocumentEncoder:
         """Load an encoder from the Hub or a folder: a DocSplit checkpoint, a LoRA adapter, or any other encoder.
 
-        Pooling, maximum length and the dense layers behind the pooling are the checkpoint's own: DocSplit's, or those
-        of sentence-transformers. Without a stated pooling the authors' is used, if it is known (``"mean"`` for
-        Contriever), or else ``"cls"``; both are logged. For a model with encoder and decoder, such as T5, only the
-        encoder is loaded, if transformers has a class for it.
+        Pooling, maximum length and the dense layers after the pooling are those of the checkpoint, as DocSplit or
+        sentence-transformers saved them. If a checkpoint states no pooling, its authors' pooling is used where it is
+        known (``"mean"`` for Contriever), or else ``"cls"``; the choice is logged. Of a model with encoder and decoder,
+        such as T5, only the encoder is loaded, if transformers has a class for it.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
-            device: Where to run. None: a GPU if there is one, and the CPU with ``backend="openvino"``.
-            dtype: Type of the weights in memory, independent of the saved type.
+            device: Where to run. None: a GPU if there is one; with ``backend="openvino"`` the CPU.
+            dtype: Type of the weights in memory, whatever type they were saved in.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             instruction: As for the class.
-            backend: Library that computes the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra
-                ``openvino``), compiled from the present weights and cached on this machine.
+            backend: Library that runs the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
+                compiled from the current weights and cached on this machine.
             precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` in each call; or ``"int8"``,
                 with OpenVINO only: the fastest, with slightly different embeddings. The first time it takes about a
                 minute, and the cosine to float32 is logged.
             calibration_texts: Some hundred texts like those to be embedded, on which int8 measures the ranges of
                 numbers. None: the documentation of installed packages, which is English.
 
+        Returns:
+            The encoder.
+
         Raises:
-            ValueError: If the checkpoint has unsupported modules behind its pooling, its dense layers are a pickle of
-                more than tensors, or OpenVINO cannot compute the encoder, or gives other embeddings.
+            ValueError: If the checkpoint has unsupported modules after its pooling, the file of its dense layers is a
+                pickle of more than tensors, or OpenVINO cannot run the encoder or gives other embeddings.
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
@@ -137,7 +140,7 @@ class DocumentEncoder:
             find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:
-            logger.warning("%s does not say how it pools: taking the first token ('cls').", checkpoint.path)
+            logger.warning("%s states no pooling: taking the first token ('cls').", checkpoint.path)
         if device is None:
             is_accelerated = backend_options.uses_accelerator and torch.accelerator.is_available()
             device = torch.accelerator.current_accelerator() if is_accelerated else "cpu"
@@ -168,7 +171,8 @@ class DocumentEncoder:
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, instruction, precision.
 
-        It is computed from all weights each time, so that it is correct after a training step: a second per gigabyte.
+        It is computed from all weights at each call, so that it is correct after a training step; this takes about a
+        second per gigabyte.
         """
         return encoder_fingerprint(
             self.model,
@@ -183,8 +187,8 @@ class DocumentEncoder:
     def save_openvino(self, folder: str | Path) -> None:
         """Write the compiled encoder into a checkpoint's folder, for sentence-transformers.
 
-        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8. This
-        package never reads it, and converts the weights again: a folder may come from a stranger.
+        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8.
+        docsplit_hf itself never reads it, because the folder may come from a stranger; it converts the weights again.
 
         Args:
             folder: The folder of the checkpoint.
@@ -213,30 +217,30 @@ class DocumentEncoder:
 
         Args:
             texts: N texts.
-            batch_size: The most texts in one forward. None: as many as the tokens allow.
+            batch_size: The most texts in one forward pass. None: as many as ``max_tokens_per_batch`` allows.
             show_progress: Whether to show a progress bar.
             normalize: Whether to scale embeddings to norm 1, for cosine similarity.
             long_documents: Strategy for texts longer than ``max_length``. ``"first"``: the beginning;
-                ``"head_tail"``: a quarter of the tokens from the beginning and the others from the end; the part that
-                is not read is logged. ``"average"``: all of the text, in passages of whole sentences, each behind the
-                instruction; the directions and norms of the passages are averaged, weighted by their tokens.
-                ``"whole"``: the same, with the first passage as important as the average, as most texts begin with
-                their topic.
-            max_tokens_per_batch: The most tokens in one forward, padding included. None: 2,048 on a CPU, 32,768
+                ``"head_tail"``: a quarter of the tokens from the beginning and the rest from the end; with both, the
+                part that is not read is logged. ``"average"``: all of the text, in passages of whole sentences, each
+                after the instruction; the directions and the norms of the passages' embeddings are averaged, weighted
+                by their tokens. ``"whole"``: the same, with as much weight on the first passage as on the average of
+                all, since most texts begin with their topic.
+            max_tokens_per_batch: The most tokens in one forward pass, padding included. None: 2,048 on a CPU, 32,768
                 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
-                float32 embedding stays above 0.9999. None: as it was loaded (``precision``).
+                float32 embedding stays above 0.9999. None: the ``precision`` that the encoder was loaded with.
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
-            max_passages: Most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not read
-                is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
+            max_passages: The most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not
+                read is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
 
         Raises:
-            TypeError: If ``texts`` is no list of strings.
-            ValueError: If there is no such strategy, a number is out of its range, or the model gives NaN or infinity.
+            TypeError: If ``texts`` is not a list of strings.
+            ValueError: If there is no such strategy, a number is out of range, or the model gives NaN or infinity.
         """
         check_texts(texts)
         check_strategy(long_documents, SINGLE_VECTOR)
@@ -268,29 +272,29 @@ class DocumentEncoder:
         truncate_dim: int | None = None,
         max_passages: int | None = None,
     ) -> Passages:
-        """Embed all of each text in passages of whole sentences, an embedding for each passage.
+        """Embed all of each text in passages of whole sentences, with one embedding for each passage.
 
         Args:
             texts: N texts.
-            batch_size: The most passages in one forward. None: as many as the tokens allow.
+            batch_size: The most passages in one forward pass. None: as many as ``max_tokens_per_batch`` allows.
             show_progress: Whether to show a progress bar.
-            normalize: Whether to give embeddings of norm 1.
-            long_documents: ``"passages"``: each passage is read by itself. ``"late"``: late chunking (Günther et al.
+            normalize: Whether to scale embeddings to norm 1.
+            long_documents: ``"passages"``: each passage is read separately. ``"late"``: late chunking (Günther et al.
                 2024); as much as fits into ``max_length`` is read together, and the states of each passage's tokens
                 are averaged. It is for encoders with mean pooling and many positions.
             passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
                 ``"late"``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
-            max_passages: Most passages to read of a text; with ``"late"``, most chunks of ``max_length`` tokens. None:
-                all.
+            max_passages: The most passages to read of a text; with ``"late"``, the most chunks of ``max_length``
+                tokens. None: all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
             least 1; and ``spans``, int64 ``(P, 2)``, start and end of each passage in its text, in characters.
 
         Raises:
-            TypeError: If ``texts`` is no list of strings.
-            ValueError: If there is no such strategy, a length is out of its range, or the model gives NaN or infinity.
+            TypeError: If ``texts`` is not a list of strings.
+            ValueError: If there is no such strategy, a length is out of range, or the model gives NaN or infinity.
 
         Example:
 
@@ -302,7 +306,7 @@ class DocumentEncoder:
         check_texts(texts)
         check_strategy(long_documents, SEVERAL_VECTORS)
         if long_documents == "late" and self.pooling != "mean":
-            raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: take 'passages'.")
+            raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: use 'passages'.")
         size = self._embedding_size(truncate_dim)
         options = EmbeddingOptions(
             max_tokens_per_batch=max_tokens_per_batch,
@@ -320,11 +324,11 @@ class DocumentEncoder:
 
     @property
     def chunk_settings(self) -> ChunkSettings:
-        """The settings of chunks; ``max_length`` and ``instruction`` may be changed after loading."""
+        """The settings of chunks, made at each call: ``max_length`` and ``instruction`` may have been changed."""
         return ChunkSettings.of(self.tokenizer, self.max_length, self.instruction or "")
 
     def _embedding_size(self, truncate_dim: int | None) -> int:
-        """The number of dimensions that a call gives."""
+        """The number of dimensions that a call returns."""
         if truncate_dim is not None and not 1 <= truncate_dim <= self.dimension:
             raise ValueError(f"truncate_dim must be from 1 to {self.dimension}, got {truncate_dim}.")
         return truncate_dim or self.dimension

@@ -19,7 +19,7 @@ from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
 from .time_estimate import TimeEstimate
 
-CPU_TOKENS_PER_BATCH = 2048  # more does not stay in the caches
+CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 
 PoolStates = Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
@@ -40,16 +40,16 @@ def embed_chunks(
     Args:
         model: The model that has the encoder.
         name: The model's name in errors.
-        settings: Those that the chunks were made with.
+        settings: The settings that the chunks were made with.
         texts: The texts of the chunks.
         chunks: The chunks, in the order of their texts.
         options: Options of the call; ``long_documents`` is the strategy that made the chunks.
-        sizes: The dimensions of each output of ``pool_states``.
-        pool_states: Makes the outputs ``(rows, size)`` of the states ``(rows, L, H)``, a row for each embedding, their
-            mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+        sizes: The number of dimensions of each output of ``pool_states``.
+        pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)``, with a row for each
+            embedding, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
 
     Yields:
-        A group of chunks, and its outputs, float32 ``(rows, size)`` each, on the CPU.
+        A group of chunks and its outputs, float32 ``(rows, size)`` each, on the CPU.
     """
     encoder = model.base_model
     in_bf16 = is_in_bfloat16(encoder, options.bf16, encoder.device)
@@ -60,7 +60,7 @@ def embed_chunks(
         unit="text" if options.long_documents in SINGLE_CHUNK else "chunk",
         disable=not options.show_progress,
         delay=options.progress_delay,
-        leave=None,  # below another bar it vanishes at the end
+        leave=None,  # a nested bar vanishes at the end
     )
     with progress:
         for group, progress.total in grouped(chunks, texts):
@@ -87,7 +87,7 @@ def embed_chunks(
                     )
                     pooled = pool_states(part_states, mask, prompt_length)
                     for output, values in zip(outputs, pooled, strict=True):
-                        refuse_broken(values, owners, texts, model, name)
+                        refuse_non_finite(values, owners, texts, model, name)
                         output[rows_of_batch] = values.float().cpu()
                     progress.update(len(numbers))
                     time_estimate.add(sum(len(chunk.input_ids) for chunk in read))
@@ -114,9 +114,9 @@ def inference_batches(
     max_rows: int | None = None,
     packed: bool = False,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """Yield the row numbers and the tensors, ``(B, L)`` int64 on the device, of each batch, padded on the right.
+    """Make batches: yields the row numbers of each, and its tensors, int64 ``(B, L)`` on the device.
 
-    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``.
+    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``. Batches are padded on the right.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
@@ -132,9 +132,10 @@ def inference_batches(
 def token_budget_batches(
     lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
 ) -> list[list[int]]:
-    """Put rows of similar length into batches of at most ``max_tokens``; a longer row has its own batch.
+    """Put rows of similar length into batches of at most ``max_tokens`` each; a longer row has a batch of its own.
 
-    The longest come first, so that a batch too large for the memory fails at once. ``packed`` rows are not padded.
+    The longest rows come first, so that a batch that is too large for the memory fails at once. ``packed``: rows are
+    not padded, so that only their own tokens count.
     """
     limits = {"max_tokens_per_batch": max_tokens, "batch_size": max_rows}
     for name, limit in limits.items():
@@ -153,30 +154,39 @@ def token_budget_batches(
     return batches
 
 
-def refuse_broken(
+def refuse_non_finite(
     values: torch.Tensor, numbers: Sequence[int], texts: Sequence[str], model: nn.Module, name: str
 ) -> None:
-    """Refuse NaN and infinity in ``values``, ``(B, D)``, of the texts with these ``numbers``; ``name``: the model's."""
+    """Refuse NaN and infinity in ``values``, ``(B, D)``; the error names the text, and broken weights if there are any.
+
+    ``numbers``: the number of the text of each row; ``name``: the model's name.
+    """
     finite = values.isfinite().all(1)
     if finite.all():
         return
     number = numbers[int(finite.logical_not().nonzero()[0])]
     reason = (
-        f"Its weights are finite, so the numbers grow too large for {next(model.parameters()).dtype}: load it with "
+        f"Its weights are finite, so the states grow too large for {next(model.parameters()).dtype}: load it with "
         'dtype="float32", and compute without bf16'
     )
-    broken = next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None)
-    if broken is not None:
-        reason = f"Its weights are broken, in {broken}: train it again, or take another checkpoint"
+    damaged = next((name for name, weight in model.named_parameters() if not weight.isfinite().all()), None)
+    if damaged is not None:
+        reason = f"Its weights are broken, in {damaged}: train it again, or use another checkpoint"
     text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
     raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
 
 
 class ChunkAverages:
-    """Averages the values of each text's chunks, weighted by tokens; the value of an only chunk is kept as it is.
+    """Averages the values of each text's chunks, weighted by tokens; an only chunk keeps its value.
 
-    Of embeddings both directions and norms are averaged, so that chunks of norm 1 give a text of norm 1. With the
-    strategy ``whole`` the first chunk counts once more, as much as the average of all.
+    The directions and the norms of embeddings are averaged separately, so that chunks of norm 1 give a text of norm 1.
+    The strategy ``whole`` then averages the result with the first chunk.
+
+    Args:
+        texts: The number of texts.
+        dimension: The number of dimensions of a value.
+        strategy: The strategy that made the chunks.
+        are_embeddings: Whether values are embeddings, or other values such as logits, which are averaged as they are.
     """
 
     def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
@@ -194,7 +204,7 @@ class ChunkAverages:
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:
             is_first = torch.tensor([chunk.is_first and not chunk.is_only for chunk in chunks])
-            self._beginnings[owners[is_first]] = values[is_first]  # each chunk has one embedding here
+            self._beginnings[owners[is_first]] = values[is_first]  # with this strategy a chunk has one embedding
         is_averaged = ~is_only
         averaged_owners = owners[is_averaged]
         averaged_values = values[is_averaged]
@@ -235,7 +245,7 @@ class PassagesOfTexts:
             self._spans.append(chunk.spans)
 
     def all(self) -> Passages:
-        """All of them."""
+        """All passages."""
         return Passages(
             embeddings=np.concatenate(self._embeddings),
             counts=self._counts,
@@ -246,7 +256,10 @@ class PassagesOfTexts:
 def _states_of_parts(
     states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """The states and the mask of each embedding, and the number of leading tokens that are not pooled."""
+    """Cut out the states of each part of a chunk that gets its own embedding.
+
+    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+    """
     if all(chunk.parts is None for chunk in chunks):
         return states, attention_mask, prompt_length
     rows = []

@@ -1,4 +1,4 @@
-"""make_embedder: the TextEmbedder for a classifier's model."""
+"""make_embedder: choose the TextEmbedder for a classifier's model."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ def make_embedder(
         tokenizer: Its tokenizer. None: the one of the checkpoint that the model was loaded from.
         **options: The fields of ``EmbeddingOptions``.
 
+    Returns:
+        An ``EndpointEmbedder`` for an ``EndpointClassifier``, a ``ClassifierEmbedder`` otherwise.
+
     Raises:
         ValueError: If there is no tokenizer, and the model was not loaded from a checkpoint.
     """
     embedding_options = EmbeddingOptions(**options)
     if isinstance(model, EndpointClassifier):
-        return EndpointEmbedder(model, None, embedding_options)
+        return EndpointEmbedder(model, tokenizer=None, options=embedding_options)
     if tokenizer is None:
         tokenizer = _load_own_tokenizer(model)
     return ClassifierEmbedder(model, tokenizer, embedding_options)
 
 
 def _load_own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
-    """Load the tokenizer beside a model; where transformers did not find it, the error has the reason."""
+    """Load the tokenizer of the checkpoint that a model was loaded from."""
     name = model.config.name_or_path
     if not name:
         raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")

@@ -1,4 +1,4 @@
-"""Options of a call that embeds texts."""
+"""EmbeddingOptions: the options of a call that embeds texts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class EmbeddingOptions:
 
     Args:
         max_length: Longest input in tokens, special tokens included.
-        max_tokens_per_batch: Most tokens in one forward, padding included.
-        batch_size: Most chunks of texts in one forward.
+        max_tokens_per_batch: Most tokens in one forward pass, padding included.
+        batch_size: Most chunks of texts in one forward pass.
         bf16: Whether torch computes in bfloat16; ``"auto"``: if the hardware has it. None: as the model was loaded.
         long_documents: Strategy for texts longer than ``max_length``.
         max_passages: Most passages that are read of a text.

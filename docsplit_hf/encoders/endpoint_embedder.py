@@ -1,4 +1,4 @@
-"""TextEmbedder for an encoder behind an endpoint."""
+"""EndpointEmbedder: the TextEmbedder of encoders behind an endpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .checkpoints.fingerprint import PROBE_TEXTS
 from .embedding_options import EmbeddingOptions
 from .text_embedder import Predictions, TextEmbedder
 
-# Options and settings that an endpoint does not take.
+# Options and settings that have no effect on an endpoint.
 UNSUPPORTED = ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length", "max_passages")
 
 
@@ -27,26 +27,26 @@ class EndpointEmbedder(TextEmbedder):
 
     @property
     def max_length(self) -> None:
-        """Unknown."""
+        """None: it is unknown."""
         return None
 
     def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
         """Refuse a backend; packing has no effect."""
         if options != BackendOptions():
-            raise ValueError("backend, precision and calibration_texts do not reach an endpoint: leave them out.")
+            raise ValueError("backend, precision and calibration_texts have no effect on an endpoint: leave them out.")
 
     def check(self) -> None:
-        """Refuse options and settings that the endpoint does not take."""
+        """Refuse options and settings that have no effect on the endpoint."""
         for name in UNSUPPORTED:
             value = getattr(self.options, name, None) or getattr(self.model.config, name, None)
             if value not in (None, False, "first"):
                 raise ValueError(
-                    f"{name}={value!r} does not reach {self.model.endpoint!r}, which reads texts as it does: leave it "
-                    "out. 'https://HOST/v1#MODEL#max_characters=N' sends no more than N characters of a text."
+                    f"{name}={value!r} has no effect on {self.model.endpoint!r}: leave it out. "
+                    "'https://HOST/v1#MODEL#max_characters=N' sends at most N characters of a text."
                 )
 
     def probe(self) -> np.ndarray:
-        """Embed a few fixed texts: float32 ``(3, R)``."""
+        """Embed three fixed texts: float32 ``(3, R)``."""
         return replace(self, options=EmbeddingOptions()).embed(PROBE_TEXTS).retrieval_embeddings
 
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:

@@ -11,25 +11,26 @@ from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTok
 from ..content_hash import short_digest
 from .checkpoints.inside_folder import write_at_once
 
-# Arguments of a run that starts from random weights: minutes on two CPU cores.
+# Arguments for training a small BERT from random weights: minutes on two CPU cores.
 SMALL_BERT_RECIPE = {
-    "pooling": "mean",  # the first token's state is not trained yet: with "cls" the loss is constant for an epoch
+    "pooling": "mean",  # with "cls", an untrained state, the loss does not fall for an epoch
     "max_length": 128,
     "learning_rate": 2e-3,
     "num_train_epochs": 2,
     "warmup_steps": 30,
 }
+HEAD_SIZE = 64  # dimensions of an attention head, as in BERT-base
 
 
 def train_small_bert_tokenizer(texts: Iterable[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
-    """Train a WordPiece vocabulary for lower-cased text, as a stock ``BertTokenizer``."""
+    """Train a ``BertTokenizer`` on texts: WordPiece, with lower-cased text."""
     return BertTokenizer().train_new_from_iterator(texts, vocab_size=vocab_size, show_progress=False)
 
 
 def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) -> PreTrainedTokenizerBase:
-    """The tokenizer of ``train_small_bert_tokenizer``, trained once for the same texts and cached.
+    """Train a tokenizer as ``train_small_bert_tokenizer`` does, or load it if it was trained on the same texts before.
 
-    Training breaks ties at random: without the cache each process would have a slightly different vocabulary.
+    Training breaks ties at random: without the cache, processes would have slightly different vocabularies.
     """
     content = f"{vocab_size}" + "".join(f"{len(text)} {text}" for text in texts)
     folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{short_digest(content.encode(), size=16).hex()}"
@@ -42,18 +43,24 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
 def small_bert_config(
     tokenizer: PreTrainedTokenizerBase, hidden_size: int = 128, num_hidden_layers: int = 2
 ) -> BertConfig:
-    """A small BERT with heads of 64 dimensions. Two CPU cores train one of 2 layers and 128 dimensions in minutes."""
-    if hidden_size < 64 or hidden_size % 64:
-        raise ValueError(f"hidden_size must be a multiple of 64, as BERT's heads have 64, got {hidden_size}.")
+    """The configuration of a small BERT; with the default sizes, two CPU cores train it in minutes.
+
+    Args:
+        tokenizer: Its tokenizer.
+        hidden_size: Number of dimensions of a state, a multiple of 64: a head has 64 dimensions, as in BERT-base.
+        num_hidden_layers: Number of layers.
+    """
+    if hidden_size < HEAD_SIZE or hidden_size % HEAD_SIZE:
+        raise ValueError(f"hidden_size must be a multiple of 64, the size of BERT's heads, got {hidden_size}.")
     return BertConfig(
         vocab_size=len(tokenizer),
         pad_token_id=tokenizer.pad_token_id,
         hidden_size=hidden_size,
         num_hidden_layers=num_hidden_layers,
         intermediate_size=4 * hidden_size,
-        num_attention_heads=hidden_size // 64,  # as in BERT-base
+        num_attention_heads=hidden_size // HEAD_SIZE,
         max_position_embeddings=512,
-        # No dropout: each document is seen a few times only, and random numbers take a fifth of a step on a CPU.
+        # No dropout: each document is seen only a few times, and random numbers take a fifth of a step on a CPU.
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )

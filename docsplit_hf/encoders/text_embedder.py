@@ -1,4 +1,4 @@
-"""TextEmbedder: base class of what turns texts into embeddings and logits, in this process or behind an endpoint."""
+"""TextEmbedder: base class for computing embeddings and logits of texts, in this process or by an endpoint."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Predictions(NamedTuple):
 
 @dataclass(frozen=True)
 class TextEmbedder(ABC):
-    """A classifier's model with its tokenizer and the options of a call; ``make_embedder`` makes the right one."""
+    """A classifier's model with its tokenizer and the options of a call; ``make_embedder`` chooses the subclass."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase | None
     options: EmbeddingOptions = EmbeddingOptions()
 
-    is_local: ClassVar[bool]  # whether the model runs in this process, so that it is known how much of a text it reads
+    is_local: ClassVar[bool]  # whether the model runs in this process; if not, it is unknown how much of a text is read
 
     def with_options(self, **changes: Any) -> Self:
-        """The same embedder with other values of some ``EmbeddingOptions``."""
+        """Copy the embedder with other values of some ``EmbeddingOptions``."""
         return replace(self, options=replace(self.options, **changes))
 
     @property
@@ -45,7 +45,7 @@ class TextEmbedder(ABC):
 
     @abstractmethod
     def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Choose what computes the encoder, and whether without padding; None: as it runs already."""
+        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
 
     @abstractmethod
     def check(self) -> None:
@@ -53,8 +53,8 @@ class TextEmbedder(ABC):
 
     @abstractmethod
     def probe(self) -> np.ndarray:
-        """Embed a few fixed texts, by which a datastore recognizes the encoder: float32 ``(P, R)``."""
+        """Embed fixed texts, by which a datastore recognizes the encoder: float32 ``(P, R)``."""
 
     @abstractmethod
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Embed and classify N texts, or pairs of texts, in their order; a pair of None is a text alone."""
+        """Embed and classify N texts, or pairs of texts, in order; a pair of None is a single text."""

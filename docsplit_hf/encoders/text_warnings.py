@@ -1,4 +1,4 @@
-"""Log how much of texts is cut off, and whether their words are unknown to the encoder; once for many calls."""
+"""Log how much of the texts is cut off, and whether the tokenizer lacks their words; once for many calls."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from ..text.tokenization import token_ids
 
 logger = logging.getLogger(__name__)
 
-# The counts of all calls and the first example, by the function that logs and its first arguments.
+# Within sum_up_warnings: the sum of all counts and the first example, by the logging function and its first arguments.
 _sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sums", default=None)
 
-SAMPLED_TEXTS = 100  # of a call
+SAMPLED_TEXTS = 100  # the most texts of a call that are examined
 SAMPLED_CHARACTERS = 300  # at the beginning of each sampled text
-FEWEST_LETTERS = 20  # a name or two prove nothing
-# Of the letters of 14 English data sets at most 1.1 % are in unfamiliar words, of a single one of their texts 16 %,
-# with English tokenizers of three kinds; of Chinese at least 33 %, of Russian, Greek, Arabic, Korean all. German or
-# Finnish words come in pieces of several letters, and cannot be told from rare English words.
+FEWEST_LETTERS = 20  # fewer, such as a name or two, show nothing
+# The fraction of letters in unfamiliar words from which a warning is logged. Measured with English tokenizers of three
+# kinds: at most 1.1 % in each of 14 English data sets, and 16 % in any one of their texts; at least 33 % in Chinese;
+# 100 % in Russian, Greek, Arabic and Korean. German and Finnish words do not count: they are split into parts of
+# several letters, as rare English words are.
 UNFAMILIAR_FRACTION = 0.25
-# Letters with the marks that belong to them; digits and emojis are in every language.
+# Letters with their combining marks; digits and emojis tell nothing about the language.
 _WORD = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f\u064b-\u065f\u0900-\u109f]){3,}")
-_HAN = re.compile("[㐀-鿿]")
+_CHINESE_CHARACTER = re.compile("[㐀-鿿]")
 # Tokens per letter from which a word counts as spelled letter by letter. English words have 0.2.
 _SPELLED = 0.8
-# A Chinese character is one token in tokenizers made for it, two or three bytes in others.
-_SPELLED_HAN = 1.3
-_ENGLISH = ["water", "people", "because", "children", "different"]
+# The same for Chinese characters: one token each in tokenizers made for them, two or three in others.
+_SPELLED_CHINESE = 1.3
+_ENGLISH_WORDS = ["water", "people", "because", "children", "different"]
 
 
 @contextmanager
-def cut_texts_summed_up() -> Iterator[None]:
-    """Sum up the warnings about texts within the context, and log them once at its end; nested, the outer one logs."""
+def sum_up_warnings() -> Iterator[None]:
+    """Sum up the warnings about texts within the context, and log them once, at the end of the outermost context."""
     if _sums.get() is not None:
         yield
         return
@@ -48,13 +49,13 @@ def cut_texts_summed_up() -> Iterator[None]:
         yield
     finally:
         _sums.reset(token)
-        for (log, *what), (counts, example) in sums.items():
-            log(*what, counts, example)
+        for (log, *arguments), (counts, example) in sums.items():
+            log(*arguments, counts, example)
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Log no warnings within the context, about texts that are not the user's."""
+    """Drop the warnings about texts within the context; for texts that the user did not give."""
     token = _sums.set({})
     try:
         yield
@@ -62,19 +63,19 @@ def unlogged() -> Iterator[None]:
         _sums.reset(token)
 
 
-def log_at_end(log: Callable[..., None], what: tuple, counts: np.ndarray, example: str = "") -> None:
-    """Call ``log(*what, counts, example)`` now, or at the end of ``cut_texts_summed_up`` with the sum of all counts."""
+def log_at_end(log: Callable[..., None], arguments: tuple, counts: np.ndarray, example: str = "") -> None:
+    """Call ``log(*arguments, counts, example)``; within ``sum_up_warnings`` once at the end, with summed counts."""
     sums = _sums.get()
     if sums is None:
-        log(*what, counts, example)
+        log(*arguments, counts, example)
     else:
-        before, first = sums.get((log, *what), (0, ""))
-        sums[log, *what] = (before + counts, first or example)
+        before, first = sums.get((log, *arguments), (0, ""))
+        sums[log, *arguments] = (before + counts, first or example)
 
 
-def read_fractions(lengths: Sequence[int], read: int) -> np.ndarray:
-    """The part of each text that is read, if at most ``read`` of its length is, float64 ``(N,)``."""
-    return np.minimum(read / np.maximum(lengths, 1), 1)
+def read_fractions(lengths: Sequence[int], limit: int) -> np.ndarray:
+    """The fraction of each text that is read if longer texts are cut to ``limit``: float64 ``(N,)``."""
+    return np.minimum(limit / np.maximum(lengths, 1), 1)
 
 
 def warn_of_cut_texts(
@@ -86,9 +87,16 @@ def warn_of_cut_texts(
     limit_unit: str | None = None,
     estimated: bool = False,
 ) -> None:
-    """Log how many texts are longer than ``limit``, and how much of all is not read.
+    """Log how many texts are longer than the limit, and how much of all texts is not read.
 
-    ``read_fraction``: the part of each text that is read, ``(N,)``.
+    Args:
+        lengths: The length of each text, in ``unit``.
+        read_fraction: The fraction of each text that is read, ``(N,)``.
+        limit: The longest text that is read to its end, in ``limit_unit``.
+        unit: The unit of the lengths.
+        advice: A sentence at the end of the warning.
+        limit_unit: The unit of the limit. None: ``unit``.
+        estimated: Whether lengths are estimates.
     """
     all_lengths = np.array(lengths, dtype=np.int64)
     unread = np.rint(all_lengths * (1 - read_fraction)).astype(np.int64)
@@ -98,34 +106,35 @@ def warn_of_cut_texts(
 
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
-    """Log if much of a sample of texts is unknown to the tokenizer, or spelled letter by letter."""
+    """Log if many words in a sample of the texts are unknown to the tokenizer, or spelled letter by letter."""
     sample = [texts[i][:SAMPLED_CHARACTERS] for i in range(0, len(texts), -(-len(texts) // SAMPLED_TEXTS) or 1)]
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:
         return
     rows = token_ids(tokenizer, words)
     unfamiliar = [_unfamiliar_letters(word, ids, tokenizer) for word, ids in zip(words, rows, strict=True)]
-    if any(unfamiliar) and _spells(tokenizer):
+    if any(unfamiliar) and _spells_english(tokenizer):
         return
     counts = np.array([sum(unfamiliar), sum(map(len, words))])
     log_at_end(_log_unfamiliar, (), counts, words[int(np.argmax(unfamiliar))] if any(unfamiliar) else "")
 
 
-def _spells(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether a tokenizer spells English words, too, as one of characters does."""
-    rows = token_ids(tokenizer, _ENGLISH)
-    return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH, rows, strict=True))
+def _spells_english(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a tokenizer spells even English words letter by letter, as tokenizers of characters do."""
+    rows = token_ids(tokenizer, _ENGLISH_WORDS)
+    return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH_WORDS, rows, strict=True))
 
 
 def _unfamiliar_letters(word: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> float:
-    """The number of a word's letters that are unknown or spelled."""
-    han = len(_HAN.findall(word))
-    if len(ids) >= _SPELLED * (len(word) - han) + _SPELLED_HAN * han:
+    """The number of a word's letters that are unknown, or all of them if it is spelled letter by letter."""
+    chinese = len(_CHINESE_CHARACTER.findall(word))
+    if len(ids) >= _SPELLED * (len(word) - chinese) + _SPELLED_CHINESE * chinese:
         return len(word)
     return len(word) * ids.count(tokenizer.unk_token_id) / len(ids) if ids else len(word)
 
 
 def _log_cut(limit: int, limit_unit: str, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
+    """Log cut texts; ``counts``: long texts, all texts, unread units, all units, and how many calls estimated them."""
     long, texts, unread, total, estimated = counts.tolist()
     if not long:
         return
@@ -143,11 +152,12 @@ def _log_cut(limit: int, limit_unit: str, unit: str, advice: str, counts: np.nda
 
 
 def _log_unfamiliar(counts: np.ndarray, example: str) -> None:
+    """Log unfamiliar words; ``counts``: unfamiliar letters, and all letters."""
     unfamiliar, letters = counts.tolist()
     if letters >= FEWEST_LETTERS and unfamiliar > UNFAMILIAR_FRACTION * letters:
         logger.warning(
             "About %.0f %% of the words are unknown to the encoder's tokenizer, or spelled letter by letter, such as "
-            "%r: the embeddings will say little. Take an encoder for the language of the texts, or a multilingual one.",
+            "%r: the embeddings will be poor. Use an encoder for the language of the texts, or a multilingual one.",
             100 * unfamiliar / letters,
             example[:40],
         )

@@ -1,4 +1,4 @@
-"""TimeEstimate: logs how long the longest text will take, once its speed is measured."""
+"""TimeEstimate: estimate how long the longest text will take, and log it if that is long."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MEASURED_SECONDS = 3  # of computing, until the speed is measured
+MEASURED_SECONDS = 3  # how long the speed is measured before the estimate
 LEAST_SECONDS = 30  # shorter estimates are not logged
 
 
 class TimeEstimate:
-    """Logs once how long the longest of some texts will take, at the speed measured so far.
+    """Logs once how long the longest of some texts will take, at the speed of the first seconds.
 
     Args:
         texts: The texts that are embedded.
         max_passages: Most passages that are read of a text. None: all.
-        clock: Gives the time in seconds.
+        clock: Returns the time in seconds.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class TimeEstimate:
         self._longest_chunk = 1
 
     def begin(self, chunks: Sequence[Chunk]) -> None:
-        """Start the clock at the first group of chunks; measure the tokens per character of each group."""
+        """Prepare for a group of chunks: start the clock at the first one, and measure their tokens per character."""
         if self._started is None:
             self._started = self._clock()
         if all(chunk.is_only for chunk in chunks):
@@ -52,7 +52,7 @@ class TimeEstimate:
         self._longest_chunk = max(len(chunk.input_ids) for chunk in chunks)
 
     def add(self, tokens: int) -> None:
-        """Count tokens that were read; log the estimate once the speed is measured, if it is long enough."""
+        """Count tokens that were read; once the speed is measured, log the estimate if it is long enough."""
         self._tokens_read += tokens
         if self._is_logged or self._started is None:
             return
@@ -76,12 +76,12 @@ class TimeEstimate:
 
 
 def _rounded(number: float) -> str:
-    """A number with two significant digits."""
+    """Format a number with two significant digits."""
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
 def _duration(seconds: float) -> str:
-    """Seconds in the unit that reads best."""
+    """Format seconds in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
     if seconds < 90 * 60:

@@ -1,1 +1,1 @@
-"""Compare encoders on your own texts: tasks, systems, protocols, results and the report."""
+"""Compare encoders on a user's own texts: tasks, systems, protocols, results and the report."""

@@ -1,4 +1,4 @@
-"""Protocols: settings, accepted tasks, plans, and measurements."""
+"""The interface of protocols: settings, the tasks and systems that they accept, plans, and measurements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .results import Settings
 from .systems import System
 from .tasks import EvaluationTask
 
-LEAST_ONE = ("max_length", "seeds", "repeats", "shots", "max_train_examples", "max_test_examples")
+AT_LEAST_ONE = ("max_length", "seeds", "repeats", "shots", "max_train_examples", "max_test_examples")
 
 
 @dataclass
 class EvaluationSettings:
-    """Settings of protocols. The probes are fixed here; the papers' experiments offer several."""
+    """Settings of protocols. Its probes are fixed; a subclass for the papers' experiments has a choice of them."""
 
     probe: ClassVar[str] = "logistic"
     few_shot_probe: ClassVar[str] = "logistic"
@@ -37,7 +37,7 @@ class EvaluationSettings:
 
     def __post_init__(self) -> None:
         self.curve_shots = sorted(set(self.curve_shots))
-        for name in LEAST_ONE:
+        for name in AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
@@ -47,11 +47,11 @@ class EvaluationSettings:
             raise ValueError(f"seed must not be negative, got {self.seed}.")
 
     def shots_of(self, task_name: str) -> int:
-        """Training examples per class in ``few_shot`` on a task."""
+        """The training examples per class in ``few_shot`` on a task."""
         return self.shots
 
     def seeds_of(self, repeats: int) -> list[int]:
-        """The seeds of this many repeats."""
+        """The seeds of a number of repeats."""
         return list(range(self.seed, self.seed + repeats))
 
 
@@ -68,7 +68,7 @@ class Evaluation:
     _results: dict[tuple[Hashable, ...], Any] = field(default_factory=dict, init=False)
 
     def once(self, compute: Callable[..., Result], *arguments: Hashable) -> Result:
-        """The result of ``compute`` for these arguments, computed in the first call only."""
+        """Return ``compute(self, *arguments)``, which is computed in the first call only."""
         key = (compute, *arguments)
         if key not in self._results:
             self._results[key] = compute(self, *arguments)
@@ -79,19 +79,19 @@ Measure = Callable[[Evaluation, Settings, int], dict[str, float]]
 
 
 class Measurement(NamedTuple):
-    """A planned measurement, which gives one record: protocol, settings that the metrics depend on, and seed."""
+    """A planned measurement, the result of which is one record."""
 
     protocol: str
-    settings: Settings
+    settings: Settings  # the settings that the metrics depend on
     seed: int
     measure: Measure
 
     def run(self, evaluation: Evaluation) -> dict[str, float]:
-        """The metrics."""
+        """Measure: metrics by name."""
         return self.measure(evaluation, self.settings, self.seed)
 
 
-Plan = tuple[list[Measurement], list[str]]  # measurements, and a line for each impossible one
+Plan = tuple[list[Measurement], list[str]]  # measurements, and a line for each one that is impossible
 
 
 def takes_any_system(system: System) -> None:
@@ -99,18 +99,20 @@ def takes_any_system(system: System) -> None:
 
 
 def nothing_beside(system: System, planned: list[Measurement]) -> list[Measurement]:
-    """No additional measurements."""
+    """Plan no additional measurements."""
     return []
 
 
 class Experiment(NamedTuple):
-    """One protocol."""
+    """A protocol."""
 
     description: str
-    tasks: tuple[type, ...] | None  # None: any
+    tasks: tuple[type, ...] | None  # the classes of tasks that it accepts; None: any
     plan: Callable[[EvaluationTask, EvaluationSettings], Plan]
-    refuses: Callable[[System], str | None] = takes_any_system  # for a refused system, the kind of encoder it takes
-    beside: Callable[[System, list[Measurement]], list[Measurement]] = nothing_beside  # additional measurements
+    # Returns None for a system that the protocol accepts; otherwise what kind of encoder it needs.
+    refuses: Callable[[System], str | None] = takes_any_system
+    # Plans measurements in addition to the planned ones.
+    beside: Callable[[System, list[Measurement]], list[Measurement]] = nothing_beside
 
 
 def once_per_seed(protocol: str, chosen: Settings, settings: EvaluationSettings, measure: Measure) -> Plan:
@@ -120,7 +122,7 @@ def once_per_seed(protocol: str, chosen: Settings, settings: EvaluationSettings,
 
 
 def sentence_settings(task: EvaluationTask, settings: EvaluationSettings) -> Settings:
-    """Settings of a protocol that splits texts into sentences. English is left out, as in older records."""
+    """The settings of a protocol that splits texts into sentences; English is left out, as in older records."""
     chosen: Settings = {"max_length": settings.max_length}
     if task.language != "en":
         chosen["language"] = task.language

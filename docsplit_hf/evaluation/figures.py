@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 Draw = Callable[[pd.DataFrame, EvaluationSettings], "Figure | None"]  # None: there is nothing to draw
 
-# Colors for color-blind readers too (Okabe and Ito, 2008), gray in place of their yellow, which is faint as a line.
-# Markers and hatches tell them apart in print too.
+# Colors that color-blind readers can distinguish (Okabe and Ito, 2008), with gray in place of yellow, which is faint as
+# a line. Markers and hatches distinguish systems in black and white.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 HATCHES = ("", "//", "..", "\\\\", "x", "+", "-", "o")
 STYLE = {
-    "svg.hashsalt": "docsplit_hf",  # the same picture gives the same file
+    "svg.hashsalt": "docsplit_hf",  # makes SVG files reproducible
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -67,8 +67,8 @@ def save(draw: Callable[[], Figure | None], path: Path) -> bool:
 
 
 def make_panels(count: int, width: float, height: float, per_row: int = PANELS_PER_ROW) -> tuple[Figure, list[Axes]]:
-    """A figure of panels of equal size, in inches, in rows as even as possible."""
-    from matplotlib.figure import Figure  # not pyplot, whose state outlives the figure
+    """Make a figure of panels of equal size, in inches, in rows as even as possible."""
+    from matplotlib.figure import Figure  # pyplot would keep the figure in memory
 
     rows = math.ceil(count / per_row)
     columns = math.ceil(count / rows)
@@ -82,7 +82,7 @@ def make_panels(count: int, width: float, height: float, per_row: int = PANELS_P
 def draw_legend(figure: Figure, axes: list[Axes], spreads: Iterable[float], spread: Spread) -> None:
     """Add one legend below all panels, in even rows; the figure grows by its height."""
     by_label = {}
-    for axis in axes:  # a system need not be in every panel
+    for axis in axes:  # some systems may be in some panels only
         handles, labels = axis.get_legend_handles_labels()
         by_label |= dict(zip(labels, handles, strict=True))
     title = SPREADS[spread] if not all(map(math.isnan, spreads)) else None
@@ -119,7 +119,7 @@ def draw_bars(
     """Draw a bar for each system in each group of task and metric; ``groups`` has the labels."""
     systems = list(dict.fromkeys(frame["system"]))
     width = 0.84 / len(systems)
-    frame = frame.drop_duplicates(["system", "task", "metric"])  # the first one counts
+    frame = frame.drop_duplicates(["system", "task", "metric"])  # keeps the first one
     for number, system in enumerate(systems):
         mine = frame[frame["system"] == system].set_index(["task", "metric"])
         present = mine.loc[[group for group in groups if group in mine.index]]
@@ -132,7 +132,7 @@ def draw_bars(
             yerr=scale * present[spread],  # NaN, after one repeat, draws nothing
             label=system,
             color=color,
-            edgecolor="white" if color == "#000000" else "black",  # black bars hatch in white, or it would not be seen
+            edgecolor="white" if color == "#000000" else "black",  # also the color of the hatch
             hatch=HATCHES[number % len(HATCHES)],
             linewidth=0.5,
             error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
@@ -143,7 +143,7 @@ def draw_bars(
 
 
 def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Spread) -> Figure:
-    """One bar per system, grouped by task and metric; ``metrics``: their names in the labels of the groups."""
+    """Draw a bar for each system, grouped by task and metric; ``metrics``: their names in the labels of the groups."""
     systems = frame["system"].nunique()
     groups = {}
     for task in dict.fromkeys(frame["task"]):
@@ -151,7 +151,7 @@ def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Sprea
             groups[task, metric] = f"{task}\n{name}".strip()
     longest = max(len(line) for label in groups.values() for line in label.split("\n"))
     per_group = max(0.5 + 0.17 * systems, 0.3 + 0.09 * longest)
-    narrowest = 4.4 if systems < 5 else 5.5  # inches; the legend needs some
+    narrowest = 4.4 if systems < 5 else 5.5  # inches that the legend needs
     figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
     draw_bars(axes[0], frame, groups, spread, 100)
     axes[0].set_ylabel("Accuracy (%)")
@@ -161,14 +161,14 @@ def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Sprea
 
 
 def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
-    """Accuracy in the protocol ``few_shot``, with the number of examples per class in ``settings``."""
+    """Draw the accuracy in the protocol ``few_shot``, with the number of examples per class in ``settings``."""
     frame = frame[frame["protocol"] == "few_shot"]
     frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
     return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
 
 
 def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
-    """Accuracy over the number of training examples per class: DocSplit's figure 2, with one panel per task."""
+    """Draw accuracy over the number of training examples per class, with one panel per task: DocSplit's figure 2."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     frame = frame[(frame["protocol"] == "few_shot") & (frame["metric"] == "accuracy")]
@@ -182,7 +182,7 @@ def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure
         mine = frame[frame["task"] == task].sort_values("shots", kind="stable")
         for number, system in enumerate(systems):
             points = mine[mine["system"] == system]
-            # Points of different systems are shifted a little, so that their error bars do not overlap.
+            # Systems are shifted by a factor, so that their error bars do not overlap.
             shift = 1.025 ** (number - (len(systems) - 1) / 2)
             draw_curve(axis, [shots * shift for shots in points["shots"]], points, "std", number, system)
         shots = sorted(set(mine["shots"]))
@@ -202,5 +202,5 @@ FIGURES: Mapping[str, Draw] = {"few_shot": few_shot_bars, "few_shot_curve": few_
 def save_figures(
     frame: pd.DataFrame, settings: EvaluationSettings, folder: str | Path, figures: Mapping[str, Draw] = FIGURES
 ) -> list[str]:
-    """Draw the figures that a summary of records allows; returns the names of the PNG files."""
+    """Draw the figures for which a summary of records has data; returns the names of the PNG files."""
     return [f"{name}.png" for name, draw in figures.items() if save(partial(draw, frame, settings), Path(folder, name))]

@@ -17,7 +17,7 @@ from .results import Summary, setting, summarize_records
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
 Records = Sequence[Mapping[str, Any]]
-# Additions to the table of data sets, for names of tasks: further rows by the name of their task, and notes.
+# Given names of tasks, returns additions to the table of data sets: a further row by task, and notes below it.
 Describe = Callable[[Sequence[str]], tuple[Mapping[str, Row], Sequence[str]]]
 SPREADS: dict[Spread, str] = {
     "std": "± is the standard deviation over the repeats",
@@ -37,13 +37,13 @@ NOISE = (
 
 
 class Printed(Protocol):
-    """Published numbers to show beside ours."""
+    """Published numbers to show beside measured ones."""
 
     source: str
     note: str
 
     def numbers(self, tasks: Sequence[str]) -> pd.DataFrame:
-        """Columns: their ``system``, our ``task``, their name for it (``known``), ``metric``, ``value`` or None."""
+        """Columns: published ``system``, our ``task``, its published name ``known``, ``metric``, ``value`` or None."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Section:
 
     protocol: str
     title: str
-    text: str  # what is measured; settings in braces are filled in
+    text: str  # describes the measurement; settings in braces are filled in
     metrics: Row = ()  # the columns, in order
-    spread: Spread = "interval"  # what ± means
-    printed: Printed | None = None  # published numbers to show beside ours
-    by_system: bool = True  # systems as rows, tasks as columns; else a row for each task and system
-    titles: Mapping[str, str] | None = None  # of metrics
-    plain_digits: int | None = None  # digits, if the numbers are not percentages
-    layout: Callable[[pd.DataFrame, Records, Printed | None], str] | None = None  # its own table
-    in_table: Row = ()  # settings that the layout shows
+    spread: Spread = "interval"  # the meaning of ±
+    printed: Printed | None = None  # published numbers to show beside the measured ones
+    by_system: bool = True  # systems as rows and tasks as columns; False: a row for each task and system
+    titles: Mapping[str, str] | None = None  # titles of metrics
+    plain_digits: int | None = None  # digits of numbers that are not percentages
+    layout: Callable[[pd.DataFrame, Records, Printed | None], str] | None = None  # makes another kind of table
+    in_table: Row = ()  # settings that this table shows
 
 
 SECTIONS = (
@@ -90,7 +90,7 @@ SECTIONS = (
 
 
 def own_data(tasks: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
-    """No further rows, and notes on the columns."""
+    """Add no rows, and notes about the columns."""
     return {}, [WORDS, NOISE]
 
 
@@ -106,10 +106,17 @@ def results_markdown(
     sections: Sequence[Section] = SECTIONS,
     data: Describe = own_data,
 ) -> str:
-    """The report of a run in Markdown, with the ``runs`` and ``tasks`` of the results file.
+    """Write the report of a run in Markdown.
 
-    ``command`` repeats the run; ``left_out``: a line for each measurement that was left out; ``figures``: file names of
-    pictures; ``preset``: a line about the options.
+    Args:
+        records, runs, tasks: The content of the results file.
+        settings: The settings of the run.
+        command: The command that repeats the run.
+        left_out: A line for each measurement that was left out.
+        figures: The file names of figures.
+        preset: A line about the options.
+        sections: The sections, in order.
+        data: Makes additions to the table of data sets.
     """
     frame = summarize_records(records)
     parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
@@ -130,7 +137,7 @@ def results_markdown(
 
 
 def main_table(records: Records, settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS) -> str:
-    """The first table of the report without published numbers, for the last screen of a run."""
+    """The first table of the report without published numbers, to show at the end of a run."""
     frame = summarize_records(records)
     for section in sections:
         rows = _rows_of(section, frame, settings)
@@ -140,7 +147,7 @@ def main_table(records: Records, settings: EvaluationSettings, sections: Sequenc
 
 
 def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | None = None) -> str:
-    """A mean with its ±, if there are repeats: a percentage with two digits, or a plain number."""
+    """Format a mean, with its ± if there are repeats: a percentage with two digits, or a plain number."""
     if summary is None:
         return MISSING
     scale = 100 if plain_digits is None else 1
@@ -151,7 +158,7 @@ def format_summary(summary: Summary | None, spread: Spread, plain_digits: int | 
 
 
 def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = None, bold: Sequence[str] = ()) -> Any:
-    """The frame with formatted numbers as ``text``; the best in each group of the columns ``bold`` is bold."""
+    """Add formatted numbers as the column ``text``; the best in each group of the columns ``bold`` is bold."""
     texts = [format_summary(row, spread, plain_digits) for row in frame.itertuples()]
     texts = pd.Series(texts, frame.index, dtype=object)
     if bold:
@@ -161,9 +168,13 @@ def with_text(frame: pd.DataFrame, spread: Spread, plain_digits: int | None = No
 
 
 def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, Any], *by: str) -> str:
-    """The texts of a frame as a table, with a row for each value of the frame's columns ``rows``, given with titles.
+    """Make a table of the texts of a frame.
 
-    ``columns``: titles of the table's columns, each with its value in the frame's columns ``by``, a tuple if several.
+    Args:
+        frame: A frame with a column ``text``.
+        rows: Columns of the frame, with their titles: the table has a row for each combination of their values.
+        columns: Titles of the table's columns, each with its value in the frame's columns ``by``, a tuple if several.
+        *by: Columns of the frame.
     """
     row_names = list(frame[list(rows)].itertuples(index=False, name=None))
     column_names = list(zip(*(frame[name] for name in by), strict=True)) if len(by) > 1 else frame[by[0]]
@@ -179,7 +190,10 @@ def lay_out(frame: pd.DataFrame, rows: Mapping[str, str], columns: Mapping[str, 
 def table_by_system(
     frame: pd.DataFrame, metrics: Row, spread: Spread, printed: Printed | None = None, titles: Mapping = TITLES
 ) -> str:
-    """Systems as rows and tasks as columns, as in the papers' tables 1 and 2. The best of ours are bold."""
+    """Make a table of systems as rows and tasks as columns, as in the papers' tables 1 and 2.
+
+    The best measured numbers are bold.
+    """
     tasks = list(dict.fromkeys(frame["task"]))
     measured = [name for name in metrics if name in set(frame["metric"])]
     columns = {}
@@ -194,14 +208,14 @@ def table_by_system(
 
 
 def in_italics(printed: Printed, tasks: Sequence[str]) -> pd.DataFrame:
-    """Rows of published numbers, to show below ours."""
+    """Rows of published numbers, to show below the measured ones."""
     frame = printed.numbers(tasks)
     texts = [MISSING if value is None else f"*{value:.2f}*" for value in frame["value"]]
     return frame.assign(system=[f"*{escape(name)}, paper*" for name in frame["system"]], text=texts)
 
 
 def _table_by_task(section: Section, frame: pd.DataFrame, printed: Printed | None, titles: Mapping[str, str]) -> str:
-    """A row per task and system, a column per metric. Published rows follow each task."""
+    """Make a table with a row for each task and system, a column for each metric; published rows follow each task."""
     columns = {titles.get(name, name): name for name in section.metrics if name in set(frame["metric"])}
     ours = with_text(frame, section.spread, section.plain_digits)
     parts = []
@@ -217,7 +231,7 @@ def _table_by_task(section: Section, frame: pd.DataFrame, printed: Printed | Non
 def task_table(
     fingerprints: Mapping[str, str], tasks: Mapping[str, Mapping[str, Any]], data: Describe = own_data
 ) -> str:
-    """The table of data sets; ``fingerprints`` by name, ``tasks`` by fingerprint (old ones have no words)."""
+    """Make the table of data sets; ``fingerprints`` by name, ``tasks`` by fingerprint (older ones have no words)."""
     further_rows, notes = data(list(fingerprints))
     rows = []
     for name, fingerprint in fingerprints.items():
@@ -237,12 +251,13 @@ def task_table(
 
 
 def escape(name: str) -> str:
-    """A name on one line, with Markdown's special characters escaped."""
+    """Put a name on one line, and escape Markdown's special characters."""
     name = " ".join(name.split())
     return "".join(f"\\{character}" if character in "\\|*_`<>[]" else character for character in name)
 
 
 def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings) -> pd.DataFrame:
+    """The rows of a summary that a section shows."""
     chosen = frame[frame["protocol"] == section.protocol]
     if section.protocol == "few_shot" and len(chosen):  # a curve has more shots than the table shows
         chosen = chosen[setting(chosen, "shots") == chosen["task"].map(settings.shots_of)]
@@ -250,6 +265,7 @@ def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings
 
 
 def _section(section: Section, frame: pd.DataFrame, records: Records) -> str:
+    """Write a section: title, explanations, table."""
     printed = section.printed
     if printed is not None and not len(printed.numbers(list(frame["task"]))):
         printed = None
@@ -274,6 +290,7 @@ def _section(section: Section, frame: pd.DataFrame, records: Records) -> str:
 
 
 def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Printed | None) -> str:
+    """Make the table of a section."""
     titles = section.titles or TITLES
     if section.layout is not None:
         return section.layout(frame, records, printed)
@@ -283,7 +300,7 @@ def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Pri
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:
-    """A table per task, with numbers of shots as columns, so that each row is a curve."""
+    """Make a table for each task, with the numbers of shots as columns, so that each row is a curve."""
     frame = frame.assign(shots=setting(frame, "shots"))
     if frame["shots"].nunique() < 2:
         return []
@@ -296,7 +313,7 @@ def _curve(frame: pd.DataFrame) -> list[str]:
 
 
 def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
-    """The values of each setting, with their tasks if they differ."""
+    """The values of each setting, with their tasks if the values differ."""
     names: dict[str, None] = {}
     for settings in frame["settings"]:
         names |= dict.fromkeys(settings)
@@ -312,13 +329,14 @@ def _settings_text(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _seeds(frame: pd.DataFrame) -> str:
+    """List the seeds of all repeats."""
     seeds = sorted(set().union(*frame["seeds"]))
     is_range = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))
 
 
 def _ran_on(records: Records, runs: Records) -> str:
-    """A line for each machine that measured these records, with its versions."""
+    """List the machines that measured these records, with their versions of libraries."""
     first_dates: dict[str, str] = {}
     for number in sorted({record["run"] for record in records}):
         run = runs[number]

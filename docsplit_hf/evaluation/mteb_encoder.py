@@ -1,4 +1,4 @@
-"""An adapter for mteb 2.x, to run its tasks on a checkpoint."""
+"""MTEBEncoder: an adapter for mteb 2.x, to run its tasks on an encoder."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class MTEBEncoder:
         self.name = name or _public_name(encoder if isinstance(encoder, str) else type(encoder).__name__)
 
     def encode(self, inputs: Iterable[dict[str, list[str]]], **kwargs: Any) -> np.ndarray:
-        """Embed texts.
+        """Embed the texts of a task.
 
         Args:
-            inputs: mteb's batches, with a key ``text``.
+            inputs: mteb's batches, dictionaries with a key ``text``.
             **kwargs: ``show_progress_bar``; mteb's other options are ignored.
 
         Returns:
@@ -65,13 +65,29 @@ class MTEBEncoder:
         return self.encoder.encode(texts, show_progress=bool(kwargs.get("show_progress_bar", True)))
 
     def similarity(self, embeddings1: np.ndarray, embeddings2: np.ndarray) -> torch.Tensor:
-        """Cosine similarities of all pairs, ``(N, M)``."""
+        """Compute cosine similarities.
+
+        Args:
+            embeddings1: ``(N, D)``.
+            embeddings2: ``(M, D)``.
+
+        Returns:
+            The similarities of all pairs, ``(N, M)``.
+        """
         from mteb.similarity_functions import cos_sim
 
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: np.ndarray, embeddings2: np.ndarray) -> torch.Tensor:
-        """Cosine similarities row by row, ``(N,)``."""
+        """Compute cosine similarities row by row.
+
+        Args:
+            embeddings1: ``(N, D)``.
+            embeddings2: ``(N, D)``.
+
+        Returns:
+            The similarity of each row of the two, ``(N,)``.
+        """
         from mteb.similarity_functions import pairwise_cos_sim
 
         return pairwise_cos_sim(embeddings1, embeddings2)
@@ -83,7 +99,7 @@ class MTEBEncoder:
         from mteb.models import ModelMeta
         from mteb.models.model_meta import ScoringFunction
 
-        encoder = getattr(self.encoder, "encoder", self.encoder)  # an EncoderWithOptions contains it
+        encoder = getattr(self.encoder, "encoder", self.encoder)  # the one inside an EncoderWithOptions
         known = {
             "name": self.name,
             "revision": self.encoder.fingerprint[:16],
@@ -97,6 +113,7 @@ class MTEBEncoder:
 
 
 def _public_name(name: str) -> str:
+    """The name of an encoder in mteb's results, ``"organization/model"``."""
     base, options = split_name(name)
     if "model" in options:
         return f"{urlsplit(base).hostname}/{options['model']}"

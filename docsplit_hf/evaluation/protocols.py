@@ -50,16 +50,16 @@ class LabeledFeatures(NamedTuple):
     train_inputs: Sequence[Hashable]
     test_inputs: Sequence[Hashable] = ()
 
-    def held_out(self, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The training rows to keep, and the held-out rows: a share of each class, equal inputs together."""
-        return hold_out_of_each_class(self.train_inputs, self.train_labels, share, seed)
+    def held_out(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """The training rows to keep, and the held-out rows: a fraction of each class, with equal inputs together."""
+        return hold_out_of_each_class(self.train_inputs, self.train_labels, fraction, seed)
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
-        """The metrics of predicted labels ``(M,)`` of the test rows."""
+        """The metrics of labels predicted for the test rows, ``(M,)``."""
         return prediction_metrics(predictions, self.test_labels)
 
     def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
-        """The same with ``shots`` training examples of every class, drawn by ``sample_per_class``."""
+        """Keep ``shots`` training examples of every class, drawn by ``sample_per_class``."""
         rows = sample_per_class(self.train_labels, shots, seed, label_names)
         train_inputs = [self.train_inputs[row] for row in rows]
         return self._replace(train=self.train[rows], train_labels=self.train_labels[rows], train_inputs=train_inputs)
@@ -72,7 +72,7 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
     if task.train_pairs is None or task.test_pairs is None:
         train, test = system.features(task.train_texts, task.test_texts)
     else:
-        both_of_train = [*task.train_texts, *task.train_pairs]  # in one list, on which the system is fitted
+        both_of_train = [*task.train_texts, *task.train_pairs]  # one list, as the system is fitted on it
         both, test_first, test_second = system.features(both_of_train, task.test_texts, task.test_pairs)
         count = len(task.train_texts)
         train = combine_pairs(both[:count], both[count:])
@@ -91,7 +91,7 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
 
 
 def combine_pairs(first: Features, second: Features) -> Features:
-    """Combine two vectors into (u, v, abs(u - v), u * v), as in InferSent (Conneau et al. 2017), ``(N, 4 D)``."""
+    """Combine vectors u and v into (u, v, abs(u - v), u * v), ``(N, 4 D)``, as in InferSent (Conneau et al. 2017)."""
     if sparse.issparse(first):
         return sparse.hstack([first, second, abs(first - second), first.multiply(second)]).tocsr()
     return np.hstack([first, second, np.abs(first - second), first * second])
@@ -117,15 +117,15 @@ def check_features(features: Features, what: str, labels: np.ndarray | None = No
 
 
 def held_out_settings(task: ClassificationTask) -> dict[str, str]:
-    """Settings of a held-out split; empty if no text is repeated, so that older records without them stay valid."""
+    """The settings of a held-out split; empty if no text is repeated, so that older records stay valid."""
     has_repeated = len(set(task.train_inputs)) < len(task.train_inputs)
     return {"equal_texts": "together"} if has_repeated else {}
 
 
 def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
-    """The rows of ``shots`` examples of every class, int64, ascending (DocSplit, appendix A.1).
+    """Draw ``shots`` examples of every class: their rows, int64, ascending (DocSplit, appendix A.1).
 
-    With the same seed, a larger number of shots includes the examples of a smaller number, so that curves are smooth.
+    With the same seed, more shots include the examples of fewer shots, so that curves are smooth.
     """
     classes, counts = np.unique(labels, return_counts=True)
     if counts.min() < shots:
@@ -142,30 +142,30 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
     return np.sort(np.concatenate([order[labels[order] == label][:shots] for label in classes]))
 
 
-HELD_OUT_SHARE = 0.1
-FEWEST_TO_HOLD_OUT = 500  # a tenth of fewer examples is too small to choose C
+HELD_OUT_FRACTION = 0.1
+FEWEST_TO_HOLD_OUT = 500  # examples, of which a tenth is enough to choose C
 
-FITTED = "fitted mixture"
+FITTED = "fitted mixture"  # the name of the ensemble in records and tables
 
-Probe = Callable[[LabeledFeatures, int], np.ndarray]  # the labels (M,) of the test features, by a seed
+Probe = Callable[[LabeledFeatures, int], np.ndarray]  # predicts the labels (M,) of the test features, given a seed
 
 
 def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Labels by logistic regression, ``(M,)``; sparse features get a linear support vector machine."""
+    """Predict labels, ``(M,)``, by logistic regression, or for sparse features by a linear support vector machine."""
     kept, held_out = rows_to_choose_by(features, seed)
     classifier = fit_linear(features.train, features.train_labels, kept, held_out, seed)
     return classifier.predict(features.test)
 
 
 def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows to keep, and a held-out tenth of each class, or none if the examples are few."""
+    """The training rows to keep, and a held-out tenth of each class, or no rows if there are few examples."""
     if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
         return np.arange(len(features.train_labels)), np.arange(0)
-    return features.held_out(HELD_OUT_SHARE, seed)
+    return features.held_out(HELD_OUT_FRACTION, seed)
 
 
 def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
-    """A linear classifier on all rows, with the C of the highest accuracy on the held-out rows."""
+    """Fit a linear classifier to all rows, with the C of the highest accuracy on the held-out rows."""
     if sparse.issparse(features):
         classifier = LinearSVC(random_state=seed)  # liblinear visits the examples in a random order
         strengths = (0.1, 1.0, 10.0)
@@ -174,7 +174,7 @@ def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_ou
         strengths = (1.0, 10.0, 100.0)
     if len(held_out) == 0:
         return classifier.set_params(C=strengths[1]).fit(features, labels)
-    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # of ties the smallest C
+    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # the smallest C if several are best
     search.fit(features, labels)
     logger.info(
         f"C = {search.best_params_['C']:g}, with an accuracy of {search.best_score_:.3f} on {len(held_out)} held-out "
@@ -184,7 +184,7 @@ def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_ou
 
 
 def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Labels by the mixture that ``KNNClassifierPipeline.fit`` learns from the training examples, ``(M,)``."""
+    """Predict labels, ``(M,)``, by the ensemble that ``KNNClassifierPipeline.fit`` fits to the training examples."""
     label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
     train_texts = _as_texts(features.train_inputs)
     snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
@@ -194,33 +194,33 @@ def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
 
 
 def _as_texts(inputs: Sequence[Hashable]) -> list[str]:
-    """Texts, with pairs of texts joined."""
+    """Join the texts of pairs."""
     return [given if isinstance(given, str) else " ".join(given) for given in inputs]
 
 
 def largest_class_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """The largest class of the test texts for every text, ``(M,)``."""
+    """Predict the largest class of the test texts for every text, ``(M,)``."""
     return np.full_like(features.test_labels, np.bincount(features.test_labels).argmax())
 
 
 PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
-# Additional probes on a system's features, each with a row of its own in the tables.
+# Additional probes on a system's features, each with a separate row in the tables.
 BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS: largest_class_predictions}
 
 
 def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> list[Measurement]:
-    """The same measurements by an additional probe: the fitted mixture for encoders, the largest class for TF-IDF."""
+    """Plan the same measurements with an additional probe: the ensemble for encoders, the largest class for TF-IDF."""
     additional = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
     if additional is None:
         return []
     with_probe = [measurement for measurement in planned if "probe" in measurement.settings]
     if protocol == "full":
-        with_probe = with_probe[:1]  # other seeds would repeat it, since only the choice of examples is random
+        with_probe = with_probe[:1]  # other seeds give the same result, since only the choice of examples is random
     return [measurement._replace(settings=measurement.settings | {"probe": additional}) for measurement in with_probe]
 
 
 def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experiment]:
-    """``full``, ``few_shot`` and ``curve`` by their names, with the probes that settings may name."""
+    """Make the protocols ``full``, ``few_shot`` and ``curve``, with the probes that settings may name."""
     measure = partial(_measure, {**probes, **BESIDE_PROBES})
     tasks = (ClassificationTask,)
     return {
@@ -231,6 +231,7 @@ def probe_protocols(probes: Mapping[str, Probe] = PROBES) -> dict[str, Experimen
 
 
 def _measure(probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapping, seed: int) -> dict[str, float]:
+    """Measure the probe that settings name."""
     features = evaluation.once(labeled_features)
     if "shots" in settings:
         features = features.draw(settings["shots"], seed, evaluation.task.label_names)
@@ -239,11 +240,13 @@ def _measure(probes: Mapping[str, Probe], evaluation: Evaluation, settings: Mapp
 
 
 def _plan(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    """Plan the protocol ``full``."""
     chosen = {"probe": settings.probe, "max_length": settings.max_length} | held_out_settings(task)
     return once_per_seed("full", chosen, settings, measure)
 
 
 def _plan_few_shot(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    """Plan the protocol ``few_shot``."""
     shots = settings.shots_of(task.name)
     try:
         sample_per_class(task.train_labels, shots, settings.seed, task.label_names)
@@ -253,6 +256,7 @@ def _plan_few_shot(measure: Measure, task: ClassificationTask, settings: Evaluat
 
 
 def _plan_curve(measure: Measure, task: ClassificationTask, settings: EvaluationSettings) -> Plan:
+    """Plan the protocol ``curve``, which adds records to ``few_shot``."""
     _, counts = np.unique(task.train_labels, return_counts=True)
     smallest = int(counts.min())
     measurements = []
@@ -272,6 +276,7 @@ def _plan_curve(measure: Measure, task: ClassificationTask, settings: Evaluation
 def _at_shots(
     measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings
 ) -> list[Measurement]:
+    """Plan the repeats with a number of training examples per class."""
     chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
     if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
         chosen |= held_out_settings(task)
@@ -279,7 +284,7 @@ def _at_shots(
 
 
 def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
-    """Recall and mean reciprocal rank of row i of the second halves, given row i of the first, by cosine similarity."""
+    """Recall and mean reciprocal rank of row i of the second halves, given row i of the first halves, by cosine."""
     first = check_features(first, "the first halves")
     second = check_features(second, "the second halves")
     if sparse.issparse(first):
@@ -297,13 +302,15 @@ def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
 
 
 def _plan_halves(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
+    """Plan the protocol ``half_documents``."""
     return once_per_seed("half_documents", sentence_settings(task, settings), settings, _measure_halves)
 
 
 def _measure_halves(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:
+    """Measure half-document retrieval."""
     task = evaluation.task
     first, second = half_texts(task.texts, seed, task.language)
-    [both] = evaluation.system.features([*first, *second])  # in one list, on which the system is fitted
+    [both] = evaluation.system.features([*first, *second])  # one list, as the system is fitted on it
     return retrieval_metrics(both[: len(first)], both[len(first) :])
 
 

@@ -1,4 +1,4 @@
-"""Store measurements with seeds and settings in results.json, and summarize repeats."""
+"""ResultStore: measurements with seeds and settings in results.json; summaries of repeats."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
 FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
-Settings = dict[str, str | int | float | bool | list[int] | None]  # of a protocol, as in JSON
+Settings = dict[str, str | int | float | bool | list[int] | None]  # settings of a protocol, as JSON values
 
 
 class Record(TypedDict):
@@ -37,13 +37,13 @@ class Record(TypedDict):
     protocol: str
     settings: Settings
     seed: int
-    metrics: NotRequired[dict[str, float]]  # missing while it is searched for
+    metrics: NotRequired[dict[str, float]]  # missing in a record to look up
     seconds: NotRequired[float]
     run: NotRequired[int]  # number of its command in ``runs``, set by the store
 
 
 class Run(TypedDict):
-    """Command that measured records."""
+    """A command that measured records."""
 
     command: str
     date: str  # ISO 8601, in UTC
@@ -55,12 +55,12 @@ TaskDescription = dict[str, str | int | dict[str, float]]  # kind, sizes, docume
 
 
 def record_key(record: Record) -> str:
-    """Identity of a measurement, without names, dates and versions of libraries."""
+    """The identity of a measurement as JSON, without names, dates and versions of libraries."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
 
 
 class ResultStore:
-    """The records in a ``results.json``, written after each new record by one process at a time."""
+    """The records in a ``results.json``, which is written after each new record. Use it in one process at a time."""
 
     def __init__(self, folder: str | Path, run: Run | None = None) -> None:
         self.path = Path(folder) / FILE_NAME
@@ -103,11 +103,12 @@ class ResultStore:
         self.tasks[fingerprint] = dict(description)
 
     def _read(self) -> None:
+        """Read and check the file."""
         try:
             content = json.loads(self.path.read_text(encoding="utf-8"))
             version = content["version"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{self.path} is not a file of results ({error}). Move it away to start over.") from error
+            raise ValueError(f"{self.path} is not a results file ({error}). Move it away to start over.") from error
         if version != VERSION:
             raise ValueError(f"{self.path} has version {version}, not {VERSION}. Move it away to start over.")
         for record in content["records"]:
@@ -117,6 +118,7 @@ class ResultStore:
         self.tasks = content["tasks"]
 
     def _write(self) -> None:
+        """Write the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_file(self.path, format_results(self.runs, self.tasks, self.records))
 
@@ -149,7 +151,7 @@ def describe_run(arguments: Sequence[str]) -> Run:
 
 
 def processor() -> str:
-    """Name of the processor."""
+    """The name of the processor."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         model = re.search(r"^model name\s*: (.+)$", info.read_text(), re.MULTILINE)
@@ -169,7 +171,7 @@ def _check(record: Record) -> None:
         raise ValueError(f"{where}: {broken} is not a finite number.")
 
 
-INTERVAL = "_interval"  # "noun_interval" is half the interval of the metric "noun"
+INTERVAL = "_interval"  # "noun_interval" is half the confidence interval of the metric "noun"
 GROUP = ("system", "task", "protocol", "settings")
 
 
@@ -184,7 +186,7 @@ class Summary(NamedTuple):
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """Mean, standard deviation and the 95 % confidence interval ``t(n-1, 0.975) * std / sqrt(n)``."""
+    """Compute mean, standard deviation and half the 95 % confidence interval, ``t(n-1, 0.975) * std / sqrt(n)``."""
     from scipy.stats import t
 
     series = pd.Series(values, dtype=float)
@@ -194,7 +196,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def summarize_records(records: Iterable[Record]) -> pd.DataFrame:
-    """A row per ``GROUP`` and metric, with the ``seeds`` and the fields of ``Summary``, in order of appearance."""
+    """Summarize repeats: a row for each ``GROUP`` and metric, with the ``seeds`` and the fields of ``Summary``."""
     groups: dict[str, list[Record]] = {}
     for record in records:
         groups.setdefault(json.dumps([record[name] for name in GROUP], sort_keys=True), []).append(record)
@@ -213,5 +215,5 @@ def summarize_records(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def setting(frame: pd.DataFrame, name: str) -> pd.Series:
-    """A setting of each row; None for rows without it."""
+    """The values of a setting; None for rows without it."""
     return pd.Series([settings.get(name) for settings in frame["settings"]], frame.index, dtype=object)

@@ -1,4 +1,4 @@
-"""Measure systems on tasks by protocols, reusing earlier measurements."""
+"""Run protocols: measure systems on tasks, and reuse earlier measurements."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def _default_protocols() -> dict[str, Experiment]:
+    """The protocols of ``docsplit evaluate``."""
     protocols = {}
     for name, experiment in probe_protocols().items():
         protocols[name] = experiment._replace(beside=partial(beside_probes, name))
@@ -64,10 +65,10 @@ def run_protocols(
         logger.warning(line)
     records = []
     total = sum(len(measurements) for _, measurements in planned)
-    # Without an estimate: the first measurement of an encoder embeds the texts, with a bar of its own.
+    # Without an estimate of the time: the first measurement of an encoder takes longest, as it embeds the texts.
     with tqdm(total=total, desc="Measuring", bar_format="{desc}: {n}/{total} after {elapsed}{postfix}") as progress:
         while planned:
-            evaluation, measurements = planned.pop(0)  # frees the features of the previous evaluation
+            evaluation, measurements = planned.pop(0)  # pop frees the features of the previous evaluation
             progress.set_postfix_str(f"{evaluation.system.name} on {evaluation.task.name}")
             for measurement in measurements:
                 records.append(_measured_once(evaluation, measurement, store))
@@ -83,14 +84,14 @@ def describe_task(task: EvaluationTask) -> TaskDescription:
 
 
 class _NameParts(NamedTuple):
-    """A system's name on the command line, taken apart."""
+    """The parts of a system's name on the command line."""
 
     path: tuple[str, ...]
     options: str  # as shown in tables
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Names for tables: the last part of a path, with as many parts before it as distinguish the names.
+    """Shorten names for tables: the last part of a path, and as many parts before it as distinguish the names.
 
     >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
     ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
@@ -111,6 +112,7 @@ def short_names(names: Sequence[str]) -> list[str]:
 
 
 def _split_for_table(name: str) -> _NameParts:
+    """Split a name on the command line into the parts that tables show."""
     base, options = split_name(name)
     chosen = options.pop("name", None)
     if chosen:
@@ -122,6 +124,7 @@ def _split_for_table(name: str) -> _NameParts:
 
 
 def _name_in_records(system: System, measurement: Measurement) -> str:
+    """The name of a system in records and tables, which depends on the probe."""
     probe = measurement.settings.get("probe")
     if probe == FITTED:
         return f"{system.name}, {FITTED}"

@@ -1,4 +1,4 @@
-"""Systems to compare: encoders, with embeddings cached on disk, and word counts as a baseline."""
+"""Systems to compare: encoders, with embeddings cached on disk, and TF-IDF as a baseline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..encoders.backends.endpoint import convert_options, is_address, load_endpo
 from ..encoders.checkpoints.inside_folder import write_file
 from ..encoders.chunking import Passages
 from ..encoders.document_encoder import DocumentEncoder
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..text.tokenization import check_texts
 
 logger = logging.getLogger(__name__)
@@ -28,23 +28,23 @@ Features = np.ndarray | sparse.csr_matrix  # (N, D)
 Arrays = dict[str, np.ndarray]
 
 VERSION = 2  # raise it when the same options of an encoder give other embeddings
-CHUNK = 256  # texts in a file of embeddings: a killed run loses at most so many
-# Words of two characters and more, as in scikit-learn, and each Chinese or Japanese character by itself: these scripts
-# have no spaces between words, and pairs of characters do nearly as well there as words.
+CHUNK = 256  # texts in a file of embeddings; a killed run loses at most this many embeddings
+# Words of two or more characters, as in scikit-learn, and single Chinese or Japanese characters: these scripts have no
+# spaces between words, and pairs of characters are nearly as good as words.
 _CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 WORDS = rf"[{_CHARACTERS}]|[^\W{_CHARACTERS}]{{2,}}"
-MAX_FEATURES = 50_000  # the most frequent ones; the first layer of a probe has as many rows
+MAX_FEATURES = 50_000  # the most frequent words and pairs; the first layer of a probe has as many rows
 
 
 class TextEncoder(Protocol):
-    """Anything that turns texts into embeddings, such as ``DocumentEncoder`` and ``EndpointEncoder``."""
+    """Interface of encoders, such as ``DocumentEncoder`` and ``EndpointEncoder``."""
 
     @property
     def fingerprint(self) -> str:
         """A hash of all that embeddings depend on: weights, tokenizer, pooling, length, instruction, precision."""
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
-        """Embeddings of N texts: float32 of shape ``(N, D)``, of norm 1."""
+        """Embed N texts: float32 of shape ``(N, D)``, of norm 1."""
 
 
 class EncoderWithOptions:
@@ -59,20 +59,22 @@ class EncoderWithOptions:
 
     @property
     def fingerprint(self) -> str:
+        """A hash of everything that embeddings depend on, options included."""
         return sha256_of_json([VERSION, self.encoder.fingerprint, self.options])
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
+        """Embed N texts: float32 of shape ``(N, D)``, of norm 1."""
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
 
     def encode_passages(self, texts: Sequence[str], show_progress: bool = True) -> Passages:
-        """The embeddings of the passages of each text; ``long_documents`` must be a strategy with passages."""
+        """Embed the passages of each text; ``long_documents`` must be a strategy with passages."""
         return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
 
 
 def load_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
-    """Load an encoder by its name on a command line. Endpoints ignore the other arguments, which is logged.
+    """Load an encoder by its name on a command line; for endpoints, the other arguments are ignored, which is logged.
 
     ====================================================  ===========================================================
     ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
@@ -90,7 +92,7 @@ def load_encoder(
     if is_address(base):
         if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
-                "%s is an endpoint: max_length, bf16 and long_documents do not reach it. '%s#max_characters=N' cuts.",
+                "%s is an endpoint: max_length, bf16 and long_documents have no effect. '%s#max_characters=N' cuts.",
                 base,
                 name,
             )
@@ -108,9 +110,16 @@ def cached_embeddings(
     folder: str | Path | None,
     on_done: Callable[[int], Any] | None = None,
 ) -> np.ndarray:
-    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``; ``on_done`` gets numbers of finished texts.
+    """Embed N texts, or read their cached embeddings: float32 ``(N, D)``.
 
-    A file of 256 texts is named by a checksum of the encoder's fingerprint and the texts. The folder may be deleted.
+    A file of the cache has the embeddings of 256 texts, and is named by a checksum of the encoder's fingerprint and the
+    texts. The folder may be deleted.
+
+    Args:
+        encoder: The encoder.
+        texts: The texts.
+        folder: The folder of the cache. None: no cache.
+        on_done: Called with the number of texts after each file.
     """
 
     def embed(part: Sequence[str]) -> Arrays:
@@ -127,12 +136,15 @@ def cached_arrays(
     on_done: Callable[[int], Any] | None,
     embed: Callable[[Sequence[str]], Arrays],
 ) -> list[Arrays]:
-    """The arrays of ``embed`` for each chunk of texts, with ``"counts"`` if a text has several embeddings."""
+    """Compute or read the arrays of ``embed`` for each chunk of texts; other arguments as for ``cached_embeddings``.
+
+    The arrays are ``"embeddings"`` and, if texts have several, ``"counts"``: the number of embeddings of each text.
+    """
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []
     known = 0
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_chunk_key(fingerprint, part)}.safetensors")
@@ -160,11 +172,13 @@ def cached_arrays(
 
 
 def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
+    """The checksum that names the file of a chunk of texts."""
     contents = [text.encode("utf-8", "surrogatepass") for text in texts]
     return sha256_of_parts([fingerprint.encode(), *(len(data).to_bytes(8, "big") + data for data in contents)])
 
 
 def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
+    """Refuse a wrong number of embeddings, NaN and infinity; ``start``: the number of the first text."""
     rows = _rows(arrays)
     if rows != len(texts):
         raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
@@ -176,20 +190,23 @@ def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: in
         raise ValueError(
             f"{encoder!r} gives NaN or infinity for {len(broken)} of {len(texts)} texts, the first of them text "
             f"{start + broken[0]}: {text[:80] + '...' if len(text) > 80 else text!r}. Its weights may be damaged, or "
-            "too large for the precision: try float32."
+            "its states too large for the precision: try float32."
         )
 
 
 def _rows(arrays: Arrays) -> int:
+    """The number of texts."""
     return len(arrays.get("counts", arrays["embeddings"]))
 
 
 def _checksum(arrays: Arrays) -> str:
+    """The SHA-256 of the arrays in a file."""
     others = sorted(name for name in arrays if name != "embeddings")
     return sha256_of_parts(np.ascontiguousarray(arrays[name]) for name in ["embeddings", *others])
 
 
 def _write(path: Path, arrays: Arrays) -> None:
+    """Write arrays with their checksum."""
     from safetensors.numpy import save
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +215,7 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 
 def _read(path: Path, number: int) -> Arrays | None:
-    """The arrays in a file, or None if it does not exist or is damaged."""
+    """Read the arrays of ``number`` texts; None if the file does not exist or is damaged."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
@@ -217,18 +234,18 @@ def _read(path: Path, number: int) -> Arrays | None:
 
 
 class System(Protocol):
-    """Turn the texts of a task into features."""
+    """Interface of systems, which compute features of the texts of a task."""
 
-    name: str  # as in the tables
+    name: str  # in the tables
     fingerprint: str
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """Float32 or sparse features, ``(N, D)``, of each list of texts; any fitting uses ``train`` only."""
+        """Compute features of each list of texts, float32 or sparse ``(N, D)``; any fitting uses ``train`` only."""
 
 
 @dataclass(eq=False)
 class EncoderSystem:
-    """An encoder with embeddings cached in ``cache_folder``; it must not change."""
+    """An encoder with embeddings cached in ``cache_folder``; the encoder must not be changed."""
 
     name: str
     encoder: TextEncoder
@@ -236,10 +253,11 @@ class EncoderSystem:
 
     @cached_property
     def fingerprint(self) -> str:
+        """The encoder's fingerprint."""
         return self.encoder.fingerprint
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """The embeddings of the training texts and of each other list of texts: float32 ``(N, D)``, of norm 1."""
+        """Embed the training texts and each other list of texts: float32 ``(N, D)``, of norm 1."""
         return self.embed(cached_embeddings, train, *others)
 
     def embed(self, embed: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
@@ -249,13 +267,13 @@ class EncoderSystem:
             return [embed(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
 
     def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
-        """A system for each way to read long documents, all with the same encoder in memory."""
+        """Make a system for each strategy for long documents, all with the same encoder in memory."""
         encoder = self.encoder
         options: dict[str, str | bool] = {"bf16": False}
         if isinstance(encoder, EncoderWithOptions):
             options = encoder.options
             encoder = encoder.encoder
-        if not isinstance(encoder, DocumentEncoder):  # an endpoint has no such choice
+        if not isinstance(encoder, DocumentEncoder):  # an endpoint has no strategies
             return [self]
         systems = []
         for strategy in strategies:
@@ -265,14 +283,14 @@ class EncoderSystem:
 
 
 class TfidfSystem:
-    """TF-IDF of words and pairs of words, with logarithmic term frequency: hard to beat on long documents."""
+    """TF-IDF of words and pairs of words, with logarithmic term frequency: a strong baseline on long documents."""
 
     def __init__(self, name: str = "tfidf") -> None:
         self.name = name
         self.fingerprint = f"tfidf 1, words and pairs, {MAX_FEATURES} features, {WORDS}"
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
-        """TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 where no word of a text is in the training texts."""
+        """Compute TF-IDF vectors, sparse float32 ``(N, D)``, of norm 1; 0 for texts without known words."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         vectorizer = TfidfVectorizer(
@@ -296,7 +314,24 @@ def load_system(
     long_documents: str = "first",
     word_counts: Mapping[str, Callable[[str], System]] = WORD_COUNTS,
 ) -> System:
-    """Load ``"tfidf"``, or an encoder as ``load_encoder`` does; ``"...#name=DocSplit"`` sets its name in tables."""
+    """Load a system by its name on a command line.
+
+    Args:
+        name: ``"tfidf"``, or an encoder as for ``load_encoder``: a folder, a model on the Hub, or
+            ``"https://HOST/v1#MODEL"``. ``#name=DocSplit`` at its end sets its name in tables.
+        cache_folder: The folder for embeddings. None: they are not cached.
+        max_length: Longest input of an encoder in tokens. None: its own.
+        bf16: Whether an encoder computes in bfloat16.
+        long_documents: Strategy for long texts, as in ``DocumentEncoder.encode``.
+        word_counts: Systems without an encoder, by their names.
+
+    Returns:
+        The system.
+
+    Raises:
+        ValueError: If an option does not exist, or the name is misspelled.
+        OSError: If there is no such encoder.
+    """
     base, options = split_name(name)
     shown = options.pop("name", None)
     if base in word_counts:

@@ -1,4 +1,4 @@
-"""Tasks: texts with labels or texts alone; loading tasks from files and folders."""
+"""Tasks: texts with or without labels, loaded from files and folders."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ..text.sources import find_splits, refuse_missing_file
 
 logger = logging.getLogger(__name__)
 
-TEST_SHARE = 0.2
-KEPT_OF_EACH_CLASS = 20  # examples in a sample of the training set
+TEST_FRACTION = 0.2
+KEPT_OF_EACH_CLASS = 20  # examples of each class in a sample of the training set
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationTask:
-    """Texts, or pairs of texts, with one label each; labels are int64 places in ``label_names``."""
+    """Texts, or pairs of texts, with one label each; labels are numbers of ``label_names``, int64 ``(N,)``."""
 
     name: str
     train_texts: list[str]
@@ -56,10 +56,11 @@ class ClassificationTask:
             )
 
     def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
+        """Refuse an empty split, and numbers of texts and labels that differ."""
         pair_count = len(texts) if pairs is None else len(pairs)
         if not len(texts) == len(labels) == pair_count > 0:
             raise ValueError(
-                f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each a label."
+                f"{self.name}: {split} has {len(texts)} texts and {len(labels)} labels: give each text a label."
             )
 
     @cached_property
@@ -70,7 +71,7 @@ class ClassificationTask:
 
     @cached_property
     def train_inputs(self) -> list[str] | list[tuple[str, str]]:
-        """The training texts or pairs. Equal inputs are held out together."""
+        """The training texts or pairs; equal ones are held out together."""
         pairs = self.train_pairs
         return self.train_texts if pairs is None else list(zip(self.train_texts, pairs, strict=True))
 
@@ -81,13 +82,14 @@ class ClassificationTask:
 
     @property
     def documents(self) -> list[tuple[str, ...]]:
-        """The documents of training and test; a pair of texts is one document."""
+        """All documents, of training and test; a pair of texts is one document."""
         texts = [*self.train_texts, *self.test_texts]
         pairs = [*(self.train_pairs or ()), *(self.test_pairs or ())]
         return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
 
     @property
     def sizes(self) -> dict[str, int]:
+        """The numbers of examples and classes, for the table of data sets."""
         return {"train": len(self.train_texts), "test": len(self.test_texts), "classes": len(self.label_names)}
 
 
@@ -102,22 +104,25 @@ class CorpusTask:
 
     @cached_property
     def fingerprint(self) -> str:
+        """The SHA-256 of the texts."""
         return content_hash(self.texts)
 
     @property
     def documents(self) -> list[tuple[str, ...]]:
+        """All documents."""
         return [(text,) for text in self.texts]
 
     @property
     def sizes(self) -> dict[str, int]:
+        """The number of texts, for the table of data sets."""
         return {"test": len(self.texts)}
 
 
-EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the properties of these
+EvaluationTask = ClassificationTask | CorpusTask  # or any other class with the properties that both have
 
 
 def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
-    """The number of words of each text, int64 ``(N,)``, split at spaces; in Chinese the characters."""
+    """Count the words of each text, split at spaces, or the characters of Chinese: int64 ``(N,)``."""
     counts = []
     for text in texts:
         words = text.split()
@@ -127,7 +132,7 @@ def word_counts(texts: Sequence[str], language: str) -> np.ndarray:
 
 def content_hash(*parts: Iterable[Any]) -> str:
     """The SHA-256 of lists of JSON values."""
-    # An empty line ends a part, since no item is one.
+    # An empty line ends a part; the JSON of an item is never empty.
     return sha256_of_parts(
         line for part in parts for line in (*(json.dumps(item).encode() + b"\n" for item in part), b"\n")
     )
@@ -146,9 +151,9 @@ def load_evaluation_task(
 ) -> ClassificationTask | CorpusTask:
     """Load a file or folder as a task; without labels it is a ``CorpusTask``.
 
-    The name ``"documentation"`` loads the documentation of packages, labeled by package. Without a test set, the
-    validation set replaces it, or else a fifth of each class, held out by ``seed``. A sample of ``max_train_examples``
-    keeps 20 examples of each class. ``prepare`` changes the texts of a split.
+    The name ``"documentation"`` loads the documentation of packages, with the package as label. If there is no test
+    set, the validation set is used, or a held-out fifth of each class. A sample of ``max_train_examples`` has at least
+    20 examples of each class. ``prepare`` changes the texts of a split.
     """
     limits = {"train": max_train_examples, "test": max_test_examples}
     if str(name).casefold() == DOCUMENTATION:
@@ -162,7 +167,7 @@ def load_evaluation_task(
         return _corpus_task(path, text_column, max_test_examples, seed, csv_separator, encoding)
     if text_column == "text" and label_column == "label":
         splits = load_task(
-            path.absolute(),  # a path, as a name could be that of a known task
+            path.absolute(),  # a relative path could be the name of a known task
             seed,
             validation_size=0,
             csv_separator=csv_separator,
@@ -194,7 +199,7 @@ def classification_task(
     prepare: Callable[[list[str]], list[str]] | None = None,
     language: str = "en",
 ) -> ClassificationTask:
-    """A task of labeled examples; ``limits``: the most examples of each split, ``"train"`` and ``"test"``."""
+    """Make a task from labeled examples; ``limits``: the most examples of the splits ``"train"`` and ``"test"``."""
     label_names = label_names_of(splits["train"])
     train_rows, test_rows = _train_and_test(splits, name, seed)
 
@@ -244,7 +249,7 @@ def _usable(
 
 
 def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
-    """The rows of a sample, ascending; each label keeps 20 if there is room."""
+    """Draw a sample of at most ``most`` rows, ascending; each label keeps 20 rows if ``most`` is large enough."""
     if most is not None and most < 1:
         raise ValueError(f"The most examples to use must be at least 1, got {most}.")
     if most is None or most >= count:
@@ -273,10 +278,10 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
 
 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
-    """Training and test examples; without a test set, examples of the training set are held out."""
+    """Choose training and test examples; without a test set, training examples are held out."""
     train = splits["train"]
     if is_multi_label(train):
-        raise ValueError(f"{name} has several labels per text. Only tasks with one label can be evaluated here.")
+        raise ValueError(f"{name} has several labels per text, and only tasks with one label can be evaluated.")
     if {"test", "validation"} <= set(splits):
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")
     for split in ("test", "validation"):
@@ -285,7 +290,7 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset,
     texts, pairs = texts_of(train)
     labels = label_array(train, label_names_of(train), multi_label=False)
     inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
-    kept, held_out = hold_out_of_each_class(inputs, labels, TEST_SHARE, seed)
+    kept, held_out = hold_out_of_each_class(inputs, labels, TEST_FRACTION, seed)
     if len(held_out) == 0:
         raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
     logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")
@@ -295,6 +300,7 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset,
 def _corpus_task(
     path: Path, text_column: str, most: int | None, seed: int, csv_separator: str | None, encoding: str | None
 ) -> CorpusTask:
+    """Load a file or folder without labels."""
     rows = load_documents(str(path), test_size=0, csv_separator=csv_separator, encoding=encoding)["train"]
     if text_column not in rows.column_names:
         raise ValueError(f"{path} has the columns {rows.column_names}, but no {text_column!r}: choose text_column.")

@@ -1,1 +1,1 @@
-"""DocSplit, from the views of a document to the trainer."""
+"""Pretraining: views of documents, collator, model, losses and trainers of DocSplit and its baselines."""

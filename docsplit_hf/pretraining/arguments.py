@@ -20,7 +20,7 @@ OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "di
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
 
-    Each baseline has a subclass of its own: ``docsplit_hf.pretraining.objectives.get_arguments_class`` gives it.
+    Each baseline has a subclass: ``docsplit_hf.pretraining.objectives.get_arguments_class`` returns it.
 
     Args:
         objective: ``"info_nce"``. Each subclass accepts its own objective only.
@@ -30,13 +30,14 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             None: the default of the class.
         mlm_input: ``"separate"``: the encoder reads a masked copy in addition to the views. ``"shared"``: the masked
             views serve both losses, at half the cost. The papers do not state their choice.
-        gather_negatives: Use the documents of all processes as negatives, with exact gradients.
-        projection_head: Compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
-        matryoshka_dims: Numbers of leading dimensions to train as embeddings of their own, such as ``[128, 64]``
-            (Matryoshka, Kusupati et al. 2022, equation 1): the contrastive loss is the mean over them and the whole.
-            ``DocumentEncoder.encode(..., truncate_dim=64)`` gives the first 64.
-        forward_chunk_size: Documents per forward pass. A batch of any size needs the memory of one chunk, and has the
-            same gradients, for one additional forward (gradient caching, Gao et al. 2021). None: the whole batch.
+        gather_negatives: Whether to use the documents of all processes as negatives, with exact gradients.
+        projection_head: Whether to compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
+        matryoshka_dims: Numbers of leading dimensions that are trained as embeddings too, such as ``[128, 64]``
+            (Matryoshka, Kusupati et al. 2022, equation 1): the contrastive loss is the mean over these and all
+            dimensions. ``DocumentEncoder.encode(..., truncate_dim=64)`` returns the first 64.
+        forward_chunk_size: Documents per forward pass. A batch of any size then needs the memory of one chunk, and has
+            the same gradients, for one additional forward pass (gradient caching, Gao et al. 2021). None: the whole
+            batch.
         learning_rate_steps: Piecewise constant learning rate, as ``{first step: rate}``, such as
             ``{500: 8e-6, 1000: 6e-6}``. It replaces ``lr_scheduler_type`` and warm-up.
 
@@ -45,7 +46,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT).
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents.
-    - ``accelerator_config.dispatch_batches=False``: each process reads its own share of a stream.
+    - ``accelerator_config.dispatch_batches=False``: each process reads its own part of a stream.
     - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Gradient accumulation adds up gradients; it does **not** add negatives. 2 steps of 18 documents have 17 negatives
@@ -53,12 +54,12 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     batch.
 
     Raises:
-        ValueError: If a value is out of its range, or the objective belongs to another class.
+        ValueError: If a value is out of range, or the objective belongs to another class.
     """
 
-    compares_batch: ClassVar[bool] = True  # the loss of a document depends on the other documents of its batch
-    compares_views: ClassVar[bool] = True  # the loss compares views of a document: there must be two
-    needs_dropout: ClassVar[bool] = True  # without dropout, two views of the same text have equal embeddings
+    compares_batch: ClassVar[bool] = True  # whether the loss of a document depends on the others of its batch
+    compares_views: ClassVar[bool] = True  # whether the loss compares views of a document, which then needs two
+    needs_dropout: ClassVar[bool] = True  # whether two views with the same text need dropout to differ
 
     objective: str = HfArg(
         default="info_nce",
@@ -114,14 +115,14 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     greater_is_better: bool | None = HfArg(default=True, help="Whether a higher value of that metric is better.")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ContrastiveTrainingArguments:
-        # Before __init__: its error about options of another objective would not name the right class.
+        # Checked before __init__, where an option of another objective would cause an error without this advice.
         objective = kwargs.get("objective", cls.objective)
         if objective != cls.objective:
             if objective not in OBJECTIVES:
                 raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
             raise ValueError(
-                f"objective={objective!r} has arguments of its own, not {cls.__name__}: "
-                f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.objectives gives their class, and "
+                f"objective={objective!r} has other arguments than {cls.__name__}: "
+                f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.objectives returns their class, and "
                 "get_trainer_class its trainer."
             )
         return super().__new__(cls)
@@ -156,21 +157,21 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
         if self.forward_chunk_size is not None and not self.compares_batch:
             raise ValueError(
-                f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, whose "
-                "loss does not compare the documents of a batch: gradient_accumulation_steps does the same for one "
-                "forward."
+                f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, which "
+                "does not compare the documents of a batch: gradient_accumulation_steps has the same effect without "
+                "the additional forward pass."
             )
 
 
 def overridden(name: str, default: Any, **options: Any) -> Any:
-    """A field of ``ContrastiveTrainingArguments`` with another default. ``init=False`` removes it as an option."""
+    """Make a field of ``ContrastiveTrainingArguments`` with another default; ``init=False`` removes it as an option."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
 
 
 @dataclass
 class TwoEncoderArguments(ContrastiveTrainingArguments):
-    """Arguments of objectives with two encoders: two views, whole embeddings, no MLM, no projection head."""
+    """Arguments of objectives with two encoders, which have two views and neither MLM nor a projection head."""
 
     similarity: str | None = overridden("similarity", "dot")
     mlm_weight: float | None = overridden("mlm_weight", 0.0)
@@ -181,13 +182,13 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
         super().__post_init__()
         if self.mlm_weight > 0:
             raise ValueError(
-                f"objective={self.objective!r} is trained without MLM, as in its paper, and mlm_weight="
+                f"objective={self.objective!r} is trained without MLM, as in its paper, got mlm_weight="
                 f"{self.mlm_weight}: leave mlm_weight out."
             )
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
-    """Parse a piecewise constant learning rate: rates by their first step, in order of the steps."""
+    """Parse a piecewise constant learning rate: the rates by their first step, in the order of the steps."""
     if steps is None:
         return None
     try:
@@ -195,7 +196,8 @@ def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
         rates = {int(step): float(rate) for step, rate in given.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise ValueError(
-            f'learning_rate_steps is a dictionary from steps to learning rates, such as {{"500": 8e-6}}, got {steps!r}.'
+            "learning_rate_steps must be a dictionary from steps to learning rates, such as "
+            f'{{"500": 8e-6}}, got {steps!r}.'
         ) from error
     for step, rate in rates.items():
         if step < 0 or not 0 <= rate < math.inf:

@@ -26,18 +26,18 @@ logger = logging.getLogger(__name__)
 
 
 def _check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
-    """Refuse a model that an objective with two encoders cannot be trained with."""
+    """Refuse a model that cannot be trained with an objective of two encoders."""
     if hasattr(model, "peft_config"):
         raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
     if uses_fsdp(args) or args.deepspeed_plugin:
         raise ValueError(
-            f"objective={args.objective!r} keeps a second encoder whole on each process, which FSDP and DeepSpeed take "
-            "apart: use DDP."
+            f"objective={args.objective!r} needs a whole second encoder on each process, and FSDP and DeepSpeed shard "
+            "models: use DDP."
         )
     dtypes = {parameter.dtype for parameter in model.parameters()}
     if dtypes != {torch.float32}:
         raise ValueError(
-            f"objective={args.objective!r} moves its encoders by small steps, which get lost in weights of "
+            f"objective={args.objective!r} takes small steps, which are lost in weights of "
             f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
         )
 
@@ -52,9 +52,10 @@ def check_fit(
     if isinstance(args, TwoEncoderArguments):
         _check_two_encoders(model, args)
     if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
-        raise ValueError(  # the adapter could not be loaded
-            "LoRA adapts a model that is saved somewhere, and this one is not: train all parameters, or save the "
-            "model and load it with AutoModelForDocSplit.from_pretrained first."
+        # The saved adapter could not be loaded without a path to its base model.
+        raise ValueError(
+            "LoRA needs a base model that is saved, and this one is not: train all parameters, or save the model and "
+            "load it with AutoModelForDocSplit.from_pretrained first."
         )
     model = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
@@ -66,12 +67,12 @@ def check_fit(
     if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
         raise ValueError(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
-            "both are above 0, to train with MLM, or both are 0."
+            "both must be above 0, to train with MLM, or both must be 0."
         )
     if args.matryoshka_dims and max(args.matryoshka_dims) > model.config.hidden_size:
         raise ValueError(
-            f"matryoshka_dims has {max(args.matryoshka_dims)}, and an embedding has {model.config.hidden_size} "
-            "dimensions: leave it out."
+            f"matryoshka_dims has {max(args.matryoshka_dims)}, but an embedding has {model.config.hidden_size} "
+            "dimensions: leave this number out."
         )
     _check_view_count(args, collator)
     check_processes(args)
@@ -82,16 +83,19 @@ def check_fit(
 
 
 def _check_view_count(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> None:
+    """Refuse a number of views that the objective cannot compare."""
     made = f"{collator.views_name!r} with the options {collator.views_kwargs} makes {collator.view_count}"
     if collator.view_count < 2 and args.compares_views:
         raise ValueError(f"A positive pair needs two views of a document, and {made}: choose other views or options.")
     if collator.view_count > 2 and isinstance(args, TwoEncoderArguments):
-        compared = f"objective={args.objective!r} compares two views of a document"
-        raise ValueError(f"{compared}, and {made}: make two, or train with info_nce.")
+        raise ValueError(
+            f"objective={args.objective!r} compares two views of a document, and {made}: make two, or train with "
+            "info_nce."
+        )
 
 
 def _check_batch(args: ContrastiveTrainingArguments) -> None:
-    """Refuse ways of computing a batch that do not go together, and batches without negatives."""
+    """Refuse batches without negatives, and options that do not go together."""
     if args.forward_chunk_size is not None and args.deepspeed_plugin:
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
@@ -104,18 +108,19 @@ def _check_batch(args: ContrastiveTrainingArguments) -> None:
     negatives_from = args.world_size if args.gather_negatives else 1
     if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
         raise ValueError(
-            "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation does "
-            "not help, it adds no negatives."
+            "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation adds "
+            "no negatives."
         )
     if args.gather_negatives and args.world_size > 1 and args.compares_batch:
         if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
             raise ValueError(
-                "Gathered negatives need as many documents on each process: do without "
+                "Gathered negatives need the same number of documents on each process: leave out "
                 "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
             )
 
 
 def _check_training_documents(args: ContrastiveTrainingArguments, train_dataset: Dataset | IterableDataset) -> None:
+    """Refuse documents that are not segmented, or too few for a batch, and a stream without ``max_steps``."""
     if not has_length(train_dataset):
         if args.max_steps <= 0:
             raise ValueError("A streaming data set has no length: set max_steps.")
@@ -139,8 +144,8 @@ def warn_of_equal_views(
 ) -> None:
     """Warn if both views of a document will have the same embedding.
 
-    Dropout is not needed with MLM alone, with two encoders, or with ``mlm_input="shared"``, where each view has its own
-    mask.
+    Dropout is not needed for MLM alone, for two encoders, or for ``mlm_input="shared"``, which masks each view
+    differently.
     """
     if not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
         return
@@ -148,9 +153,8 @@ def warn_of_equal_views(
     has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
     if not masked_apart and not has_dropout:
         logger.warning(
-            "The views %r are the same text twice, which only dropout makes different, and this model has no dropout: "
-            "their embeddings are equal, and training only pushes documents apart. Load it with dropout, "
-            "for example "
+            "The views %r are the same text twice, and their embeddings differ by dropout only. This model has no "
+            "dropout, so they are equal, and training only pushes documents apart. Load it with dropout, for example "
             '--config_overrides \'{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}\', or choose other '
             "views.",
             collator.views_name,

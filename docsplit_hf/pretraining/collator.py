@@ -1,4 +1,4 @@
-"""DataCollatorForDocSplit: make the tensors of a contrastive training step of segmented documents."""
+"""DataCollatorForDocSplit: make the tensors of a contrastive training step from segmented documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IGNORED_LABEL = -100  # torch's cross entropy leaves it out, and so does transformers' loss
+IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses of transformers
 
 
 class _DocumentViews(NamedTuple):
@@ -40,15 +40,15 @@ class DataCollatorForDocSplit:
     """Make batches of stacked views of documents, and a masked copy of the views.
 
     All randomness is a function of ``(seed, epoch, document)``. A document gets new halves and a new mask in every
-    epoch; batch, number of workers or processes, and interruptions of the run do not change them.
-    ``ContrastiveTrainer`` sets the epoch; in a loop of your own, call ``set_epoch``.
+    epoch, which do not depend on its batch, the number of workers or processes, or interruptions of the run.
+    ``ContrastiveTrainer`` sets the epoch; in your own training loop, call ``set_epoch``.
 
     Rows are padded on the right to the longest row of the batch, regardless of the tokenizer's padding side.
 
     Args:
         tokenizer: The model's tokenizer.
         max_length: Longest view in tokens, including special tokens. Longer views are cut at the end;
-            ``view_lengths`` counts their tokens before. The papers do not state their length; 512 is BERT's limit.
+            ``view_lengths`` has their lengths before. The papers do not state a length; 512 is BERT's limit.
         mlm_probability: Probability of masking a token. 0 leaves the masked copy out.
         views: View function: a name in ``docsplit_hf.pretraining.views.VIEWS``, or a function
             ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or one that returns more views.
@@ -56,8 +56,8 @@ class DataCollatorForDocSplit:
         views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
 
     Raises:
-        ValueError: If a value is out of its range, the tokenizer has no padding token or, for MLM, no mask token, or
-            the views or their options do not exist.
+        ValueError: If a value is out of range, the tokenizer has no padding token or, for MLM, no mask token, or the
+            views or their options do not exist.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -82,8 +82,8 @@ class DataCollatorForDocSplit:
             raise ValueError(f"mlm_probability must be in [0, 1), got {self.mlm_probability}.")
         if self.mlm_probability > 0 and self.tokenizer.mask_token_id is None:
             raise ValueError(
-                f"{type(self.tokenizer).__name__} has no mask token, so there is no masked language modeling: "
-                "use a tokenizer with one, or train without (mlm_probability=0 here, mlm_weight=0 in the arguments)."
+                f"{type(self.tokenizer).__name__} has no mask token, which masked language modeling needs: use another "
+                "tokenizer, or train without MLM (mlm_probability=0 here, mlm_weight=0 in the arguments)."
             )
         if self.tokenizer.pad_token_id is None:
             raise ValueError(
@@ -108,7 +108,7 @@ class DataCollatorForDocSplit:
         self._epoch.fill_(epoch)
 
     def for_evaluation(self) -> DataCollatorForDocSplit:
-        """Copy the collator, with docsplit's halves as views, and the epoch fixed at 0."""
+        """Copy the collator, with DocSplit's halves as views and the epoch 0."""
         return dataclasses.replace(self, views="docsplit", views_kwargs=None)
 
     def __call__(self, documents: list[SegmentedDocument]) -> dict[str, torch.Tensor]:
@@ -150,6 +150,7 @@ class DataCollatorForDocSplit:
         return batch
 
     def _views(self, document: SegmentedDocument) -> _DocumentViews:
+        """Make the views of a document, and the rows of the batch from them."""
         tokens = np.asarray(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
@@ -158,19 +159,21 @@ class DataCollatorForDocSplit:
         if len(views) != self.view_count:
             raise ValueError(
                 f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
-                "another: make as many of every document."
+                "another: make the same number for every document."
             )
         rows = [self._row(view, rng) for view in views]
         return _DocumentViews(document_id=number, lengths=[len(view) for view in views], rows=rows)
 
     def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
-        # Philox is keyed by two words: a generator for every (seed, epoch, document) costs nothing.
+        """The random generator of a document in an epoch; None: the collator's epoch."""
+        # Philox takes a key of two words, so that making a generator for each (seed, epoch, document) is fast.
         epoch = self.epoch if epoch is None else epoch
         seed_and_epoch = (self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)
         key = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=key))
 
     def _row(self, view: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Make the row of a view: cut it, add special tokens, and mask a copy."""
         kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
         tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64)
         row = {"input_ids": tokens, "attention_mask": np.ones_like(tokens)}
@@ -201,10 +204,11 @@ def mask_tokens(
     probability: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mask tokens as BERT does; return the masked copy and the labels, -100 where no token was chosen, ``(n,)`` each.
+    """Mask tokens as BERT does (Devlin et al. 2019, section 3.1).
 
     Each ``maskable`` token is chosen with ``probability``. 80 % of the chosen tokens become the mask token, 10 % a
-    random token, and 10 % stay unchanged (Devlin et al. 2019, section 3.1).
+    random token, and 10 % stay unchanged. Returns the masked tokens, and the labels, which are -100 for tokens that
+    were not chosen, ``(n,)`` each.
     """
     chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
     labels = np.full_like(tokens, IGNORED_LABEL)
@@ -218,7 +222,7 @@ def mask_tokens(
 
 
 def default_max_length(model: PreTrainedModel) -> int:
-    """Maximum length in the checkpoint's configuration, or up to 512 tokens; logged if the model could read more."""
+    """The maximum length in the model's configuration, or up to 512 tokens; it is logged if the model reads more."""
     positions = max_positions(model)
     stated = (getattr(model.config, "docsplit", None) or {}).get("max_length")
     length = stated or min(512, positions or 512)

@@ -1,4 +1,4 @@
-"""Contrastive Tension: two encoders that agree on the same text, and disagree on others."""
+"""Contrastive Tension: train two encoders to embed the same text alike, and different texts differently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .model import Batch, DocSplitOutput
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "contrastive_tension.safetensors"  # both encoders, in each checkpoint: for resuming only
+STATE_FILE = "contrastive_tension.safetensors"  # both encoders, in each checkpoint, for resuming only
 ENCODERS = ("first", "second")
 
 
@@ -46,7 +46,7 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
             raise ValueError(f"contrastive_tension compares by dot products, got similarity={self.similarity!r}.")
         if self.activation_checkpointing:
             raise ValueError(
-                "contrastive_tension trains without dropout, its encoders in evaluation mode, where transformers does "
+                "contrastive_tension trains its encoders in evaluation mode, without dropout, where transformers has "
                 "no activation checkpointing: use forward_chunk_size."
             )
         batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
@@ -106,7 +106,7 @@ def contrastive_tension(
 class EncoderPair(nn.Module):
     """Two encoders with equal first weights, for anchors and positives, without dropout, as in the released code.
 
-    Outside training, the encoder number ``chosen`` embeds.
+    Outside training, only the encoder with the number ``chosen`` is used.
     """
 
     def __init__(self, encoder: PreTrainedModel) -> None:
@@ -121,7 +121,7 @@ class EncoderPair(nn.Module):
         return self
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
-        """Embed ``(2B, L)``: in training the anchors by the first encoder and the positives by the second."""
+        """Embed ``(2B, L)``: in training, anchors by the first encoder and positives by the second."""
         if not self.training:
             return self.chosen_encoder()(input_ids=input_ids, attention_mask=attention_mask)
         views = zip(self.encoders, input_ids.chunk(2), attention_mask.chunk(2), strict=True)
@@ -134,10 +134,10 @@ class EncoderPair(nn.Module):
 
 
 class ContrastiveTensionTrainer(ContrastiveTrainer):
-    """Train two encoders to agree on the same text, with the views ``"simcse"`` or ``"simcse_long"``.
+    """Train two encoders to embed the same text alike, with the views ``"simcse"`` or ``"simcse_long"``.
 
-    The encoder with the better recall@1 of half-document retrieval (MRR, if equal; the first, without an evaluation) is
-    reported and saved. Checkpoints also hold both. Optimizer and schedule of the released code:
+    The encoder with the better recall@1 of half-document retrieval (the better MRR, if these are equal; the first
+    encoder, without an evaluation) is reported and saved. Checkpoints have both. Settings of the released code:
     ``optim="rmsprop", optim_args="alpha=0.9,eps=1e-7", max_grad_norm=0, learning_rate=1e-5,
     learning_rate_steps={500: 8e-6, 1000: 6e-6, 1500: 4e-6, 2000: 2e-6}``.
     """
@@ -145,21 +145,22 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
     arguments_class = ContrastiveTensionArguments
 
     def __init__(self, model: PreTrainedModel, args: ContrastiveTensionArguments, *others: Any, **kwargs: Any) -> None:
-        if args.save_only_model and args.load_best_model_at_end:  # a script may still set the second one to False
+        # Not checked by the arguments' class: a script may set load_best_model_at_end to False after making them.
+        if args.save_only_model and args.load_best_model_at_end:
             raise ValueError("load_best_model_at_end needs both encoders, which save_only_model=True does not save.")
         super().__init__(model, args, *others, **kwargs)
         if isinstance(self.eval_dataset, dict):
             raise ValueError(
-                f"contrastive_tension keeps the encoder that is better on held-out documents: give one set of them, "
+                "contrastive_tension saves the encoder that is better on held-out documents: give one set of them, "
                 f"not {len(self.eval_dataset)}."
             )
         if self.eval_dataset is None:
-            logger.warning("There are no held-out documents to tell which encoder is better: the first will be saved.")
+            logger.warning("There are no held-out documents to compare the encoders on: the first will be saved.")
         self.model = EncoderPair(self.model)
         self.model_wrapped = self.model
 
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """Binary cross entropy; ``embeddings``: ``(2B, D)``, B by the first encoder, then B by the second."""
+        """Binary cross entropy of pairs; ``embeddings``: ``(2B, D)``, B by the first encoder, then B by the second."""
         anchors, positives = embeddings.chunk(2)
         candidates = self.candidates(positives, inputs["document_ids"])
         return contrastive_tension(
@@ -172,8 +173,8 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
         )
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
-        """Evaluate both encoders, and choose the better; ``predict`` uses the encoder chosen before."""
-        if kwargs.get("description") == "Prediction":  # its documents must not decide
+        """Evaluate both encoders, and choose the better one; ``predict`` uses the encoder that was chosen before."""
+        if kwargs.get("description") == "Prediction":  # test documents must not affect the choice
             return super().evaluation_loop(*args, **kwargs)
         outputs = []
         means = []
@@ -211,7 +212,7 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
         return self.args.tension_negatives
 
     def model_to_save(self) -> nn.Module:
-        """The better encoder."""
+        """The chosen encoder."""
         return self.model.chosen_encoder()
 
     def modules_to_resume(self) -> dict[str, nn.Module]:

@@ -1,4 +1,4 @@
-"""ContrastiveTrainer: the stock Trainer with a contrastive loss, an MLM loss, and half-document retrieval."""
+"""ContrastiveTrainer: the Trainer with a contrastive loss, a masked-LM loss, and half-document retrieval."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import copy
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with one: for resuming only
+HEAD_FILE = "projection_head.safetensors"  # in each checkpoint of a run with such a head, for resuming only
 
 
 class CollatorEpoch(TrainerCallback):
@@ -56,26 +56,26 @@ class CollatorEpoch(TrainerCallback):
 class ContrastiveTrainer(BaseTrainer):
     """Train an ``AutoModelForDocSplit`` on segmented documents.
 
-    It extends the stock Trainer, and supports all ``TrainingArguments``. The loss is InfoNCE between the views of each
-    document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes. The evaluation
-    is half-document retrieval (recall@1, recall@10, MRR) with docsplit's halves, for all views and objectives. It saves
-    stock checkpoints with the files of sentence-transformers and a model card.
+    It extends the Trainer of transformers, and supports all ``TrainingArguments``. The loss is InfoNCE between the
+    views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
+    The evaluation is half-document retrieval (recall@1, recall@10, MRR) with DocSplit's halves, for all views and
+    objectives. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
 
-    To add an objective, subclass and override ``contrast``, if its loss is a function of the embeddings of a batch, or
-    else ``training_loss``; and ``method``, ``describe_loss`` and ``count_negatives``, for the model card.
+    To add an objective, make a subclass and override ``contrast``, if the loss is a function of the embeddings of a
+    batch, or ``training_loss`` otherwise; and ``method``, ``describe_loss`` and ``count_negatives``, for the card.
 
-    A resumed run gives the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
-    logged too. (Not with ``train_sampling_strategy="group_by_length"``: its order depends on global random state.)
+    A resumed run has the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
+    also logged, except with ``train_sampling_strategy="group_by_length"``, which depends on global random state.
 
     Args:
         model: From ``AutoModelForDocSplit``, or a PEFT model around one.
         args: The arguments.
-        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``; give each
-            process the whole of it: it reads its share.
-        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets. The first
-            set decides the best checkpoint, unless ``metric_for_best_model`` names another metric.
-        data_collator: Makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings, the seed of the
-            arguments, and the maximum length in the checkpoint's configuration, or up to 512 tokens.
+        train_dataset: Documents from ``segment_documents``. An ``IterableDataset`` needs ``max_steps``. Give each
+            process the whole stream; it reads its own part.
+        eval_dataset: Held-out documents for half-document retrieval, or a dictionary of several such sets. The best
+            checkpoint is chosen on the first set, unless ``metric_for_best_model`` names another metric.
+        data_collator: The collator that makes the views. None: ``DataCollatorForDocSplit`` with the papers' settings,
+            the seed of the arguments, and the maximum length in the model's configuration, or up to 512 tokens.
         processing_class: The tokenizer; it is saved with the model.
         **kwargs: Passed to ``Trainer``.
 
@@ -84,7 +84,7 @@ class ContrastiveTrainer(BaseTrainer):
     """
 
     arguments_class = ContrastiveTrainingArguments
-    # compute_loss divides by the counts of the whole accumulated batch itself (transformers >= 5.23).
+    # compute_loss already divides by the counts of the whole accumulated batch (transformers >= 5.23).
     loss_is_scaled_for_ga = True
 
     def __init__(
@@ -109,9 +109,9 @@ class ContrastiveTrainer(BaseTrainer):
             )
         if args.objective != self.arguments_class.objective:
             raise ValueError(
-                f"{type(self).__name__} trains {self.arguments_class.objective!r} and the arguments say objective="
-                f"{args.objective!r}: take the trainer that get_trainer_class(args.objective) of "
-                "docsplit_hf.pretraining.objectives gives."
+                f"{type(self).__name__} trains {self.arguments_class.objective!r}, and the arguments have objective="
+                f"{args.objective!r}: use the trainer that get_trainer_class(args.objective) of "
+                "docsplit_hf.pretraining.objectives returns."
             )
         check_fit(model, args, train_dataset, data_collator)
         freeze_unused(stock_model, with_head=args.mlm_weight > 0)
@@ -131,20 +131,20 @@ class ContrastiveTrainer(BaseTrainer):
             callbacks=[*(kwargs.pop("callbacks", None) or []), CollatorEpoch(data_collator)],
             **kwargs,
         )
-        # The batch has its own names for labels, and the evaluation its own prediction_step.
+        # Labels have other names than the Trainer expects, and prediction_step is overridden.
         self.can_return_loss = True
         self.label_names = ["mlm_labels"]
         self.model_accepts_loss_kwargs = False
         self.training_collator = data_collator
         self.evaluation_collator = data_collator.for_evaluation()
-        self.cut_fraction: float | None = None  # share of the run's tokens beyond the maximum length
+        self.cut_fraction: float | None = None  # fraction of the run's tokens that the maximum length cuts off
         self._run_means = RunningMeans()
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config
         warn_of_equal_views(model, args, data_collator)
 
-    # The loss. Methods of the Trainer keep the Trainer's (missing) annotations.
+    # The loss. Overridden methods of the Trainer have no annotations, as in the Trainer.
 
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """The contrastive loss of each document of a training batch; ``embeddings``: ``(VB, D)``, view by view."""
@@ -172,7 +172,7 @@ class ContrastiveTrainer(BaseTrainer):
         return self._sum_of_losses(output, contrastive, inputs, counts)
 
     def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
-        """Log a contrastive loss, and scale it to its share of the mean over the accumulated batch."""
+        """Log a contrastive loss, and scale its sum to its part of the mean over the accumulated batch."""
         measured = {
             "contrastive_loss": contrastive.loss,
             "in_batch_accuracy": contrastive.correct,
@@ -185,13 +185,13 @@ class ContrastiveTrainer(BaseTrainer):
         return contrastive.loss.sum() * (process_count() / counts[0])
 
     def mlm_share(self, mlm_loss: torch.Tensor, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """Log an MLM loss, a mean over masked tokens, and scale it to its weighted share of the accumulated batch."""
+        """Log an MLM loss, a mean over masked tokens, and scale it to its part of the accumulated batch's mean."""
         masked = count_targets(inputs)[1]
         self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """The loss of one batch, as its share of the means over the accumulated batch (``num_items_in_batch``)."""
+        """The loss of one batch, as a part of the accumulated batch's mean; ``num_items_in_batch``: its counts."""
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
@@ -201,7 +201,7 @@ class ContrastiveTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def training_step(self, model, inputs, num_items_in_batch=None):
-        """Propagate the loss of one batch back: at once, or ``forward_chunk_size`` documents at a time."""
+        """Backpropagate the loss of one batch, at once or ``forward_chunk_size`` documents at a time."""
         size = self.args.forward_chunk_size
         if size is None or size >= len(inputs["document_ids"]):
             return super().training_step(model, inputs, num_items_in_batch)
@@ -238,15 +238,16 @@ class ContrastiveTrainer(BaseTrainer):
         return batches, sum_over_processes(counts.to(device))
 
     def get_train_dataloader(self) -> DataLoader:
-        """The training batches of this process. A ``RepeatedStream`` is its share already, so nothing is skipped."""
+        """The training batches of this process."""
         loader = super().get_train_dataloader()
+        # A RepeatedStream has only the documents of this process: none of them must be skipped.
         if isinstance(self.train_dataset, RepeatedStream) and isinstance(loader.dataset, IterableDatasetShard):
             loader.dataset.num_processes = 1
             loader.dataset.process_index = 0
         return loader
 
     def create_scheduler(self, num_training_steps, optimizer=None):
-        """The scheduler of the arguments; piecewise constant with ``learning_rate_steps``."""
+        """Create the scheduler of the arguments; with ``learning_rate_steps`` it is piecewise constant."""
         rates = self.args.learning_rate_steps
         if rates and self.lr_scheduler is None:
             first_rate = self.args.learning_rate
@@ -277,7 +278,7 @@ class ContrastiveTrainer(BaseTrainer):
         return ["input_ids", "sentence_lengths", EPOCH_KEY]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of the measurements since the last log."""
+        """Log values, together with the means of the measurements since the last log."""
         if "loss" in logs or "train_loss" in logs:
             self.cut_fraction = self._run_means.means().get("fraction_tokens_cut")
         super().log(logs, start_time)
@@ -330,7 +331,7 @@ class ContrastiveTrainer(BaseTrainer):
     def save_merged(self, output_dir: str) -> None:
         """Save a stock checkpoint with a PEFT adapter merged into the weights."""
         if self.is_fsdp_enabled:
-            raise ValueError("A model that FSDP has sharded cannot be merged here: merge the saved adapter with peft.")
+            raise ValueError("A model that FSDP has sharded cannot be merged: merge the saved adapter with peft.")
         if not self.is_world_process_zero():
             return
         merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
@@ -340,10 +341,11 @@ class ContrastiveTrainer(BaseTrainer):
             save_sentence_transformers_files(folder, merged.config)
             self.save_card(folder, output_dir, is_merged=True)
 
-    def saved_arguments(self) -> dict[str, Any]:
+    def saved_arguments(self) -> Mapping[str, Any]:
         """The arguments, and the settings of the collator."""
         collator = self.training_collator
-        return super().saved_arguments() | {
+        return {
+            **super().saved_arguments(),
             "views": collator.views_name,
             "views_kwargs": collator.views_kwargs,
             "max_length": collator.max_length,
@@ -362,21 +364,23 @@ class ContrastiveTrainer(BaseTrainer):
         save_card(folder, self.args.hub_model_id or str(place), self, is_merged)
 
     def _mlm_input(self) -> str | None:
+        """How the masked copy is read, as for ``model_inputs``; None: without MLM."""
         if self.args.mlm_weight == 0:
             return None
-        # Held-out documents are embedded without masks, as in use.
+        # Held-out documents are embedded without masks, as they are after training.
         return self.args.mlm_input if self.model.training else "separate"
 
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
+        """The contrastive loss, plus the MLM loss if there is one."""
         loss = self.contrastive_share(contrastive, counts)
         if output.mlm_loss is not None:
             loss = loss + self.mlm_share(output.mlm_loss, inputs, counts)
         return loss
 
     def _count(self, inputs: Batch, counts: torch.Tensor | None) -> torch.Tensor:
-        """Measure the tokens that were cut; the given ``counts``, or ``count_targets`` of the batch."""
+        """Log the fraction of tokens that was cut; return ``counts``, or ``count_targets`` of the batch if None."""
         specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
         total = inputs["view_lengths"].sum()
         kept = inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"])
@@ -388,7 +392,7 @@ class ContrastiveTrainer(BaseTrainer):
 
     @contextlib.contextmanager
     def _evaluating(self) -> Iterator[None]:
-        """Use fixed halves and all documents, and keep the measurements apart from those of training."""
+        """Use fixed halves and all documents, and keep the measurements separate from those of training."""
         with (
             self.measuring_apart(),
             temporarily(self, "data_collator", self.evaluation_collator),
@@ -398,12 +402,13 @@ class ContrastiveTrainer(BaseTrainer):
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    """The metrics of half-document retrieval, for the Trainer."""
     anchors, positives = (torch.from_numpy(views) for views in prediction.predictions)
     return half_retrieval_metrics(anchors, positives, torch.from_numpy(prediction.label_ids))
 
 
 def count_targets(batch: Batch) -> torch.Tensor:
-    """The number of documents and of masked tokens of a batch, float32 ``(2,)``: the losses are means over these."""
+    """The numbers of documents and masked tokens of a batch, float32 ``(2,)``, over which the losses are averaged."""
     documents = batch["document_ids"]
     masked = documents.new_zeros(())
     if "mlm_labels" in batch:

@@ -1,4 +1,4 @@
-"""Distillation: a student learns a teacher's embeddings of the same views."""
+"""Distillation: train a student to give the embeddings of a teacher."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .model import Batch, model_inputs
 
 logger = logging.getLogger(__name__)
 
-MAP_FILE = "teacher_map.safetensors"  # in each checkpoint of a run with one: for resuming only
-VIEWS_TO_MAP = 2048  # some for each dimension
+MAP_FILE = "teacher_map.safetensors"  # in each checkpoint of a run with such a map, for resuming only
+VIEWS_TO_FIT_MAP = 2048  # several for each dimension of usual encoders
 
 
 @dataclass
@@ -64,20 +64,20 @@ class DistillationArguments(ContrastiveTrainingArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.teacher is None:
-            raise ValueError("objective='distillation' learns from an encoder: name one as the teacher.")
-        find_checkpoint(self.teacher)  # a mistyped path shows before the documents are prepared
+            raise ValueError("objective='distillation' needs a teacher: pass the name or the folder of an encoder.")
+        find_checkpoint(self.teacher)  # refuses a mistyped path before the documents are prepared
         if self.contrast_weight < 0:
             raise ValueError(f"contrast_weight must be 0 (no contrastive loss) or above, got {self.contrast_weight}.")
 
 
 class DistillationTrainer(ContrastiveTrainer):
-    """Train a student to give its teacher's embeddings of the views: ``objective="distillation"``.
+    """Train a student to give the embeddings of a teacher for each view: ``objective="distillation"``.
 
-    The loss of a view is 1 - cos(student, teacher), half the squared distance of the two at norm 1 (LEAF, Vujanic and
-    Rueckstiess 2025). ``views_kwargs={"parts": 1}`` makes the whole document the only view.
+    The loss of a view is 1 - cos(student, teacher), half the squared distance between the two at norm 1 (LEAF, Vujanic
+    and Rueckstiess 2025). With ``views_kwargs={"parts": 1}`` the whole document is the only view.
 
-    The teacher embeds each view in the step that uses it, because every epoch draws new views. It reads the text
-    decoded from the student's tokens, without anything that these leave out, such as case.
+    The teacher embeds each view in the step that uses it, because every epoch draws new views. It reads the text that
+    is decoded from the student's tokens, and so misses what these leave out, such as case.
 
     If the teacher's embeddings have another number of dimensions than the student's, ``map_to_student`` maps them to
     the student's before the first step.
@@ -91,7 +91,7 @@ class DistillationTrainer(ContrastiveTrainer):
         self.teacher = DocumentEncoder.from_pretrained(
             args.teacher, device=args.device, backend=backend, precision=args.teacher_precision
         )
-        self.map: nn.Linear | None = None  # all zeros until it is fitted or loaded
+        self.map: nn.Linear | None = None  # with zeros as weights until it is fitted or loaded
         student_dimension = self.encoder_config.hidden_size
         if self.teacher.dimension != student_dimension:
             linear = nn.Linear(self.teacher.dimension, student_dimension, bias=False)
@@ -104,7 +104,7 @@ class DistillationTrainer(ContrastiveTrainer):
             )
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """The distance of the student's embeddings from the teacher's, plus the contrastive and MLM losses, if any."""
+        """The distance between the student's and the teacher's embeddings, plus contrastive and MLM losses, if any."""
         if self.map is not None and not self.map.weight.any():
             self.fit_map()
         output = model(**model_inputs(inputs, self._mlm_input()))
@@ -137,14 +137,16 @@ class DistillationTrainer(ContrastiveTrainer):
         teacher_batches: list[torch.Tensor] = []
         student_batches: list[torch.Tensor] = []
         views = 0
-        logger.info("Mapping the teacher's dimensions to the student's: both read up to %d views first.", VIEWS_TO_MAP)
+        logger.info(
+            "Fitting a map from the teacher's dimensions to the student's: both embed up to %d views.", VIEWS_TO_FIT_MAP
+        )
         model.eval()
         with torch.no_grad():
             for inputs in self._first_batches():
                 teacher_batches.append(self.read_by_teacher(inputs))
                 student_batches.append(model(**model_inputs(inputs, None)).embeddings.float())
                 views += len(teacher_batches[-1])
-                if views >= VIEWS_TO_MAP:
+                if views >= VIEWS_TO_FIT_MAP:
                     break
         model.train()
         teacher = torch.cat(teacher_batches)
@@ -160,7 +162,7 @@ class DistillationTrainer(ContrastiveTrainer):
         )
 
     def _first_batches(self) -> Iterator[Batch]:
-        """Batches of the training documents in their order, on the device."""
+        """Yield batches of the training documents, unshuffled, on the device."""
         rows = iter(self.train_dataset)
         while documents := list(itertools.islice(rows, self.args.per_device_train_batch_size)):
             kept = [{name: row[name] for name in self.collator_columns() if name in row} for row in documents]
@@ -176,7 +178,7 @@ class DistillationTrainer(ContrastiveTrainer):
     @property
     def method(self) -> str:
         """The training method, for the model card."""
-        return f"The embedding of a view is to be that of a larger encoder, {public_name(self.args.teacher)}."
+        return f"It was trained to give the embeddings of another encoder, {public_name(self.args.teacher)}."
 
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""
@@ -193,17 +195,20 @@ class DistillationTrainer(ContrastiveTrainer):
 
 
 def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
-    """The linear map ``(T, S)`` of a teacher's embeddings ``(N, T)`` to the space of a student's, ``(N, S)``.
+    """Fit the linear map ``(T, S)`` from a teacher's embeddings ``(N, T)`` to the space of a student's, ``(N, S)``.
 
-    It keeps the teacher's first S principal directions (not centered), which preserve dot products best, and rotates
-    them as near to the student's embeddings as possible (orthogonal Procrustes). With T < S nothing is lost.
+    It keeps the first S principal directions of the teacher's embeddings (not centered), which preserve dot products
+    best, and rotates them as close to the student's embeddings as possible (orthogonal Procrustes). With T < S all
+    directions are kept.
 
     Raises:
-        ValueError: If the views are fewer than the dimensions to keep.
+        ValueError: If there are fewer views than dimensions to keep.
     """
     kept = min(teacher.shape[1], student.shape[1])
     if len(teacher) < kept:
-        raise ValueError(f"To keep {kept} of the teacher's dimensions takes as many views, got {len(teacher)} of them.")
+        raise ValueError(
+            f"{len(teacher)} views are too few to keep {kept} of the teacher's dimensions: give at least {kept}."
+        )
     directions = torch.linalg.svd(teacher.double(), full_matrices=False).Vh[:kept].T
     left, _, right = torch.linalg.svd((teacher.double() @ directions).T @ student.double(), full_matrices=False)
     return (directions @ left @ right).float()

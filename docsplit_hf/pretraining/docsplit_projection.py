@@ -1,4 +1,4 @@
-"""DocSplitProjection: DocSplit in closed form, for the embeddings of any encoder, which stays frozen."""
+"""DocSplitProjection: DocSplit in closed form, on the embeddings of any frozen encoder."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .half_retrieval import half_texts
 
 logger = logging.getLogger(__name__)
 
-SHRINKAGES = 10.0 ** np.arange(-2, 2.1, 0.5)
+SHRINKAGES = 10.0 ** np.arange(-2, 2.1, 0.5)  # candidates for lambda
 FOLDS = 5
 
 
 class DocSplitProjection:
-    r"""Linear map of embeddings under which one half of a document predicts the other half best.
+    r"""Linear map of embeddings with which one half of a document predicts the other half best.
 
-    With m the mean and S the covariance of the halves' embeddings (each of norm 1), C the covariance of the two halves
-    of a document, made symmetric, s = tr S / D and r = tr C / tr S, an embedding x of norm 1 becomes
+    Let m be the mean and S the covariance of the halves' embeddings (each of norm 1), C the symmetrized covariance
+    between the two halves of a document, s = tr S / D and r = tr C / tr S. An embedding x of norm 1 becomes
 
     .. math:: \frac{(x - m) B}{\lVert (x - m) B \rVert}, \quad B = (S + \lambda s I)^{-1} (C + \lambda s r I)
 
@@ -72,8 +72,8 @@ class DocSplitProjection:
         """Split documents into halves, embed the halves, and fit the map, without labels.
 
         Args:
-            encoder: Anything with ``encode(texts, show_progress=...)``, such as a ``DocumentEncoder``.
-            texts: Documents. Documents of one sentence and repeated ones are left out; the log counts them.
+            encoder: Any object with ``encode(texts, show_progress=...)``, such as a ``DocumentEncoder``.
+            texts: Documents. Those of one sentence and repeated ones are left out, and counted in the log.
             shrinkage: As for ``from_halves``.
             seed: Seed of the halves and the folds.
             language: Language for the sentence splitter pysbd.
@@ -83,7 +83,7 @@ class DocSplitProjection:
             The projection for this encoder.
 
         Raises:
-            ValueError: As ``from_halves``, or if fewer than two documents have two sentences.
+            ValueError: As for ``from_halves``, or if fewer than two documents have two sentences.
         """
         first, second = half_texts(texts, seed, language, show_progress)
         embeddings = encoder.encode([*first, *second], show_progress=show_progress)
@@ -118,7 +118,7 @@ class DocSplitProjection:
         if shrinkage is None:
             shrinkage, error = choose_shrinkage(first, second, seed)
             logger.info(
-                f"Shrinkage {shrinkage:g}, by halves of held-out documents: from one half, the map tells "
+                f"Shrinkage {shrinkage:g}, chosen on held-out documents: from one half, the map predicts "
                 f"{1 - error:.0%} of the variance of the other. {len(first)} documents."
             )
         mean, matrix = half_document_projection(first, second, shrinkage)
@@ -138,16 +138,14 @@ class DocSplitProjection:
         """
         embeddings = _normalized(embeddings)
         if embeddings.shape[1] != len(self.mean):
-            raise ValueError(
-                f"The projection is of {len(self.mean)} dimensions, the embeddings are {embeddings.shape}."
-            )
+            raise ValueError(f"The projection has {len(self.mean)} dimensions, the embeddings are {embeddings.shape}.")
         return _normalized((embeddings - self.mean) @ self.matrix).astype(np.float32)
 
     def save_pretrained(self, folder: str | Path, encoder: DocumentEncoder) -> None:
         """Save an encoder followed by the map, as a checkpoint of sentence-transformers.
 
         ``SentenceTransformer(folder)`` and ``DocumentEncoder.from_pretrained(folder)`` give projected embeddings. The
-        map is a dense layer; the trainers and classifiers of this package refuse checkpoints with dense layers.
+        map is saved as a dense layer; trainers and classifiers of docsplit_hf refuse checkpoints with dense layers.
 
         Args:
             folder: Folder to save to. A model already in it is replaced.
@@ -157,9 +155,7 @@ class DocSplitProjection:
             ValueError: If the encoder has another number of dimensions, or dense layers of its own.
         """
         if encoder.projection is not None:
-            raise ValueError(
-                f"{encoder!r} has dense layers of its own: apply the projection to its embeddings instead."
-            )
+            raise ValueError(f"{encoder!r} has dense layers already: apply the projection to its embeddings instead.")
         if encoder.dimension != len(self.mean):
             raise ValueError(f"{encoder!r} has {encoder.dimension} dimensions, the projection has {len(self.mean)}.")
         layer = nn.Linear(in_features=len(self.mean), out_features=len(self.mean))
@@ -176,7 +172,7 @@ class DocSplitProjection:
             encoder.tokenizer.save_pretrained(staging)
             save_sentence_transformers_files(staging, described_config)
             save_dense_module(staging, layer)
-            # A loader that finds the pooling in config.json reads no modules.json, and would miss the dense layer.
+            # With the pooling in config.json, DocumentEncoder would not read modules.json, and miss the dense layer.
             config = json.loads((staging / "config.json").read_text(encoding="utf-8"))
             config.pop("docsplit", None)
             (staging / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -190,6 +186,7 @@ class _Moments(NamedTuple):
 
 
 def _normalized(embeddings: np.ndarray) -> np.ndarray:
+    """Check embeddings, ``(N, D)``, and scale them to norm 1: float64."""
     embeddings = np.asarray(embeddings, np.float64)
     if embeddings.ndim != 2 or not np.isfinite(embeddings).all():
         raise ValueError(f"Expected finite embeddings (N, D), got {embeddings.shape}, or NaN or infinity among them.")
@@ -197,16 +194,16 @@ def _normalized(embeddings: np.ndarray) -> np.ndarray:
 
 
 def half_document_projection(first: np.ndarray, second: np.ndarray, shrinkage: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean ``(D,)`` and map ``(D, D)`` of the embeddings of two halves per document, ``(N, D)`` each, row by row."""
+    """Mean ``(D,)`` and map ``(D, D)`` for the embeddings of two halves of each document, ``(N, D)`` each."""
     mean = (first.mean(0) + second.mean(0)).astype(np.float64) / 2
     sums = _moments(first - mean, second - mean)
     return mean, _map(sums.total / len(first), sums.cross / len(first), shrinkage)
 
 
 def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tuple[float, float]:
-    """The shrinkage with the smallest squared error on halves of held-out documents, and this error.
+    """Choose the shrinkage with the smallest squared error on held-out documents; also returns this error.
 
-    The error is a share of the halves' variance, over five folds. The squared error of a map B is
+    The error is relative to the variance of the halves, over five folds. The squared error of a map B is
     ``tr S' - 2 tr B^T C' + tr B^T S' B`` with the held-out covariances S' and C'.
     """
     if len(first) < FOLDS:
@@ -232,14 +229,14 @@ def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tu
 
 
 def _squared_error(matrix: np.ndarray, held_out: _Moments) -> float:
-    """Squared error of a map on held-out halves, summed over these."""
+    """The squared error of a map, summed over held-out halves."""
     linear = 2 * (matrix * held_out.cross).sum()
     quadratic = (matrix * (held_out.total @ matrix)).sum()
     return np.trace(held_out.total) - linear + quadratic
 
 
 def _moments(first: np.ndarray, second: np.ndarray) -> _Moments:
-    """Moments of centered halves, ``(N, D)`` each."""
+    """The second moments of centered halves, ``(N, D)`` each."""
     product = first.T @ second
     return _Moments(total=(first.T @ first + second.T @ second) / 2, cross=(product + product.T) / 2)
 

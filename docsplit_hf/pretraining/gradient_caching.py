@@ -1,4 +1,4 @@
-"""Gradient caching: a batch of any size in the memory of a small one, with the same gradients."""
+"""Gradient caching: train a batch of any size in the memory of a small one, with the same gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .model import Batch, model_inputs
 
 
 class RandomState:
-    """The state of torch's random generators on the CPU and ``device``, to draw the same dropout again."""
+    """The state of torch's random generators on the CPU and ``device``, from which the same dropout is drawn again."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -21,7 +21,7 @@ class RandomState:
 
     @contextlib.contextmanager
     def replayed(self) -> Iterator[None]:
-        """Draw random numbers from this state within the context; the state outside stays unchanged."""
+        """Draw random numbers from this state within the context; the state outside it is unchanged."""
         devices = [] if self.accelerator is None else [self.device]
         with torch.random.fork_rng(devices, device_type=self.device.type):
             torch.set_rng_state(self.cpu)
@@ -31,14 +31,14 @@ class RandomState:
 
 
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:
-    """Cut a batch into batches of ``size`` documents, without columns that hold only padding."""
+    """Cut a batch into batches of ``size`` documents, without columns of padding only."""
     documents = len(batch["document_ids"])
     numbers = torch.arange(documents, device=batch["document_ids"].device)
     return [_chunk(batch, documents, chosen) for chosen in numbers.split(size)]
 
 
 def _chunk(batch: Batch, documents: int, chosen: torch.Tensor) -> Batch:
-    """Rows of the chosen documents: row i of each view, the views standing one below the other."""
+    """The rows of the chosen documents; the rows of a batch are grouped by view."""
     chunk = {}
     for name, values in batch.items():
         rows = torch.cat([chosen + start for start in range(0, len(values), documents)])
@@ -48,7 +48,7 @@ def _chunk(batch: Batch, documents: int, chosen: torch.Tensor) -> Batch:
 
 
 def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tensor:
-    """Join the embeddings ``(Vb, D)`` of each chunk to ``(VB, D)``: all first views, all second views, ..."""
+    """Join the embeddings ``(Vb, D)`` of chunks to ``(VB, D)``: all first views, then all second views, ..."""
     by_view = zip(*(chunk.chunk(views) for chunk in embeddings), strict=True)
     return torch.cat([part for parts in by_view for part in parts])
 
@@ -63,21 +63,28 @@ def step_in_chunks(
     backward: Callable[[torch.Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager],
 ) -> torch.Tensor:
-    """Propagate the losses of a batch back, ``size`` documents at a time; return their sum, detached.
+    """Backpropagate the losses of a batch, ``size`` documents at a time; return their sum, detached.
 
     The embeddings E_1 ... E_n of the chunks are computed without a graph. The contrastive loss is a function of all of
     them; its gradients G_i = dL/dE_i are cached. Then each chunk is embedded again with the same dropout, and
-    sum(E_i * G_i) is propagated back. By the chain rule its gradient for the weights is that of the loss (Gao et al.
+    sum(E_i * G_i) is backpropagated. By the chain rule its gradient for the weights is that of the loss (Gao et al.
     2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup", section 3.2).
 
-    ``contrastive_loss`` takes the embeddings of the whole batch, ``(VB, D)``; ``mlm_loss`` takes the mean loss of a
-    chunk's masked tokens, and the chunk. ``mlm_input`` is as in ``model_inputs``. All backward passes but the last run
-    in ``no_sync()``, where gradients are not averaged over processes.
+    Args:
+        model: The model.
+        batch: The batch, from the collator.
+        size: Documents per chunk.
+        mlm_input: As for ``model_inputs``.
+        contrastive_loss: The loss of the embeddings of the whole batch, ``(VB, D)``.
+        mlm_loss: The loss to add for a chunk, given the mean loss of its masked tokens, and the chunk.
+        backward: Backpropagates a loss.
+        no_sync: A context in which gradients are not averaged over processes: that of all backward passes but the last.
     """
     chunks = chunk_documents(batch, size)
     masked_apart = mlm_input == "separate"
 
     def views(chunk: Batch) -> Batch:
+        """The arguments of the forward that embeds the views, without MLM."""
         return model_inputs(model_inputs(chunk, mlm_input), None)
 
     random_states = []
@@ -107,7 +114,7 @@ def step_in_chunks(
         if masked_apart:
             with sync_of_chunk():
                 output = model(**model_inputs(chunk, "shared"))
-                # A projection head has no part in this loss, and DDP waits for a gradient of every parameter.
+                # The term of 0 includes a projection head, because DDP waits for the gradients of all parameters.
                 added = mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
                 backward(added)
                 total = total + added.detach()

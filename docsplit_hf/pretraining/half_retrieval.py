@@ -1,4 +1,4 @@
-"""Half-document retrieval: halves of documents as texts, and metrics of how well one half finds the other."""
+"""Half-document retrieval: metrics of how well one half of a document finds the other among those of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .views import docsplit
 
 logger = logging.getLogger(__name__)
 
-ROWS_AT_ONCE = 1024
+ROWS_AT_ONCE = 1024  # the N x N matrix of a large set would not fit into memory
 
 
 def half_texts(
@@ -26,7 +26,7 @@ def half_texts(
     Texts of one sentence, which have no halves, and repeated texts, whose halves would be ambiguous, are left out.
     """
     segment = get_segmenter("pysbd", language)
-    first_places: dict[str, int] = {}  # of each different text
+    first_places: dict[str, int] = {}  # of each distinct text
     for place, text in enumerate(texts):
         first_places.setdefault(text, place)
     first = []
@@ -46,8 +46,8 @@ def half_texts(
     logger.info(f"Halves of {len(first)} of {len(texts)} documents. Left out: {left_out}.")
     if len(first) < 2:
         raise ValueError(
-            f"{len(first)} of {len(texts)} documents have halves ({left_out}): two are needed at least. "
-            "Give more, and longer ones."
+            f"{len(first)} of {len(texts)} documents can be halved ({left_out}), and two are needed: give more or "
+            "longer documents."
         )
     return first, second
 
@@ -55,15 +55,15 @@ def half_texts(
 def half_retrieval_metrics(
     anchors: torch.Tensor, positives: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> dict[str, float]:
-    """``recall@1``, ``recall@10``, ``mrr`` and ``chance_recall@1`` of the other half among all, by cosine similarity.
+    """Rank the halves of all documents for each first half, by cosine similarity.
 
-    ``anchors``, ``positives``: ``(N, D)``; row i holds the halves of document i. ``document_ids``: ``(N,)``, equal for
-    duplicates; halves of a duplicate do not count as wrong. Ties are ranked against the right half.
+    ``anchors``, ``positives``: the halves of N documents, ``(N, D)`` each. ``document_ids``: ``(N,)``, equal for
+    duplicates, which do not count as wrong. Equal similarities are ranked before the right half. Returns ``recall@1``,
+    ``recall@10``, ``mrr``, and ``chance_recall@1``, that of random guessing.
     """
     anchors = torch.nn.functional.normalize(anchors.float(), dim=1)
     positives = torch.nn.functional.normalize(positives.float(), dim=1)
     ranks = []
-    # In chunks of rows, since the N x N matrix of a large set would not fit into memory.
     for rows in torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE):
         ranks.append(ranks_of_right(anchors[rows] @ positives.T, rows, document_ids))
     ranks = torch.cat(ranks).cpu()
@@ -71,7 +71,7 @@ def half_retrieval_metrics(
 
 
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:
-    """Results of a run for its last screen: the first evaluation as "before", the last as "after"."""
+    """Describe the results of a run on the screen: the first evaluation as "before", the last as "after"."""
     lines = ["", f'The encoder is in {output_dir}. Load it: DocumentEncoder.from_pretrained("{output_dir}")']
     evaluations = evaluations_by_step(log_history)
     if not evaluations:

@@ -1,4 +1,4 @@
-"""InfoNCE as a function of embeddings, and its candidates, gathered from all processes."""
+"""InfoNCE as a function of embeddings, with candidates from all processes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SIMILARITIES = ("cosine", "dot")
 
 
 class InfoNCE(NamedTuple):
-    """A contrastive loss and its statistics, one value per anchor, ``(A,)`` each."""
+    """A contrastive loss and its statistics, with one value for each anchor, ``(A,)``."""
 
     loss: torch.Tensor  # to be averaged over the anchors
-    correct: torch.Tensor  # 1 where the positive is the most similar of all candidates, else 0
+    correct: torch.Tensor  # 1 if the positive is the most similar of all candidates, else 0
     positive_similarity: torch.Tensor
     negative_similarity: torch.Tensor  # the mean; 0 without negatives
-    negatives: torch.Tensor  # their number
+    negatives: torch.Tensor  # the number of negatives
 
 
 class Candidates(NamedTuple):
@@ -49,11 +49,11 @@ def info_nce(
 
         loss_i = -log( exp(s(a_i, c_j) / temperature) / sum_k exp(s(a_i, c_k) / temperature) )
 
-    Two deviations from the papers' code: similarities are computed in float32 (in bfloat16 they are off by up to 0.1
-    once divided by 0.05), and duplicates of the anchor's document are left out of the sum instead of being pushed away.
+    It deviates from the papers' code twice: similarities are computed in float32 (in bfloat16 their errors, divided by
+    0.05, are up to 0.1), and duplicates of the anchor's document are left out of the sum instead of being pushed away.
 
     ``anchors``: ``(A, D)``. ``candidates``: ``(C, D)``, the positives of these anchors, from row ``first_positive`` on,
-    and of others. ``anchor_ids``, ``candidate_ids``: ids of their documents; None: there are no duplicates.
+    and those of other anchors. ``anchor_ids``, ``candidate_ids``: ids of their documents; None: no duplicates.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         similarities = comparable(anchors, similarity) @ comparable(candidates, similarity).T  # (A, C)
@@ -78,12 +78,12 @@ def info_nce(
 
 
 def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
-    """Prepare embeddings so that their dot products are the similarity: float32, of norm 1 for ``"cosine"``."""
+    """Prepare embeddings so that their dot products are the similarities: float32, of norm 1 for ``"cosine"``."""
     return functional.normalize(embeddings.float()) if similarity == "cosine" else embeddings.float()
 
 
 def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool) -> Candidates:
-    """Candidates of this process's anchors: its positives ``(B, D)``, or those of all processes, with gradients."""
+    """The candidates of this process's anchors: its positives ``(B, D)``, or those of all processes, with gradients."""
     if not gather_negatives:
         return Candidates(positives, first_positive=0, anchor_ids=document_ids, candidate_ids=document_ids)
     return Candidates(
@@ -102,10 +102,10 @@ def in_batch_info_nce(
     gather_negatives: bool,
     dimensions: Collection[int] = (),
 ) -> InfoNCE:
-    """InfoNCE among the documents of a batch, the mean over all pairs of views a < b, a as anchors, b as positives.
+    """InfoNCE among the documents of a batch: the mean over all pairs of views a < b, a as anchors, b as positives.
 
-    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i.
-    ``dimensions``: numbers of leading dimensions to average over, beside all D (Matryoshka).
+    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i. ``dimensions``: numbers of leading
+    dimensions to average over, in addition to all D (Matryoshka).
     """
     views = embeddings.split(len(document_ids))
 
@@ -132,7 +132,7 @@ def in_batch_info_nce(
 
 
 def _mean(results: list[InfoNCE]) -> InfoNCE:
-    """Mean of each field over several results for the same anchors."""
+    """The mean of each field over several results for the same anchors."""
 
     def mean(values: list[torch.Tensor]) -> torch.Tensor:
         return sum(values) / len(values)

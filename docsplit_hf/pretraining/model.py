@@ -1,4 +1,4 @@
-"""AutoModelForDocSplit: the stock model of transformers with the forward of a contrastive training step."""
+"""AutoModelForDocSplit: models of transformers with the forward of a contrastive training step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, 
 from transformers.utils import ModelOutput
 
 from ..encoders.checkpoints.checkpoint import (
-    HUB_ARGUMENTS,
+    HubArguments,
     find_checkpoint,
     leave_unsaved,
     name_in_config,
@@ -27,7 +27,7 @@ from ..encoders.checkpoints.one_state import read_at_once
 from ..encoders.portable.run_encoder import check_pooling, pool, run_encoder
 from .collator import IGNORED_LABEL
 
-Batch = dict[str, torch.Tensor]  # of the collator: contracts in docs/architecture.md
+Batch = dict[str, torch.Tensor]  # what DataCollatorForDocSplit returns
 HEAD = "projection_head"  # the name of the module in the model
 
 
@@ -35,12 +35,12 @@ HEAD = "projection_head"  # the name of the module in the model
 class DocSplitOutput(ModelOutput):
     """Output of a DocSplit model: embeddings of the views and the masked-LM loss."""
 
-    embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training behind a projection head
-    mlm_loss: torch.FloatTensor | None = None  # the mean over masked tokens; 0 without any, None without labels
+    embeddings: torch.FloatTensor | None = None  # float32 (2B, H), not normalized; in training after a projection head
+    mlm_loss: torch.FloatTensor | None = None  # the mean over masked tokens; 0 if there are none, None without labels
 
 
 class DocSplitForward:
-    """Forward that replaces the one of a stock masked-LM class. See ``AutoModelForDocSplit``."""
+    """The forward that replaces that of a stock masked-LM class; see ``AutoModelForDocSplit``."""
 
     def forward(
         self,
@@ -52,7 +52,7 @@ class DocSplitForward:
         """Embed all views and predict their masked tokens, in one run of the encoder.
 
         All arguments are ``(2B, L)``, padded on the right. ``mlm_input_ids``: the masked copy; None: ``input_ids`` are
-        masked already and serve both losses. ``mlm_labels``: -100 where nothing is to be predicted; None: no MLM loss.
+        masked, and serve both losses. ``mlm_labels``: -100 for tokens that are not predicted; None: no MLM loss.
         """
         views = input_ids.shape[0]
         encoder_mask = attention_mask
@@ -73,9 +73,9 @@ class DocSplitForward:
         total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
         return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
 
-    @torch.compiler.disable  # a compiled graph would miss that the encoder's forward is exchanged for a moment
+    @torch.compiler.disable  # a compiled graph would not notice that the encoder's forward is replaced
     def _head(self, output: ModelOutput, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The stock class's own head on ``(M, H)`` hidden states: logits of shape ``(M, V)``."""
+        """Apply the head of the stock class to hidden states ``(M, H)``: logits ``(M, V)``."""
         replaced = copy.copy(output)  # keeps the class: some heads (Longformer's, Luke's) read its other fields
         replaced["last_hidden_state"] = hidden_states[None]
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
@@ -84,7 +84,7 @@ class DocSplitForward:
 
 
 class DocSplitEncoderForward:
-    """Forward of encoders without a masked-LM head: embeddings only."""
+    """The forward of encoders without a masked-LM head: embeddings only."""
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
         """Embed all views, ``(2B, L)``, padded on the right."""
@@ -96,8 +96,8 @@ class DocSplitEncoderForward:
 class ProjectionHead(nn.Module):
     """A dense layer and tanh: the MLP of SimCSE (Gao et al. 2021, section 6.3, "MLP (train)").
 
-    It computes in float32 regardless of autocast, like the similarities after it. Its first weights are the same on
-    every process.
+    It computes in float32 regardless of autocast, like the similarities after it. All processes start with the same
+    weights.
     """
 
     def __init__(self, dimension: int, initializer_range: float = 0.02, seed: int = 0) -> None:
@@ -107,13 +107,13 @@ class ProjectionHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """Project ``(N, H)``; float32."""
+        """Project embeddings ``(N, H)``: float32 ``(N, H)``."""
         with torch.autocast(embeddings.device.type, enabled=False):
             return torch.tanh(self.dense(embeddings.float()))
 
 
 def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> ProjectionHead | None:
-    """Add a projection head to a model, if it has none, or remove it. No checkpoint contains the head."""
+    """Add a projection head to a model that has none, or remove it; saved models never have it."""
     if not wanted:
         if hasattr(model, HEAD):
             delattr(model, HEAD)
@@ -126,12 +126,13 @@ def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> 
 
 
 def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
+    """Apply the projection head, if there is one, in training."""
     head = getattr(model, HEAD, None)
     return embeddings if head is None or not model.training else head(embeddings)
 
 
 def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
-    """Arguments of the forward. ``mlm_input``: ``"separate"`` or ``"shared"`` masked views; None: no MLM."""
+    """The arguments of the forward. ``mlm_input``: ``"separate"`` or ``"shared"`` masked views; None: no MLM."""
     chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
     if mlm_input is None:
         return chosen
@@ -142,10 +143,10 @@ def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
 class AutoModelForDocSplit:
     """Load any encoder as a model for DocSplit pretraining: the stock class with another forward.
 
-    The model is an instance of a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) under its name. So
-    PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock class, and
-    plain ``AutoModel`` and ``AutoModelForMaskedLM`` load the saved model. ``config.docsplit`` holds pooling and maximum
-    length.
+    The class of the model is a subclass of the stock masked-LM class (``BertForMaskedLM``, ...) with the same name.
+    Therefore PEFT, FSDP, gradient checkpointing, attention backends and ``save_pretrained`` work as for the stock
+    class, and ``AutoModel`` and ``AutoModelForMaskedLM`` load the saved model. ``config.docsplit`` has the pooling and
+    the maximum length.
 
     Example:
 
@@ -169,7 +170,7 @@ class AutoModelForDocSplit:
         """Load a pretrained encoder.
 
         Args:
-            name: A model on the Hub or a folder. None: the included checkpoint, ``"docsplit-small-en"``.
+            name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: Pooling of token states into an embedding: ``"cls"``, ``"mean"``, ``"max"`` or ``"last"``. None:
                 the pooling in the checkpoint's files (DocSplit's or sentence-transformers'), or else ``"cls"``, the
                 papers' choice.
@@ -177,7 +178,7 @@ class AutoModelForDocSplit:
                 ``mlm_weight=0``.
             config_overrides: Settings that replace those of the checkpoint's configuration, such as
                 ``{"hidden_dropout_prob": 0.1}``; see ``override_config``. They are saved with the model.
-            dtype: Type of the weights in memory. Half precision loses the small steps of training.
+            dtype: Type of the weights in memory. In half precision, small steps of training are lost.
             **kwargs: Passed to the stock class's ``from_pretrained`` (``attn_implementation``, ``revision``,
                 ``cache_dir``, ...).
 
@@ -189,7 +190,7 @@ class AutoModelForDocSplit:
                 the overrides name unknown settings or change the shapes of weights.
             OSError: If there is no model of that name.
         """
-        dtype = kwargs.pop("torch_dtype", dtype)  # its name until transformers 5
+        dtype = kwargs.pop("torch_dtype", dtype)  # the name of this argument before transformers 5
         path = find_checkpoint(name)
         model, _ = read_at_once(
             path,
@@ -210,7 +211,7 @@ class AutoModelForDocSplit:
         **kwargs: Any,
     ) -> PreTrainedModel:
         """Load the model of an existing checkpoint."""
-        hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
+        hub_arguments: HubArguments = {key: kwargs[key] for key in HubArguments.__annotations__ if key in kwargs}
         checkpoint = open_checkpoint(name, **hub_arguments)
         config = checkpoint.config
         if config is None:
@@ -247,6 +248,7 @@ class AutoModelForDocSplit:
 
 
 def _with_settings(config: PretrainedConfig, pooling: str | None) -> PretrainedConfig:
+    """Write pooling and maximum length into ``config.docsplit``."""
     saved = getattr(config, "docsplit", None) or {}
     pooling = check_pooling(pooling or saved.get("pooling", "cls"))
     config.docsplit = {"pooling": pooling, "max_length": saved.get("max_length")}
@@ -254,6 +256,7 @@ def _with_settings(config: PretrainedConfig, pooling: str | None) -> PretrainedC
 
 
 def _stock_class(config: PretrainedConfig, mlm_head: bool) -> type[PreTrainedModel]:
+    """The class of transformers for a configuration, with or without a masked-LM head."""
     if config.is_encoder_decoder:
         raise ValueError(
             f"{config.model_type!r} is an encoder-decoder: DocSplit embeds with encoders. Choose an encoder such as "
@@ -274,7 +277,7 @@ def _check_weights_fit(
     name: str,
     overrides: Mapping[str, Any],
 ) -> None:
-    """Refuse a configuration with which some weights of a checkpoint would be left out, or be random."""
+    """Refuse a configuration for which some weights of the checkpoint would be left out or replaced by random ones."""
     saved_shapes = _weight_shapes(stock, saved)
     shapes = _weight_shapes(stock, config)
     for weight in sorted(saved_shapes.keys() | shapes.keys()):
@@ -288,14 +291,16 @@ def _check_weights_fit(
 
 
 def _weight_shapes(stock: type[PreTrainedModel], config: PretrainedConfig) -> dict[str, list[int]]:
-    with torch.device("meta"):  # shapes without weights
+    """The shapes of a model's weights, by name."""
+    with torch.device("meta"):  # no memory is allocated
         weights = stock(copy.deepcopy(config)).state_dict()
     return {name: list(weight.shape) for name, weight in weights.items()}
 
 
 @functools.cache
 def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
-    # Not "in values()": that imports the code of every architecture, which takes seconds.
+    """Make the subclass of a stock class with the forward of DocSplit."""
+    # "in MODEL_FOR_MASKED_LM_MAPPING.values()" would import the code of every architecture, which takes seconds.
     has_head = MODEL_FOR_MASKED_LM_MAPPING.get(stock.config_class, None) is stock
     forward = DocSplitForward if has_head else DocSplitEncoderForward
 
@@ -303,10 +308,10 @@ def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
         return _without_state, (stock,), model.__getstate__()
 
     attributes = {
-        # The stock class's name and module: configs and adapters with them load without docsplit_hf.
+        # Saved configurations and adapters have these names, and load without docsplit_hf.
         "__module__": stock.__module__,
         "__doc__": stock.__doc__,
-        # By default pickle looks a class up by its name, and would find the stock class.
+        # Without it, pickle would look the class up by its name, and find the stock class.
         "__reduce__": reduce_for_pickle,
     }
     if forward is DocSplitEncoderForward:
@@ -315,12 +320,14 @@ def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
 
 
 def _without_state(stock: type[PreTrainedModel]) -> PreTrainedModel:
+    """Make an instance without its state, which pickle restores."""
     model_class = _docsplit_class(stock)
     return model_class.__new__(model_class)
 
 
 @contextlib.contextmanager
 def _encoder_returning(encoder: nn.Module, output: ModelOutput) -> Iterator[None]:
+    """Make the encoder's forward return ``output`` within the context."""
     encoder.forward = lambda *args, **kwargs: output
     try:
         yield

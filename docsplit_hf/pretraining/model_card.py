@@ -27,7 +27,7 @@ BASELINE_CITATION = "This is a baseline for DocSplit, not DocSplit itself: cite 
 
 
 def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) -> None:
-    """Write ``README.md`` of a ``ContrastiveTrainer``'s run; ``location``: a name on the Hub or a folder."""
+    """Write the model card of a ``ContrastiveTrainer``; ``location``: a name on the Hub, or the final folder."""
     args = trainer.args
     collator = trainer.training_collator
     config = trainer.encoder_config
@@ -50,7 +50,7 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
 
 
 def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> str:
-    """InfoNCE, as it is configured, in a few words."""
+    """Describe the configured InfoNCE loss in a few words."""
     similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
     head = " behind a projection head that the model is saved without" if args.projection_head else ""
     first = ", ".join(map(str, args.matryoshka_dims or ()))
@@ -69,10 +69,12 @@ def _class_of_adapter_base(model: Any) -> str | None:
 
 
 def _has_docsplit_views(collator: DataCollatorForDocSplit) -> bool:
+    """Whether the views are DocSplit's."""
     return get_views(collator.views) is VIEWS["docsplit"]
 
 
 def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:
+    """Whether the run is DocSplit, and not one of the baselines."""
     return _has_docsplit_views(collator) and args.objective == "info_nce"
 
 
@@ -95,6 +97,7 @@ def _metadata(
 
 
 def _citation(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> str:
+    """What to cite for the run."""
     if args.objective == "distillation":
         return f"Cite the teacher: {public_name(args.teacher)}."
     return DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
@@ -125,7 +128,7 @@ def _training_rows(trainer: Any, evaluations: list[dict[str, float]]) -> dict[st
 
 
 def _held_out_documents(evaluations: list[dict[str, float]]) -> str:
-    """The number of held-out documents of the last evaluation, from the recall of guessing among them."""
+    """The number of held-out documents of the last evaluation, computed from the recall of random guessing."""
     last = evaluations[-1] if evaluations else {}
     for name, chance in last.items():
         if name.endswith("chance_recall@1"):
@@ -134,6 +137,7 @@ def _held_out_documents(evaluations: list[dict[str, float]]) -> str:
 
 
 def _describe_views(collator: DataCollatorForDocSplit) -> str:
+    """Describe the views of the run."""
     if _has_docsplit_views(collator):
         return _describe_docsplit_views(collator.views_kwargs or {})
     described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
@@ -142,6 +146,7 @@ def _describe_views(collator: DataCollatorForDocSplit) -> str:
 
 
 def _describe_docsplit_views(options: Mapping[str, Any]) -> str:
+    """Describe DocSplit's views with these options."""
     count = options.get("parts", 2)
     parts = "two halves" if count == 2 else f"{count} parts"
     text = f"The sentences of each document are assigned at random to {parts}, its views."
@@ -159,7 +164,7 @@ def _describe_docsplit_views(options: Mapping[str, Any]) -> str:
 
 
 def _evaluation_table(evaluations: list[dict[str, float]]) -> str:
-    """A row per metric, a column for the first and for the last evaluation."""
+    """The table of the first and the last evaluation, with a row for each metric."""
     if not evaluations:
         return "No held-out documents were evaluated in this run."
     shown = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
@@ -172,6 +177,7 @@ def _evaluation_table(evaluations: list[dict[str, float]]) -> str:
 
 
 def _loading(location: str, config: PretrainedConfig, adapter_base: str | None) -> str:
+    """The code that loads the model, by each library; ``adapter_base``: the class of an adapter's base model."""
     encoder = f"""from docsplit_hf import DocumentEncoder
 
 encoder = DocumentEncoder.from_pretrained("{location}")

@@ -1,4 +1,4 @@
-"""Momentum contrast (MoCo): keys from a slowly moving copy of the encoder, negatives from a queue of earlier keys."""
+"""Momentum contrast (MoCo): keys by a slowly updated copy of the encoder, negatives from a queue of earlier keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .model import Batch
 
 logger = logging.getLogger(__name__)
 
-STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each checkpoint: for resuming only
+STATE_FILE = "momentum_contrast.safetensors"  # key encoder and queue, in each checkpoint, for resuming only
 
 
 @dataclass
@@ -50,7 +50,7 @@ class MomentumContrastArguments(TwoEncoderArguments):
 
 
 class KeyQueue(nn.Module):
-    """First-in, first-out queue of the keys of the last documents; at first, random directions of norm 1."""
+    """First-in, first-out queue of the keys of earlier documents; it starts with random directions of norm 1."""
 
     def __init__(self, size: int, dimension: int, seed: int = 0) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class KeyQueue(nn.Module):
 
     @torch.no_grad()
     def enqueue(self, keys: torch.Tensor) -> None:
-        """Replace the oldest B keys by new ones, ``(B, D)``, B no more than the size."""
+        """Replace the oldest B keys by new ones, ``(B, D)``; B is at most the size of the queue."""
         places = (self.position + torch.arange(len(keys), device=keys.device)) % len(self.keys)
         self.keys[places] = keys.to(self.keys.dtype)
         self.position.copy_((self.position + len(keys)) % len(self.keys))
@@ -71,9 +71,9 @@ def momentum_contrast(
 ) -> InfoNCE:
     """InfoNCE against a queue of earlier keys (MoCo, He et al. 2020, equation 1; Contriever, section 3.2).
 
-    As in Contriever's released code, the other keys of the batch are not negatives; a document's own keys of earlier
-    epochs are, while they are in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``, of norm 1 for
-    ``"cosine"``.
+    As in Contriever's released code, the other keys of the batch are not negatives, and a document's own keys of
+    earlier epochs are negatives while they are in the queue. ``queries``, ``keys``: ``(B, D)``; ``queue``: ``(Q, D)``,
+    of norm 1 for ``"cosine"``.
     """
     with torch.autocast(queries.device.type, enabled=False):
         queries = comparable(queries, similarity)
@@ -100,7 +100,7 @@ def momentum_update(key_encoder: nn.Module, encoder: nn.Module, momentum: float)
 
 
 class MomentumUpdate(TrainerCallback):
-    """Update the key encoder after each optimizer step."""
+    """Callback that updates the key encoder after each optimizer step."""
 
     def __init__(self, key_encoder: nn.Module, encoder: nn.Module, momentum: float) -> None:
         self.key_encoder = key_encoder
@@ -112,10 +112,10 @@ class MomentumUpdate(TrainerCallback):
 
 
 class MomentumContrastTrainer(ContrastiveTrainer):
-    """Train first views (queries) against second views (keys) of a slowly moving encoder, as Contriever does.
+    """Train embeddings of first views (queries) against a key encoder's of second views (keys), as Contriever does.
 
-    The query encoder is evaluated and saved; checkpoints also hold the key encoder and the queue. Dropout stays on in
-    the key encoder, as in Contriever's released code.
+    The query encoder is evaluated and saved; checkpoints also have the key encoder and the queue. The key encoder uses
+    dropout, as in Contriever's released code.
     """
 
     arguments_class = MomentumContrastArguments
@@ -140,7 +140,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         query_ids, key_ids = inputs["input_ids"].chunk(2)
         query_mask, key_mask = inputs["attention_mask"].chunk(2)
         queries = model(input_ids=query_ids, attention_mask=query_mask).embeddings
-        with torch.no_grad(), self.accelerator.autocast():  # accelerate wraps the model, but not this encoder
+        with torch.no_grad(), self.accelerator.autocast():  # Accelerate wraps only the model in autocast
             keys = self.key_encoder(input_ids=key_ids, attention_mask=key_mask).embeddings
         negatives = self.queue.keys.clone()  # the backward pass needs the queue as it is now
         contrastive = momentum_contrast(queries, keys, negatives, self.args.temperature, self.args.similarity)
@@ -156,15 +156,15 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         return self.args.queue_size
 
     def begin_training(self) -> None:
-        """Start with a key encoder equal to the model, and a queue of random keys."""
+        """Make a key encoder that equals the model, and a queue of random keys."""
         encoder = self.accelerator.unwrap_model(self.model)
         self.key_encoder = copy.deepcopy(encoder).requires_grad_(False).train()
         self.queue = KeyQueue(self.args.queue_size, self.encoder_config.hidden_size, self.args.seed)
         self.queue.to(self.args.device)
-        self.remove_callback(MomentumUpdate)  # of a run before this one
+        self.remove_callback(MomentumUpdate)  # that of an earlier run
         self.add_callback(MomentumUpdate(self.key_encoder, encoder, self.args.momentum))
         super().begin_training()
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """Key encoder and queue."""
+        """The key encoder and the queue."""
         return {STATE_FILE: nn.ModuleDict({"key_encoder": self.key_encoder, "queue": self.queue})}

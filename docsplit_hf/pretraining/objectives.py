@@ -1,4 +1,4 @@
-"""Registry of objectives, their trainers and arguments; the baseline with the masked-LM loss alone."""
+"""Registry of objectives with their trainers and arguments; MLMOnlyTrainer, the baseline with the MLM loss alone."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mlm_weight == 0:
-            raise ValueError("objective='mlm' with mlm_weight=0 has nothing to learn: leave mlm_weight out.")
+            raise ValueError("objective='mlm' with mlm_weight=0 has no loss: leave mlm_weight out.")
 
 
 class MLMOnlyTrainer(ContrastiveTrainer):
-    """Train the masked-LM loss alone, on the data and steps of a contrastive run: ``objective="mlm"``.
+    """Train with the masked-LM loss alone, on the documents and steps of a contrastive run: ``objective="mlm"``.
 
-    It encodes only the masked copies of the same views, so a step costs as much as with ``mlm_input="shared"``.
-    ``views="simcse_long"`` reads whole documents, each twice with two masks.
+    Only the masked copies of the views are encoded, so that a step costs as much as with ``mlm_input="shared"``. With
+    ``views="simcse_long"`` whole documents are read, each twice with different masks.
     """
 
     arguments_class = MLMOnlyArguments
@@ -63,7 +63,7 @@ TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrain
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
-    """The trainer class of an objective; it takes arguments of ``get_arguments_class(objective)``."""
+    """Return the trainer class of an objective; its arguments are of ``get_arguments_class(objective)``."""
     for trainer in TRAINERS:
         if trainer.arguments_class.objective == objective:
             return trainer
@@ -71,7 +71,7 @@ def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
 
 
 def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
-    """The class of an objective's arguments: ``ContrastiveTrainingArguments`` or a subclass with its own options.
+    """Return the class of an objective's arguments: ``ContrastiveTrainingArguments`` or a subclass with more options.
 
     Example:
 

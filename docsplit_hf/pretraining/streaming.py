@@ -1,4 +1,4 @@
-"""RepeatedStream: repeat one process's part of a stream endlessly, with the epoch of each document."""
+"""RepeatedStream: one process's part of a stream, repeated endlessly, with the epoch of each document."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-EPOCH_KEY = "docsplit_epoch"  # "epoch" might be a column of the data set
+EPOCH_KEY = "docsplit_epoch"  # a data set may have a column "epoch"
 
 
 class RepeatedStream(torch.utils.data.IterableDataset):
-    """Repeat a stream endlessly; each document carries its epoch under ``EPOCH_KEY``.
+    """Repeat a stream endlessly; each document has its epoch under ``EPOCH_KEY``.
 
-    The Trainer restarts an exhausted stream by itself, and a run resumed after the first epoch would then start at the
-    wrong document. It counts an endless stream as one epoch, so resuming skips to the right document.
-    A shuffled stream is shuffled again in each epoch. Each process reads its ``process_share``.
+    The Trainer would restart an exhausted stream, and a run resumed after the first epoch would begin with the wrong
+    document. To the Trainer, an endless stream is one epoch, and resuming skips to the right document. A shuffled
+    stream is shuffled again in each epoch. Each process reads its ``process_share``.
     """
 
     def __init__(self, dataset: IterableDataset, process_index: int = 0, process_count: int = 1) -> None:
@@ -40,17 +40,17 @@ class RepeatedStream(torch.utils.data.IterableDataset):
                 is_empty = False
                 yield {**document, EPOCH_KEY: epoch}
             if is_empty and worker is not None:
-                return  # more workers than shards: this one has nothing to read, the others continue
+                return  # there are more workers than shards, and the other workers continue
             if is_empty:
                 raise ValueError(
-                    "The streaming data set yields no documents: none is left after holding out and segmentation, or "
-                    "the documents are fewer than the processes that share them."
+                    "The streaming data set yields no documents: none are left after holding out and segmentation, or "
+                    "there are fewer documents than processes. Give more documents."
                 )
             epoch += 1
 
 
 def process_share(dataset: IterableDataset, process_index: int, process_count: int) -> IterableDataset:
-    """Select one process's shards of a stream; a shuffled stream distributes its shards again in each epoch.
+    """Select one process's shards of a stream; the shards of a shuffled stream are distributed again in each epoch.
 
     With fewer shards than processes, each process reads the whole stream and skips the documents of the others.
     """

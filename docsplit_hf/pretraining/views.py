@@ -1,4 +1,4 @@
-"""Positive pairs: views of one document, as pure functions of the document and a random generator."""
+"""View functions: make the views of a document that are a positive pair, given a random generator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import numpy as np
 ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.ndarray, ...]]
 """``(tokens, sentence_lengths, rng) -> (anchor, positive)``: a function that makes a positive pair, or more views.
 
-``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` the tokens of each sentence, ``(s,)``;
-``rng`` the only source of randomness. The views are nonempty token arrays, the same number for every document: two or
-more for a contrastive loss.
-An empty document, or an option out of range, raises a ``ValueError``. Options are further keyword arguments with
-defaults. The first line of the docstring goes into the model cards of models trained with the function.
+``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` has the number of tokens of each
+sentence, ``(s,)``; ``rng`` is the only source of randomness. The views are nonempty token arrays, the same number for
+every document; a contrastive loss needs two or more. An empty document, or an option out of range, raises a
+``ValueError``. Options are further keyword arguments with defaults. The first line of the docstring is used in the
+model cards of models that are trained with the function.
 """
 
-MOST_PARTS = 8  # with as many sentences, one assignment in 400 leaves no part empty; with 16, one in a million
+# Assignments are drawn until no part is empty. For a document with as many sentences as parts, one assignment in 400
+# has no empty part with 8 parts, and one in a million with 16.
+MOST_PARTS = 8
 
 
 def docsplit(
@@ -37,16 +39,16 @@ def docsplit(
     If a half is empty, a case that the papers leave open, the assignment is drawn again. A document of one sentence is
     paired with itself; ``segment_documents`` keeps such documents only on request.
 
-    Three options go beyond the papers:
+    Three options are not in the papers:
 
-    - ``max_tokens``: a half with more tokens is reduced to this number, by sentences drawn in random order. The last
-      one is cut rather than left out, since long sentences would become rarer. 0: the collator's ``max_length`` keeps
-      the beginning.
+    - ``max_tokens``: from a half with more tokens, sentences are drawn at random up to this number. The last of them is
+      cut, not left out, because otherwise long sentences would become rarer. 0: the collator cuts off the end of a half
+      with more than ``max_length`` tokens.
     - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn from
       ``U(0.5 - spread, 0.5 + spread)``, anew for each document and each assignment.
     - ``parts``: the number of views, up to 8, equally likely for each sentence. If a document has fewer sentences, each
-      part gets one of them, in random order, starting over after the last. With 1 the document is the only view, for
-      distillation.
+      part gets one of them, in random order, starting again after the last. With 1 the document itself is the only
+      view, for distillation.
     """
     sentences = _count_sentences(sentence_lengths)
     if max_tokens < 0:
@@ -152,11 +154,11 @@ def inverse_cloze(
 VIEWS: dict[str, ViewFunction] = {
     view.__name__: view for view in (docsplit, simcse, simcse_long, cropping, inverse_cloze)
 }
-SAME_TEXT_TWICE = (simcse, simcse_long)  # two views that dropout alone tells apart
+SAME_TEXT_TWICE = (simcse, simcse_long)  # two equal views, with embeddings that differ by dropout only
 
 
 def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = None) -> ViewFunction:
-    """Get a view function by its name in ``VIEWS``, and set its options."""
+    """Return a view function, given by its name in ``VIEWS`` or itself, with its options set."""
     if not callable(views) and views not in VIEWS:
         raise ValueError(f"There are no views named {views!r}. Choose one of {sorted(VIEWS)}, or pass a function.")
     function = views if callable(views) else VIEWS[views]
@@ -166,7 +168,7 @@ def get_views(views: str | ViewFunction, options: Mapping[str, Any] | None = Non
         raise ValueError(f"The options of views are a dictionary such as {{'ratio_min': 0.05}}, got {options!r}.")
     _check_options(function, options)
     with_options = functools.partial(function, **options)
-    _try(with_options)  # a wrong value shows at once
+    _try(with_options)  # raises an error for a value out of range
     return with_options
 
 
@@ -187,7 +189,7 @@ def _check_options(function: ViewFunction, options: Mapping[str, Any]) -> None:
 
 
 def count_views(function: ViewFunction) -> int:
-    """The number of views that a view function makes of a document, by a trial."""
+    """Find by a trial how many views a view function makes of a document."""
     return len(_try(function))
 
 
@@ -219,11 +221,12 @@ def _draw_sentences(
 
 
 def _try(function: ViewFunction) -> tuple[np.ndarray, ...]:
-    """Views of a document of two sentences of one token."""
+    """Make the views of a document of two sentences with one token each."""
     return function(np.arange(2), np.ones(2, dtype=np.int64), np.random.default_rng(0))
 
 
 def _count_sentences(sentence_lengths: np.ndarray) -> int:
+    """The number of sentences of a document; an empty document is refused."""
     if len(sentence_lengths) == 0:
         raise ValueError("An empty document has no views: drop documents without sentences before making views.")
     return len(sentence_lengths)

@@ -1,1 +1,1 @@
-"""Documents in: loading, labeled examples, sentences."""
+"""Load documents and labeled examples, and split texts into sentences."""

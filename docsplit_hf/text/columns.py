@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 TEXT_NAMES = ("text", "document", "body", "content")
@@ -10,13 +10,13 @@ LABEL_NAMES = ("label", "class", "category", "topic")
 
 
 class GuessedColumns(NamedTuple):
-    """Columns of texts and labels; no label column if none fits."""
+    """The columns of texts and labels in a table."""
 
     text: str
-    label: str | None
+    label: str | None  # None: no column looks like labels
 
 
-def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]:
+def columns_of(rows: Iterable[Mapping[str, Any]], *needed: str | None) -> list[str]:
     """List the columns of the rows; raise if a needed one is missing."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in needed:
@@ -26,7 +26,7 @@ def columns_of(rows: Iterable[dict[str, Any]], *needed: str | None) -> list[str]
 
 
 def guess_columns(
-    rows: Sequence[dict[str, Any]], most_labels: int | None = None, text_column: str | None = None
+    rows: Sequence[Mapping[str, Any]], most_labels: int | None = None, text_column: str | None = None
 ) -> GuessedColumns:
     """Guess the columns of texts and labels from their names or their values.
 
@@ -34,7 +34,7 @@ def guess_columns(
     """
     columns = columns_of(rows)
     if not columns:
-        raise ValueError("The table has no rows, so that there is nothing to read: give one with texts.")
+        raise ValueError("The table has no rows: give one with texts.")
     values = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
     by_lower_name = {name.lower(): name for name in reversed(columns)}
     if text_column:
@@ -46,7 +46,7 @@ def guess_columns(
     for name in LABEL_NAMES:
         if by_lower_name.get(name) in distinct:
             return GuessedColumns(text, by_lower_name[name])
-    # The values of a column of labels are repeated. Columns of words go before columns of numbers.
+    # Labels are repeated values. Columns of words are preferred to columns of numbers.
     limit = len(rows) if most_labels is None else most_labels
     repeated = [name for name, count in distinct.items() if 1 < count <= min(limit, len(values[name]) / 2)]
     preferred = sorted(repeated, key=lambda name: (all(map(str.isdecimal, values[name])), -distinct[name]))

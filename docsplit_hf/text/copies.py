@@ -18,9 +18,9 @@ MAX_SHOWN_CHARACTERS = 60  # of a text
 
 
 def without_copies(examples: Dataset, name: str) -> Dataset:
-    """Drop examples that repeat the text, pair and labels of an earlier one; the log has their number.
+    """Drop examples that repeat the text, pair and labels of an earlier one; their number is logged.
 
-    A held-out duplicate would be answered by its training example, and the measured accuracy would be too high.
+    Duplicates of training examples among held-out ones would make the measured accuracy too high.
     """
     columns = [column for column in ("text", "text_pair") if column in examples.column_names]
     contents = list(zip(*(examples[column][:] for column in columns), strict=True))
@@ -62,5 +62,5 @@ def warn_of_contradictions(examples: Iterable[tuple[Sequence[str | None], frozen
 
 
 def label_set(labels: str | Iterable[str]) -> frozenset[str]:
-    """The labels of an example, unordered."""
+    """The labels of an example, as a set."""
     return frozenset([labels] if isinstance(labels, str) else labels)

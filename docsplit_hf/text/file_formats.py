@@ -1,4 +1,4 @@
-"""Read a file, or a folder of .txt files, as rows. Errors name the file."""
+"""Read a file, or a folder of .txt files, as rows, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from .spreadsheet_cells import MARKER, original_cell
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-ROWS_TO_LOOK_AT = 100  # for the columns of JSON lines, which may differ by row
-CHARACTERS_TO_LOOK_AT = 10_000  # for the separator in a header
+ROWS_TO_LOOK_AT = 100  # rows of JSON lines from which columns are found, as they may differ by row
+CHARACTERS_TO_LOOK_AT = 10_000  # characters of a header from which the separator is guessed
 MOST_RANGES = 240  # divisible by most numbers of processes and workers
-SMALLEST_RANGE = 65_536  # bytes; a good part of smaller ranges would be read twice
+SMALLEST_RANGE = 65_536  # bytes; of smaller ranges, a large part would be read twice
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 SEPARATORS = (",", ";", "\t", "|")
 MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
@@ -95,7 +95,7 @@ def find_columns(path: Path, csv_separator: str | None = None, encoding: str | N
 
 
 def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str, Any]]:
-    """Read JSON lines, or one JSON list of objects, without conversion: ``datasets`` turns some strings into dates."""
+    """Read JSON lines, or one JSON list of objects, as they are; ``datasets`` would turn some strings into dates."""
     number = 0
     encoding = encoding or _detect_encoding(path)
     with _open(path, "rt", encoding=encoding, newline="\n") as file:
@@ -154,7 +154,7 @@ def lines_between(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def file_state(path: Path) -> tuple[int, int]:
-    """Time and size of a file, which detect changes for a cache."""
+    """Time of modification and size of a file, by which a cache detects changes."""
     return path.stat().st_mtime_ns, path.stat().st_size
 
 
@@ -165,15 +165,17 @@ def refuse_separator(kind: str, csv_separator: str | None) -> None:
 
 
 def _is_compressed(path: Path) -> bool:
+    """Whether a file is compressed with gzip, according to its ending."""
     return path.suffix.lower() == ".gz"
 
 
 def _open(path: Path, mode: str, **options: str | None) -> IO:
+    """Open a file, decompressed."""
     return (gzip.open if _is_compressed(path) else open)(path, mode, **options)
 
 
 def _detect_encoding(path: Path) -> str:
-    """UTF-16 for a file with its byte order mark, otherwise UTF-8 with or without a mark."""
+    """UTF-16 for a file with its byte order mark, otherwise UTF-8, with or without a mark."""
     with _open(path, "rb") as file:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
@@ -187,6 +189,7 @@ def _refuse_ambiguous_name(path: Path) -> None:
 
 
 def _refuse_no_bytes(path: Path) -> None:
+    """Refuse an empty file, or a Parquet file without rows."""
     with _open(path, "rb") as file:
         if not file.read(1):
             raise ValueError("it is empty")
@@ -197,8 +200,19 @@ def _refuse_no_bytes(path: Path) -> None:
             raise ValueError("it holds no rows")
 
 
-def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
-    """Keyword arguments for the reader of ``datasets`` or, for ``.csv`` files, pandas; refuse unsuitable options."""
+class ReaderOptions(TypedDict, total=False):
+    """Keyword arguments of the reader of ``datasets``; those but ``encoding`` are pandas', for tables."""
+
+    encoding: str
+    sep: str
+    na_filter: bool
+    converters: Mapping[int, Callable[[str], str]]
+    names: list[str]
+    header: int
+
+
+def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> ReaderOptions:
+    """The keyword arguments for the reader of a file; options that do not fit it are refused."""
     refuse_separator(kind, csv_separator)
     if kind == "parquet":
         if encoding is not None:
@@ -216,12 +230,15 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
     _refuse_no_bytes(path)
     separator = _separator(path, csv_separator, encoding)
     columns = list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
-    options = {"encoding": encoding, "sep": separator, "na_filter": False}
     # By default, pandas reads "NA" as missing, "007" as a number, and "true" as a boolean.
-    if MARKER not in columns:
-        return options | {"converters": dict.fromkeys(range(len(columns)), str)}
-    converters = dict.fromkeys(range(len(columns)), original_cell)
-    return options | {"names": [original_cell(name) for name in columns], "header": 0, "converters": converters}
+    options: ReaderOptions = {"encoding": encoding, "sep": separator, "na_filter": False}
+    if MARKER in columns:
+        options["names"] = [original_cell(name) for name in columns]
+        options["header"] = 0
+        options["converters"] = dict.fromkeys(range(len(columns)), original_cell)
+    else:
+        options["converters"] = dict.fromkeys(range(len(columns)), str)
+    return options
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:
@@ -256,6 +273,7 @@ def _has_rows_by_line(path: Path, encoding: str) -> bool:
 
 
 def _read_ranges(ranges: list[tuple], encoding: str) -> Iterator[dict[str, Any]]:
+    """Read the rows in ranges of JSON lines: path, start and end in bytes, and the file's state for the cache."""
     for path, start, end, _ in ranges:
         with naming(Path(path)):
             for line in lines_between(Path(path), start, end):
@@ -267,6 +285,7 @@ def _read_ranges(ranges: list[tuple], encoding: str) -> Iterator[dict[str, Any]]
 
 
 def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset | IterableDataset:
+    """Load the ``.txt`` files in a folder."""
     import datasets
 
     paths = sorted(find_text_files(folder))
@@ -281,6 +300,7 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
 
 
 def _read_texts(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:
+    """Read ``.txt`` files, given by path, label and the file's state for the cache."""
     for path, label, _ in files:
         with naming(Path(path)), _open(Path(path), "rt", encoding=encoding or _detect_encoding(Path(path))) as file:
             text = file.read()

@@ -57,9 +57,9 @@ def hold_out(
 
 
 def hold_out_of_each_class(
-    texts: Sequence[Hashable], labels: np.ndarray, share: float, seed: int = 0
+    texts: Sequence[Hashable], labels: np.ndarray, fraction: float, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Hold out a fraction ``share`` of the different texts of every class.
+    """Hold out a fraction of the different texts of every class.
 
     Equal texts stay together. If a class has two different texts or more, at least one is held out and one kept.
 
@@ -71,7 +71,7 @@ def hold_out_of_each_class(
     for text, label in zip(texts, np.asarray(labels).tolist(), strict=True):
         labels_of.setdefault(text, set()).add(label)
     in_class = Counter(label for text_labels in labels_of.values() for label in text_labels)
-    left = {label: min(max(round(share * count), 1), count - 1) for label, count in in_class.items()}
+    left = {label: min(max(round(fraction * count), 1), count - 1) for label, count in in_class.items()}
     chosen = set()
     for row in order:
         text = texts[row]

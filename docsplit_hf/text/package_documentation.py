@@ -22,7 +22,7 @@ DOCUMENTS_PER_PACKAGE = 1000  # limits the weight of large packages
 def load_package_documentation(
     packages: tuple[str, ...] = PACKAGES, test_size: int = 500, seed: int = 0, num_proc: int | None = None
 ) -> DatasetDict:
-    """Load docstrings of installed packages as documents, labeled by package: real text on every machine.
+    """Load docstrings of installed packages as documents with the package as label; no download is needed.
 
     Docstrings of at least 60 words are read from the source files of modules, classes and functions; the files are
     parsed, never imported. Duplicates are left out, and at most 1,000 docstrings are drawn from each package. The
@@ -73,6 +73,7 @@ def load_package_documentation(
 
 
 def _folder_of(package: str) -> str:
+    """The folder of an installed package."""
     specification = importlib.util.find_spec(package)
     if specification is None or not specification.submodule_search_locations:
         raise ModuleNotFoundError(f"The package {package!r} is not installed, so its documentation cannot be read.")
@@ -90,6 +91,7 @@ def _documents(packages: list[str], folders: list[str], versions: list[str]) -> 
 
 
 def _docstrings(source: str, module: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the docstring of each documented object in a source file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # invalid escape sequences in the packages

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-# Header of an empty last column in files with a guarded cell. Only in these files the reader removes apostrophes:
-# elsewhere, an apostrophe before "=" belongs to the text. It is a column because a spreadsheet keeps columns when it
-# saves the file again.
+# Header of an empty last column in files with a guarded cell. The reader removes apostrophes only from these files:
+# elsewhere, an apostrophe before "=" belongs to the text. A spreadsheet keeps the column when it saves the file again.
 MARKER = "safe_csv: a ' stands before = + - @"
 
 # Follows OWASP's page on CSV injection. A spreadsheet that separates columns by ";" or tabs, as in most of Europe,
-# ignores our commas and quotes: for it, a cell also begins after ";", a tab or the end of a line, and a doubled quote
-# may open a cell.
+# ignores the file's commas and quotes: for it, a cell also begins after ";", a tab or a line end, and may begin with a
+# doubled quote.
 _CELL_BEGINS = r"(?:\A|(?<=[;\t\r\n]))"
 _FORMULA = r"(?:[^\S\t\r\n]|\")*[=+\-@＝＋－＠]"
 _TO_GUARD = re.compile(rf"\A(?='*[\t\r\n])|{_CELL_BEGINS}(?='*{_FORMULA})")

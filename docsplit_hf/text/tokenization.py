@@ -1,6 +1,6 @@
 """Tokenize texts: special tokens, batches, and long texts in windows.
 
-A window is cut only where the tokens of the parts are certainly those of the whole text.
+A text is cut into windows only at places where the tokens of the parts are certainly those of the whole text.
 """
 
 from __future__ import annotations
@@ -85,8 +85,9 @@ def tokens_per_sentence(sentences: Sequence[str], ends: np.ndarray) -> list[int]
     """Number of tokens of each sentence that has any; ``ends`` ``(n,)`` is the last character of each token, plus 1."""
     if not len(ends):
         return []
-    # The last character decides, as byte-level and SentencePiece tokens may start with the white space that ends the
-    # sentence before. The running maximum keeps tokens without characters of their own in their place.
+    # A token belongs to the sentence with its last character, because byte-level and SentencePiece tokens may start
+    # with the white space at the end of the sentence before. The running maximum keeps tokens without characters in
+    # order.
     last_characters = np.maximum.accumulate(np.maximum(ends - 1, 0)).astype(np.int64)
     sentence_ends = np.cumsum([len(sentence) for sentence in sentences])
     lengths = np.bincount(np.searchsorted(sentence_ends, last_characters, side="right"))
@@ -149,7 +150,7 @@ def beginning(
 
 
 def ending(text: str, tokens: int, tokenizer: PreTrainedTokenizerBase, cuts: re.Pattern[str] | None) -> str:
-    """The end of a text with its last ``tokens``, tokenized as in the whole text."""
+    """The end of a text that contains its last ``tokens``, with the same tokens as in the whole text."""
     size = CHARACTERS_PER_TOKEN * max(tokens, 1)
     while cuts is not None and len(text) > size:
         cut = cuts.search(text, len(text) - size)

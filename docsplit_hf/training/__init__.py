@@ -1,1 +1,1 @@
-"""What both trainers share."""
+"""Parts that pretraining and fine-tuning share: arguments, processes, exact resuming, saving, model cards."""

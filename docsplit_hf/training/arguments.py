@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
-    """``TrainingArguments`` of a run with an output folder that can be shared: it contains no pickle."""
+    """``TrainingArguments`` for runs with an output folder without pickles, so that it can be shared."""
 
     data_description: str | None = HfArg(default=None, help="A short description of the data for the model card.")
     packing: str = HfArg(
@@ -53,7 +53,10 @@ class ShareableTrainingArguments(TrainingArguments):
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:
-    """Freeze parameters without a loss, as DDP would wait for their gradients: the pooler, and maybe the head."""
+    """Freeze parameters that no loss depends on, because DDP would wait for their gradients.
+
+    These are the pooler and, with ``with_head=False``, the head.
+    """
     poolers = set()
     for name, parameter in model.base_model.named_parameters():
         if name.startswith("pooler."):
@@ -86,12 +89,14 @@ def check_weights(model: PreTrainedModel) -> None:
 def check_processes(args: ShareableTrainingArguments) -> None:
     """Refuse unconnected processes and several GPUs in one process; warn about FSDP without a GPU."""
     if process_count() != args.world_size:
-        counts = f"{process_count()} processes were started, but the arguments have {args.world_size}"
-        raise ValueError(f"{counts}: each would train alone. Processes on the CPU need --use_cpu.")
+        raise ValueError(
+            f"{process_count()} processes are connected, but the arguments have {args.world_size}: each would train "
+            "alone. Processes on the CPU need --use_cpu."
+        )
     if args.n_gpu > 1:
         raise ValueError(
             f"{args.n_gpu} GPUs in one process would split the batch, in which texts are compared: start with "
-            "accelerate launch, or show one GPU only (CUDA_VISIBLE_DEVICES=0)."
+            "accelerate launch, or make only one GPU visible (CUDA_VISIBLE_DEVICES=0)."
         )
     if uses_fsdp(args) and args.device.type == "cpu":
         logger.warning(

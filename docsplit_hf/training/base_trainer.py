@@ -1,4 +1,4 @@
-"""BaseTrainer: the stock Trainer with logs of each part of the loss, safe checkpoints and exact resuming."""
+"""BaseTrainer: the Trainer of transformers with logs of each part of the loss, safe checkpoints and exact resuming."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -37,19 +37,19 @@ from .resuming import (
 
 logger = logging.getLogger(__name__)
 
-WORTH_SAVING = 60  # seconds of training after which an interrupted run saves a checkpoint
-SAVED_EVERY = 300  # seconds of training after which a run saves a checkpoint
+SECONDS_WORTH_SAVING = 60  # of training, after which an interrupted run saves a checkpoint
+SECONDS_BETWEEN_SAVES = 300  # of training, after which a run saves a checkpoint
 
 
 class BaseTrainer(Trainer):
-    """The stock Trainer for pretraining and fine-tuning, with checkpoints without pickle, resumed only if complete.
+    """The Trainer for pretraining and fine-tuning. Its checkpoints have no pickle, and are resumed only if complete.
 
-    ``compute_loss`` adds measurements to ``self.means``; they are logged with the loss.
+    ``compute_loss`` of a subclass adds measurements to ``self.means``; they are logged with the loss.
     """
 
-    # Private names of Trainer (transformers 5.23) are used in this class only: subclasses override public methods.
-    # Trainer has no public hook for the content of a checkpoint and its loading, for columns that the collator reads,
-    # for moving a batch to the device, for a scheduler that the next run replaces, or for Accelerate's preparation.
+    # Only this class uses private names of Trainer (transformers 5.23); subclasses override public methods. Trainer has
+    # no public hook for the content of a checkpoint and its loading, for columns that the collator reads, for moving a
+    # batch to the device, for a scheduler that the next run replaces, or for Accelerate's preparation.
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -57,7 +57,7 @@ class BaseTrainer(Trainer):
         self._interrupts = SaveOnTimeAndInterrupt()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
-        self._begun_with: dict[str, Any] = {}
+        self._run_arguments: Mapping[str, Any] = {}  # as written to training_args.json
         self.means = RunningMeans()
         self.best_model_is_loaded = False  # stays False if the run is interrupted
 
@@ -67,8 +67,8 @@ class BaseTrainer(Trainer):
         Checkpoints of an older run in the output folder are set aside before the first step.
 
         Args:
-            resume_from_checkpoint: The folder of a checkpoint; True or ``"last"``: the last complete one; None: start
-                a new run.
+            resume_from_checkpoint: The folder of a checkpoint to resume from. True or ``"last"``: the last complete
+                one in the output folder. None: a new run.
             **kwargs: Passed to ``Trainer.train``.
 
         Returns:
@@ -83,13 +83,13 @@ class BaseTrainer(Trainer):
         self._set_signature_columns_if_needed()
         model = self.accelerator.unwrap_model(self.model)
         described = describe_run(self.args, model, self.train_dataset, self._signature_columns)
-        self._begun_with = self.saved_arguments() | described
+        self._run_arguments = {**self.saved_arguments(), **described}
         self.best_model_is_loaded = False
         self._old_checkpoints.after = -1
         if checkpoint is not None:
-            check_same_run(checkpoint, self._begun_with)
+            check_same_run(checkpoint, self._run_arguments)
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
-            logger.info("Going on from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
+            logger.info("Resuming from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._old_checkpoints.after = state.global_step
         self.begin_training()
@@ -99,12 +99,12 @@ class BaseTrainer(Trainer):
             except KeyboardInterrupt as interrupt:
                 for callback in self.callback_handler.callbacks:
                     if isinstance(callback, ProgressCallback) and callback.training_bar is not None:
-                        callback.training_bar.close()  # otherwise it is drawn again after the last message
+                        callback.training_bar.close()  # an open bar would be drawn again after the last message
                 raise KeyboardInterrupt(self._how_to_resume()) from interrupt
             finally:
-                self.is_in_train = False  # the model of an interrupted run can then be saved whole
+                self.is_in_train = False  # so that the model of an interrupted run is saved as a whole
 
-    def saved_arguments(self) -> dict[str, Any]:
+    def saved_arguments(self) -> Mapping[str, Any]:
         """The arguments of the run, as written to ``training_args.json``."""
         return self.args.to_dict()
 
@@ -112,11 +112,11 @@ class BaseTrainer(Trainer):
         """The columns that the collator reads; None: the columns that the model reads."""
 
     def model_to_save(self) -> nn.Module:
-        """The model to save; a subclass may save another than it trains."""
+        """The model to save, which a subclass may replace."""
         return self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
-        """Write further files into a folder that already holds the weights; ``place``: its final path."""
+        """Write further files into a folder that has the weights already; ``place``: its final path."""
 
     def save_card(self, folder: Path, place: Path) -> None:
         """Write the model card; arguments as in ``save_beside_weights``."""
@@ -127,14 +127,14 @@ class BaseTrainer(Trainer):
             self.save_card(Path(self.args.output_dir), Path(self.args.output_dir))
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
-        """A context with a folder to write to; at its end the folder atomically replaces the content of ``place``."""
+        """A context that yields a folder to write to; at its end, these files atomically replace those in ``place``."""
         return replaced_at_once(place, "config.json", model_files)
 
     def begin_training(self) -> None:
-        """Prepare a run; ``train`` calls it before the first step, also when it resumes."""
+        """Prepare a run; ``train`` calls it before the first step of new and of resumed runs."""
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
-        """Modules that a checkpoint holds in addition to the saved model, by file name, for resuming."""
+        """Modules that are needed for resuming in addition to the saved model, by the name of their file."""
         return {}
 
     def move_to_device(self, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -142,15 +142,15 @@ class BaseTrainer(Trainer):
         return self._prepare_inputs(inputs)
 
     def use_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
-        """Use a scheduler for this run; the next run creates its own."""
+        """Use a scheduler in this run; the next run creates its own."""
         self.lr_scheduler = scheduler
         self._created_lr_scheduler = True
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log, with the means of the measurements since the last log."""
+        """Log values, together with the means of the measurements since the last log."""
         means = self.means.pop()
         for name in list(logs):
-            # "loss" of steps, "eval_loss" of an evaluation. "train_loss" is the mean of the run, and log loss a metric.
+            # "loss" is of steps, "eval_loss" of an evaluation. "train_loss" is of the whole run, "log_loss" a metric.
             is_loss = name == "loss" or name.endswith("_loss")
             if is_loss and name != "train_loss" and not name.endswith("log_loss"):
                 prefix = name.removesuffix("loss")
@@ -159,11 +159,12 @@ class BaseTrainer(Trainer):
 
     @contextlib.contextmanager
     def measuring_apart(self) -> Iterator[None]:
-        """Keep the measurements of an evaluation apart from those of the training steps around it."""
+        """Keep the measurements of an evaluation separate from those of training steps."""
         with temporarily(self, "means", RunningMeans()):
             yield
 
     def _how_to_resume(self) -> str:
+        """The message at Ctrl-C."""
         advice = "There is no checkpoint to resume from."
         saved = complete_checkpoints(self.args.output_dir)
         if saved:
@@ -202,14 +203,14 @@ class BaseTrainer(Trainer):
             temporarily(self, "model", saved),
         ):
             super()._save(str(folder), state_dict)
-            # Trainer pickles its arguments here. A checkpoint can be shared, so it holds no pickle.
+            # The Trainer has pickled its arguments. Checkpoints may be shared, so the pickle is deleted.
             (folder / "training_args.bin").unlink(missing_ok=True)
-            arguments = self._begun_with if self.is_in_train else self.saved_arguments()
+            arguments = self._run_arguments if self.is_in_train else self.saved_arguments()
             write_file(folder / ARGUMENTS_FILE, json.dumps(arguments, indent=2) + "\n")
             self.save_beside_weights(folder, place)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        # The Trainer's own rotation counts every folder checkpoint-*, and would delete a user's checkpoint-best.
+        # The Trainer's own rotation deletes any folder checkpoint-*, such as a user's checkpoint-best.
         limit = self.args.save_total_limit
         place = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save and os.path.lexists(place):
@@ -232,9 +233,11 @@ class BaseTrainer(Trainer):
         self._load_modules_to_resume(resume_from_checkpoint)
 
     def _is_loaded_as_module(self) -> bool:
+        """Whether the trained model is one of the modules to resume, and is not loaded from the saved weights."""
         return any(module is self.model for module in self.modules_to_resume().values())
 
     def _load_modules_to_resume(self, checkpoint: str) -> None:
+        """Load the modules to resume from a checkpoint."""
         for name, module in self.modules_to_resume().items():
             file = Path(checkpoint, name)
             if not file.is_file():
@@ -243,7 +246,7 @@ class BaseTrainer(Trainer):
 
     def _load_best_model(self) -> None:
         if self._is_loaded_as_module():
-            logger.info("Loading the best model, of %s.", self.state.best_model_checkpoint)
+            logger.info("Loading the best model, from %s.", self.state.best_model_checkpoint)
             self._load_modules_to_resume(self.state.best_model_checkpoint)
         else:
             super()._load_best_model()
@@ -251,22 +254,23 @@ class BaseTrainer(Trainer):
 
 
 class SetOldCheckpointsAside(TrainerCallback):
-    """Move checkpoints of other runs, of steps after ``after``, out of the output folder before the first step."""
+    """Move older checkpoints, of steps above ``after``, to another folder before the first step."""
 
     after = -1
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
+        """Move them, in the main process."""
         with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
             aside = set_checkpoints_aside(args.output_dir, self.after) if args.should_save else None
         if aside is not None:
-            logger.warning("Older checkpoints are in %s now; the next run that finds some deletes them.", aside)
+            logger.warning("Older checkpoints were moved to %s, which the next run may delete.", aside)
 
 
 class SaveOnTimeAndInterrupt(TrainerCallback):
-    """Save a checkpoint after five minutes without one, unless ``save_strategy`` is ``"no"``; stop at Ctrl-C.
+    """Save a checkpoint after five minutes without one, and stop at Ctrl-C.
 
-    At the first Ctrl-C the current step finishes, and is saved if more than a minute of training would be lost. The
-    second stops at once.
+    At the first Ctrl-C the current step is finished, and saved if more than a minute of training would be lost. The
+    second Ctrl-C stops at once. With ``save_strategy="no"`` nothing is saved.
     """
 
     def __init__(self) -> None:
@@ -305,9 +309,9 @@ class SaveOnTimeAndInterrupt(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
         seconds_unsaved = time.monotonic() - self._saved_at
-        must_save = seconds_unsaved > (WORTH_SAVING if self._stop_requested else SAVED_EVERY)
+        must_save = seconds_unsaved > (SECONDS_WORTH_SAVING if self._stop_requested else SECONDS_BETWEEN_SAVES)
         requests = torch.tensor([self._stop_requested, must_save], dtype=torch.float32)
-        if process_count() > 1:  # the request of one process holds for all
+        if process_count() > 1:  # all processes stop and save if one of them has to
             requests = sum_over_processes(requests.to(args.device))
         self._stop_requested, must_save = (requests > 0).tolist()
         if must_save and args.save_strategy != SaveStrategy.NO:

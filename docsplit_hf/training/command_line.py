@@ -1,4 +1,4 @@
-"""Shared parts of all scripts: options, error messages, Ctrl-C, and the start of a training run."""
+"""Shared parts of all commands: options, error messages, Ctrl-C, and the start of a training run."""
 
 from __future__ import annotations
 
@@ -26,17 +26,25 @@ from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .resuming import check_output_dir, checkpoint_to_resume
 
-OWN_FOLDER = Path(__file__).parents[1]
-# The Trainer's own options that most runs need.
-COMMON = {"learning_rate", "max_steps", "gradient_accumulation_steps", "seed", "bf16", "use_cpu", "report_to"}
+PACKAGE_FOLDER = Path(__file__).parents[1]
+# Options of the Trainer that most runs need; the short help shows them.
+COMMON_TRAINER_OPTIONS = {
+    "learning_rate",
+    "max_steps",
+    "gradient_accumulation_steps",
+    "seed",
+    "bf16",
+    "use_cpu",
+    "report_to",
+}
 GO_ON = "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
 HELP_ALL_HELP = "show all options with full help"
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
-WRONG_INPUT = 2  # exit code, as argparse's
-INTERRUPTED = 130  # exit code, as a shell's
-# An argument in a message, in Python's form: name=value, or the name alone.
+WRONG_INPUT = 2  # exit code, the same as argparse's
+INTERRUPTED = 130  # exit code, the same as a shell's
+# An argument in a message as it is written in Python: name=value, or the name alone.
 ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
-_options: set[str] = set()  # names of the options of the command line that this process has parsed
+_options: set[str] = set()  # the names of all options of the command that this process runs
 
 
 class OneLine(argparse.HelpFormatter):
@@ -65,9 +73,9 @@ class FirstSentence(OneLine):
 def parse_arguments(
     parser: HfArgumentParser, arguments: list[str] | None = None, main: Collection[str] | None = None
 ) -> tuple[Any, ...]:
-    """Parse a command line into dataclasses. On wrong options the process ends with one line that names them.
+    """Parse a command line into dataclasses; wrong options end the process with one line that names them.
 
-    ``--help`` shows the options in ``main``; None: all our own. ``--help_all`` shows all, with the Trainer's.
+    ``--help`` shows the options in ``main``; None: all but the Trainer's. ``--help_all`` shows the Trainer's too.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     parser.usage = "%(prog)s [options]"
@@ -88,7 +96,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
     trainer_names: set[str] = set()
-    own_names = set(COMMON)
+    own_names = set(COMMON_TRAINER_OPTIONS)
     for dataclass_type in parser.dataclass_types:
         trainer_names |= _names(dataclass_type, of_transformers=True)
         own_names |= _names(dataclass_type, of_transformers=False)
@@ -96,7 +104,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
     shown = {"help", *(main or own_names)}
     hidden = [action for action in parser._actions if action.dest not in shown]
     for action in parser._actions:
-        if action.nargs == 0 and action.const is False:  # HfArgumentParser shows the help of its opposite
+        if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
     if not hidden:
@@ -112,9 +120,9 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
 
 
 def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
-    """The option most like an unknown one, or like its beginning, for the error; empty if none is near."""
+    """A suggestion for an error: the option most similar to an unknown one; empty if none is similar."""
     typed = unknown.partition("=")[0]
-    options: dict[str, str] = {}  # by their names, and by these cut to the length of what was typed
+    options: dict[str, str] = {}  # by their names, and by their names cut to the length of the unknown one
     for action in parser._actions:
         name = action.option_strings[0]
         options[name[: len(typed)]] = name
@@ -124,7 +132,7 @@ def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
 
 
 def as_typed(message: str) -> str:
-    """Write the options in a message as they are typed: ``encoding='cp1252'`` becomes ``--encoding cp1252``."""
+    """Write the options in a message in the form of a command line: ``--encoding cp1252`` for ``encoding='cp1252'``."""
 
     def typed(match: re.Match[str]) -> str:
         name = match[1]
@@ -139,10 +147,10 @@ def as_typed(message: str) -> str:
 
 
 def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) -> set[str]:
-    """The names of the options on a command line, also of options set to their default."""
+    """The names of the options on a command line, including those set to their default."""
     unset = object()
     nothing = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), unset))
-    given = vars(parser.parse_args(arguments, nothing))  # argparse leaves attributes that exist at their value
+    given = vars(parser.parse_args(arguments, nothing))  # argparse does not overwrite existing attributes with defaults
     return {name for name, value in given.items() if value is not unset}
 
 
@@ -151,11 +159,11 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
     try:
         return json.loads(value) if isinstance(value, str) else value
     except json.JSONDecodeError as error:
-        raise ValueError(f"--{name} is JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
+        raise ValueError(f"--{name} must be JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 
 def run_script(main: Callable[[], Any], when_stopped: str) -> None:
-    """Run a script; end at Ctrl-C (exit code 130) or one of our own errors (2) with one line and no traceback.
+    """Run a command; Ctrl-C (exit code 130) and errors raised by docsplit_hf (2) end it with one line, no traceback.
 
     With ``--json``, the standard output holds the result of ``main`` and nothing else.
     """
@@ -169,7 +177,7 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
     except (ImportError, OSError, ValueError) as error:
-        if not _is_raised_in(error, OWN_FOLDER, Path(main.__code__.co_filename).parent):
+        if not _is_raised_in(error, PACKAGE_FOLDER, Path(main.__code__.co_filename).parent):
             raise
         _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)
 
@@ -194,7 +202,7 @@ def show_log(process_index: int = 0) -> None:
 
 @contextlib.contextmanager
 def _interrupts_in_this_process_only() -> Iterator[None]:
-    """Let processes forked from this one ignore Ctrl-C, which reaches all processes of a terminal."""
+    """Make processes that are forked from this one ignore Ctrl-C, which a terminal sends to all processes."""
     process = os.getpid()
     before = signal.getsignal(signal.SIGINT)
     interrupted = False
@@ -218,7 +226,7 @@ def _interrupts_in_this_process_only() -> Iterator[None]:
 
 
 def _names(kind: type, of_transformers: bool) -> set[str]:
-    """The fields of a dataclass that its classes in transformers define, or else those that other classes define."""
+    """The fields of a dataclass that its base classes in transformers define, or those that other classes define."""
     names: set[str] = set()
     for cls in kind.__mro__:
         is_of_transformers = cls.__module__.split(".")[0] == "transformers"
@@ -228,13 +236,14 @@ def _names(kind: type, of_transformers: bool) -> set[str]:
 
 
 def _is_raised_in(error: BaseException, *folders: Path) -> bool:
-    """Whether a ``raise`` in these folders made the error; any other error is a bug, and needs its traceback."""
+    """Whether a ``raise`` statement in these folders raised the error; any other error is a bug, with a traceback."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     line = linecache.getline(last.filename, last.lineno or 0).strip()
     return line.startswith("raise ") and any(Path(last.filename).is_relative_to(folder) for folder in folders)
 
 
 def _end(code: int, message: str, error: BaseException) -> NoReturn:
+    """Print a message and end the process."""
     if code != INTERRUPTED or os.environ.get("RANK", "0") == "0":
         print(f"\n{message}", file=sys.stderr, flush=True)
     if process_count() > 1:  # the process group would wait for the others, which may have ended

@@ -1,4 +1,4 @@
-"""Helpers for several processes that train together, or for one."""
+"""Communication between processes that train together; each function also works in a single process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def process_count() -> int:
-    """Number of processes that train together; 1 without torch.distributed."""
+    """The number of processes that train together; 1 without torch.distributed."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def process_index() -> int:
-    """Number of this process, from 0."""
+    """The number of this process, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
@@ -55,7 +55,7 @@ def uses_fsdp(args: TrainingArguments) -> bool:
 
 @contextlib.contextmanager
 def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
-    """Have Accelerate shard a model with FSDP 2 layer by layer, and the rest as one unit; no change to FSDP 1."""
+    """Make Accelerate shard a model with FSDP 2 layer by layer, and the rest as one unit; FSDP 1 is unchanged."""
     if "FULL" not in str(fsdp_plugin.state_dict_type):
         raise ValueError(
             f"With {fsdp_plugin.state_dict_type} no model is saved, only its shards: set fsdp_state_dict_type to "
@@ -83,13 +83,13 @@ def in_fsdp_units(model: PreTrainedModel, fsdp_plugin: Any) -> Iterator[None]:
 
 
 class RunningMeans:
-    """Named weighted means over steps and processes. The sums stay on the device, so that no step waits for them."""
+    """Weighted means by name, over steps and processes. Sums stay on the device, so that no step waits for them."""
 
     def __init__(self) -> None:
         self._sums: dict[str, torch.Tensor] = {}
 
     def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
-        """Add the sum of some values, a scalar tensor, and their number."""
+        """Add values: ``total``, a scalar tensor, is their sum, and ``weight`` their number."""
         total = total.detach().float()
         weight = torch.as_tensor(weight, dtype=torch.float32, device=total.device)
         added = torch.stack([total, weight])
@@ -119,7 +119,7 @@ def end_run(trainer: Trainer) -> None:
 
 
 class _GatherWithGradient(torch.autograd.Function):
-    """torch.distributed.nn.functional.all_gather does the same and is deprecated since torch 2.13."""
+    """Gather with a gradient; the same as torch.distributed.nn.functional.all_gather, which torch 2.13 deprecates."""
 
     @staticmethod
     def forward(ctx, tensor: torch.Tensor) -> torch.Tensor:

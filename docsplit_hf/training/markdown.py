@@ -1,4 +1,4 @@
-"""Markdown tables, code blocks and model cards; these reveal no paths of this machine."""
+"""Markdown tables, code blocks and model cards, without paths of this machine."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ PACKAGES = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
 
 
 def public_name(name: str) -> str:
-    """A name for a card; only the last part of an existing path, since a path describes this machine."""
+    """A name to publish in a card: of a path on this machine, only its last part."""
     return Path(name).resolve().name if Path(name).exists() else name
 
 
 def table(header: tuple[str, ...], rows: Any) -> str:
-    """A table in Markdown; ``rows`` are tuples of strings."""
+    """Format a table in Markdown; ``rows`` are tuples of strings."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def code_block(text: str) -> str:
-    """Python code in Markdown."""
+    """Format Python code in Markdown."""
     return f"```python\n{text}\n```"
 
 
 def describe_training(
     args: ShareableTrainingArguments, state: TrainerState, best_is_loaded: bool, unit: str
 ) -> dict[str, str]:
-    """Rows that the cards of all training runs share; ``unit``: name of the items of a batch."""
+    """The rows about training that all cards share, by name; ``unit``: what a batch consists of, such as documents."""
     batch = f"{args.per_device_train_batch_size} {unit} x {process_count()} processes"
     if args.gradient_accumulation_steps > 1:
         batch += f" x {args.gradient_accumulation_steps} accumulated"
@@ -63,7 +63,16 @@ def save_model_card(
     *packages: str,
     **fields: Any,
 ) -> None:
-    """Write ``README.md`` from a package's ``model_card.md``, the fields and the versions of ``packages``."""
+    """Write a model card, ``README.md``, from a template.
+
+    Args:
+        folder: The folder to write to.
+        template_package: The package with the template, ``model_card.md``.
+        location: The final path of the folder; its name is the title.
+        metadata: Arguments of ``ModelCardData``.
+        *packages: Packages to list with their versions, in addition to ``PACKAGES``.
+        **fields: Fields of the template.
+    """
     from huggingface_hub import ModelCardData
 
     template = string.Template(files(template_package).joinpath("model_card.md").read_text(encoding="utf-8"))
@@ -78,6 +87,7 @@ def save_model_card(
 
 @functools.cache
 def _version(package: str) -> str:
+    """The version of an installed package."""
     try:
         return version(package)
     except PackageNotFoundError:  # docsplit_hf as copied into a classifier's repository

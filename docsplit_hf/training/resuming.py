@@ -8,6 +8,7 @@ import logging
 import re
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -28,46 +29,49 @@ logger = logging.getLogger(__name__)
 OVERWRITTEN_FOLDER = "_overwritten"  # the Trainer pushes no names with a leading underscore to the Hub
 STATE_FILE = "trainer_state.json"  # written last, so a checkpoint without it is incomplete
 ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments and the RunDescription
-SAMPLED_ROWS = 64  # of the training data, for the checksum
-# The Trainer's own arguments that decide what a step computes. Others may change when a run is resumed: logging,
+SAMPLED_ROWS = 64  # rows of the training data that the checksum covers
+# The Trainer's arguments that change the result of a step. Others may change when a run is resumed: logging,
 # evaluation, saving, the device and its precision, the workers.
-DECISIVE = {
+COMPARED_TRAINER_ARGUMENTS = {
     "num_train_epochs", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate",
     "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "optim", "optim_args", "optim_target_modules",
     "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "label_smoothing_factor",
     "neftune_noise_alpha", "seed", "data_seed", "dataloader_drop_last", "train_sampling_strategy",
     "metric_for_best_model", "greater_is_better",
 }  # fmt: skip
-# Our own arguments are all compared, except these: they change only speed and descriptions.
-NOT_DECISIVE = {field.name for field in dataclasses.fields(TrainingArguments)} - DECISIVE | {
+# Arguments that are not compared: the Trainer's other ones, and those of docsplit_hf that change only speed or
+# descriptions.
+IGNORED_ARGUMENTS = {field.name for field in dataclasses.fields(TrainingArguments)} - COMPARED_TRAINER_ARGUMENTS | {
     "data_description", "packing", "forward_chunk_size", "overwrite_output_dir",
 }  # fmt: skip
-# Entries of configurations that loading and calibrating write, and paths on this machine.
-INCIDENTAL = {
+# Entries of configurations that are not compared: loading and calibration write them, or they are paths.
+IGNORED_CONFIG_ENTRIES = {
     "transformers_version", "architectures", "dtype", "_name_or_path", "use_cache", "k", "knn_temperature",
     "knn_weight", "knn_calibration", "base_model_name_or_path", "inference_mode", "peft_version", "revision",
 }  # fmt: skip
 
 
 def complete_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Find the complete folders ``checkpoint-<step>`` of a run, oldest first."""
+    """The complete folders ``checkpoint-<step>`` of a run, oldest first."""
     return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
 
 
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
-    """The checkpoint to resume from: the given folder, or for True or ``"last"`` the last complete one; None: new run.
+    """Find the checkpoint to resume from, and check that it is complete and undamaged; None for a new run.
 
-    Raise if there is none, or it is incomplete.
+    ``resume_from_checkpoint``: its folder; True or ``"last"``: the last complete one in ``output_dir``.
     """
     if not resume_from_checkpoint:
         return None
     folder = Path(str(resume_from_checkpoint))
     if resume_from_checkpoint is True or resume_from_checkpoint == "last":
-        found = complete_checkpoints(output_dir)
-        if not found:
-            ways = "start without resuming (with --overwrite_output_dir, if the folder is in use)"
-            raise ValueError(f"There is no complete checkpoint to resume from in {output_dir}: {ways}.")
-        folder = found[-1]
+        complete = complete_checkpoints(output_dir)
+        if not complete:
+            raise ValueError(
+                f"There is no complete checkpoint to resume from in {output_dir}: start without resuming (with "
+                "--overwrite_output_dir, if the folder is in use)."
+            )
+        folder = complete[-1]
     if not (folder / STATE_FILE).is_file():
         inside = [str(path) for path in complete_checkpoints(folder)]
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
@@ -77,7 +81,10 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
 
 
 def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
-    """Move older checkpoints of steps after ``after`` to another folder, which is returned, so that none is resumed."""
+    """Move checkpoints of steps above ``after`` to another folder, so that none is resumed by mistake.
+
+    Returns that folder; None if there are no such checkpoints.
+    """
     folders = [folder for step, folder in _by_step(output_dir) if step > after]
     if not folders:
         return None
@@ -92,12 +99,14 @@ def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | Non
 def check_output_dir(
     output_dir: str | Path, resume: str | bool | None, overwrite: bool, model: str | None = None
 ) -> None:
-    """Refuse an output folder that is in use, or that contains the checkpoint to start from and would move it."""
+    """Refuse an output folder that is not empty, or that contains ``model``, the checkpoint to start a new run from."""
     folder = Path(output_dir)
     if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
-        ways = f"Choose another, {go_on}or write over it (--overwrite_output_dir)."
-        raise ValueError(f"The output folder {output_dir} is not empty. {ways}")
+        raise ValueError(
+            f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
+            "(--overwrite_output_dir)."
+        )
     if folder.is_dir():
         refuse_links(folder, may_be_link=True, below=False)  # the run writes files with the same names
     if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
@@ -105,26 +114,27 @@ def check_output_dir(
 
 
 class RunDescription(TypedDict):
-    """Data, model and processes of a run, in addition to its arguments; for JSON."""
+    """Data, model and processes of a run, as JSON values beside its arguments in ``training_args.json``."""
 
     processes: int
-    training_rows: int | None
-    training_rows_checksum: str | None
-    training_stream: str | None
+    training_rows: int | None  # None: a stream
+    training_rows_checksum: str | None  # None: a stream
+    training_stream: str | None  # the description of a stream; None: a data set
     architecture: str
     started_from: str | None
-    config: dict[str, Any] | None
-    adapters: dict[str, dict[str, Any]]
+    config: Mapping[str, Any] | None  # of the model, as JSON
+    adapters: Mapping[str, Mapping[str, Any]]  # the configuration of each adapter, as JSON
 
 
 def describe_run(
     args: ShareableTrainingArguments, model: torch.nn.Module, dataset: Any, columns: list[str]
 ) -> RunDescription:
-    """Describe a run, equally in each process and after each restart."""
+    """Describe a run; the result is the same in all processes and after each restart."""
     is_table = has_length(dataset)
     adapters = getattr(model, "peft_config", {})
     base = model.get_base_model() if adapters else model
-    owner = next((module for module in base.modules() if hasattr(module, "config")), None)  # the first of two encoders
+    # The model itself, or the first of two encoders.
+    owner = next((module for module in base.modules() if hasattr(module, "config")), None)
     config = owner.config if owner is not None else None
     description: RunDescription = {
         "processes": process_count(),
@@ -133,19 +143,20 @@ def describe_run(
         "training_stream": None if is_table else args.data_description,
         "architecture": type(owner or base).__name__,
         "started_from": config and (public_name(config.name_or_path) if config.name_or_path else "random weights"),
-        "config": config and _decisive(config.to_dict()),
-        "adapters": {name: _decisive(adapter.to_dict()) for name, adapter in adapters.items()},
+        "config": config and _compared_entries(config.to_dict()),
+        "adapters": {name: _compared_entries(adapter.to_dict()) for name, adapter in adapters.items()},
     }
+    # Through JSON, so that peft's sets become sorted lists.
     as_json = json.dumps(description, default=lambda value: sorted(value) if isinstance(value, set) else str(value))
-    return json.loads(as_json)  # peft's sets are sorted lists now
+    return json.loads(as_json)
 
 
-def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
-    """Refuse a checkpoint that was begun with other data, another model or other decisive arguments."""
+def check_same_run(checkpoint: str | Path, now: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint of a run with other data, another model or other arguments than those of ``now``."""
     file = Path(checkpoint, ARGUMENTS_FILE)
     before = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if "training_rows" not in before:
-        logger.warning("%s does not record its training data, which may differ from yours.", checkpoint)
+        logger.warning("%s has no record of its training data, which may differ from yours.", checkpoint)
     found = differences(before, json.loads(json.dumps(now)))
     if found:
         raise ValueError(
@@ -154,11 +165,13 @@ def check_same_run(checkpoint: str | Path, now: dict[str, Any]) -> None:
         )
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Describe each difference in the decisive entries that both runs have."""
-    ignored = NOT_DECISIVE | ({"num_train_epochs"} if before.get("max_steps", 0) > 0 else set())
-    old = _flat({key: value for key, value in before.items() if key not in ignored})
-    new = _flat({key: value for key, value in now.items() if key not in ignored})
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Describe each difference between the arguments and descriptions of two runs; entries of only one do not count."""
+    ignored = set(IGNORED_ARGUMENTS)
+    if before.get("max_steps", 0) > 0:  # then the number of epochs has no effect
+        ignored.add("num_train_epochs")
+    old = _flatten({key: value for key, value in before.items() if key not in ignored})
+    new = _flatten({key: value for key, value in now.items() if key not in ignored})
     return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]
 
 
@@ -170,7 +183,7 @@ def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
 
 
 def _check_undamaged(checkpoint: Path) -> None:
-    """Refuse a checkpoint with a damaged file, and name the last undamaged checkpoint before it."""
+    """Refuse a checkpoint with a damaged file; the error names the last undamaged checkpoint before it."""
     damage = _damage(checkpoint)
     if damage is None:
         return
@@ -178,14 +191,14 @@ def _check_undamaged(checkpoint: Path) -> None:
     earlier = complete[: complete.index(checkpoint)] if checkpoint in complete else []
     undamaged = next((folder for folder in reversed(earlier) if _damage(folder) is None), None)
     if undamaged is None:
-        advice = "There is no whole checkpoint before it: start a new run."
+        advice = "There is no undamaged checkpoint before it: start a new run."
     else:
-        advice = f"{undamaged} is whole: go on from it (--resume_from_checkpoint {undamaged})."
+        advice = f"{undamaged} is undamaged: go on from it (--resume_from_checkpoint {undamaged})."
     raise ValueError(f"{damage}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
 
 
 def _damage(checkpoint: Path) -> str | None:
-    """Describe the first damaged file; only headers and ends of large files are read."""
+    """Describe the first damaged file; None if there is none. Only headers and ends of large files are read."""
     for file in sorted(checkpoint.rglob("*.*")):
         try:
             if file.suffix == ".json":
@@ -196,26 +209,29 @@ def _damage(checkpoint: Path) -> str | None:
             elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
                 raise ValueError("it ends too early")
         except (ValueError, SafetensorError) as error:
-            return f"{file} is not whole ({file.stat().st_size:,} bytes: {error})"
+            return f"{file} is damaged ({file.stat().st_size:,} bytes: {error})"
     return None
 
 
-def _decisive(config: dict[str, Any]) -> dict[str, Any]:
-    """Remove the incidental entries of a configuration, at any depth."""
-    kept = {key: value for key, value in config.items() if key not in INCIDENTAL}
-    return {key: _decisive(value) if isinstance(value, dict) else value for key, value in kept.items()}
+def _compared_entries(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Remove the entries of a configuration that are not compared, at any depth."""
+    kept = {key: value for key, value in config.items() if key not in IGNORED_CONFIG_ENTRIES}
+    return {key: _compared_entries(value) if isinstance(value, dict) else value for key, value in kept.items()}
 
 
-def _flat(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(nested: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
     """Flatten a nested dictionary; keys are joined by dots."""
     flat = {}
     for key, value in nested.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) and value else {f"{prefix}{key}": value}
+        if isinstance(value, dict) and value:
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
     return flat
 
 
 def _checksum(dataset: Any, columns: list[str]) -> str | None:
-    """Checksum of evenly spaced rows as stored, independent of a format or transform of the data set."""
+    """The checksum of evenly spaced rows as they are stored, whatever format or transform the data set has."""
     if not hasattr(dataset, "with_format") or len(dataset) == 0:
         return None
     stored = dataset.with_format(None)

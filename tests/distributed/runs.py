@@ -184,7 +184,7 @@ def shard(folder, name, resume=None):
 
 def saved_by_the_clock_and_ended(folder):
     """The files of a step that is due by the clock of the second process alone, and if DDP ended before its group."""
-    base_trainer.SAVED_EVERY = -1 if process_index() else 3600
+    base_trainer.SECONDS_BETWEEN_SAVES = -1 if process_index() else 3600
     args = arguments(folder, max_steps=2)
     args.output_dir = f"{folder}/clock"
     args.save_strategy = "steps"

@@ -217,11 +217,11 @@ def test_head_and_tail(chunk_settings, tokenizer, caplog):
 def test_invalid_options_are_refused(encoder, tokenizer):
     with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
         encoder.encode(["a"], long_documents="split")
-    with pytest.raises(ValueError, match="'passages' gives a text several embeddings: encode_passages"):
+    with pytest.raises(ValueError, match="'passages' gives a text several embeddings: use encode_passages"):
         encoder.encode(["a"], long_documents="passages")
     with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):
         encoder.encode_passages(["a"], long_documents="average")
-    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': take 'passages'"):
+    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': use 'passages'"):
         DocumentEncoder(encoder.model, tokenizer, "cls").encode_passages(["a"], long_documents="late")
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 65"):
         encoder.encode_passages(["a"], passage_length=65)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.encoders.embed_chunks import inference_batches, refuse_broken, token_budget_batches
+from docsplit_hf.encoders.embed_chunks import inference_batches, refuse_non_finite, token_budget_batches
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
@@ -55,5 +55,5 @@ def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
         model.weight.data.fill_(torch.nan)
     values = torch.tensor([[0.0], [torch.inf]])
     with pytest.raises(ValueError, match=f"Linear gives NaN or infinity for text 1 of 2, 'xxx.*{reason}"):
-        refuse_broken(values, [0, 1], ["a", "x" * 100], model, "Linear")
-    refuse_broken(values[:1], [0], ["a"], model, "Linear")
+        refuse_non_finite(values, [0, 1], ["a", "x" * 100], model, "Linear")
+    refuse_non_finite(values[:1], [0], ["a"], model, "Linear")

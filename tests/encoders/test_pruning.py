@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, default_checkpoint
-from docsplit_hf.encoders.pruning import SMOOTHING, keep_frequent_tokens, keep_layers, keep_tokens_alone
+from docsplit_hf.encoders.pruning import FREQUENCY_SMOOTHING, keep_frequent_tokens, keep_layers, keep_tokens_alone
 
 TEXTS = ["The minister told the parliament that taxes will rise.", "Wir haben 3 naive caf\u00e9s!"]
 
@@ -43,7 +43,7 @@ def test_kept_layers_give_the_states_of_the_full_model(tiny_model, tokenizer):
 
 @pytest.mark.parametrize("layers", [[], [1, 0], [0, 0], [2], [-1]])
 def test_missing_layers_are_refused(tiny_model, layers):
-    with pytest.raises(ValueError, match="some of 0 to 1 in rising order"):
+    with pytest.raises(ValueError, match="from 0 to 1, in rising order"):
         keep_layers(tiny_model, layers)
 
 
@@ -85,7 +85,7 @@ def test_a_static_embedding_is_the_mean_of_single_tokens(tiny_model, tokenizer, 
         alone = tiny_model.base_model(input_ids=torch.tensor(around)).last_hidden_state.mean(1).numpy()
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     shares = np.bincount(ids, minlength=number)[ids] / len(ids)
-    weighted = (alone - alone.mean(0))[ids] * SMOOTHING / (SMOOTHING + shares)[:, None]
+    weighted = (alone - alone.mean(0))[ids] * FREQUENCY_SMOOTHING / (FREQUENCY_SMOOTHING + shares)[:, None]
     weighted[np.isin(ids, tokenizer.all_special_ids)] = 0  # what the tokenizer does not know
     expected = (weighted - weighted.mean(1, keepdims=True)).sum(0)
     keep_tokens_alone(tiny_model, tokenizer, [text])

@@ -7,15 +7,15 @@ from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
 from docsplit_hf.encoders.text_warnings import (
-    cut_texts_summed_up,
     read_fractions,
+    sum_up_warnings,
     warn_of_cut_texts,
     warn_of_unfamiliar_texts,
 )
 
 
 def test_calls_are_summed_up_and_estimates_are_marked(caplog):
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         warn_of_cut_texts([100, 10], read_fractions([100, 10], 62), limit=64)
         warn_of_cut_texts([90], read_fractions([90], 62), limit=64, estimated=True)
         assert not caplog.text
@@ -25,9 +25,9 @@ def test_calls_are_summed_up_and_estimates_are_marked(caplog):
 
 
 def test_nested_sums_are_logged_by_the_outer_one(caplog):
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         for _ in range(2):
-            with cut_texts_summed_up():
+            with sum_up_warnings():
                 warn_of_cut_texts([10, 90], np.array([1, 0.5]), 64, "characters", "Ask for more.", "tokens")
     assert [record.message for record in caplog.records] == [
         "2 of 4 texts are longer than 64 tokens: 45.0 % of all characters were cut off. Ask for more."
@@ -109,7 +109,7 @@ def test_tokenizers_of_the_language_or_of_characters_are_not_warned_of(english, 
 
 
 def test_unfamiliar_words_are_logged_once_with_an_example(english, caplog):
-    with cut_texts_summed_up():
+    with sum_up_warnings():
         for _ in range(3):
             warn_of_unfamiliar_texts([CHINESE, "rain"], english["shipped"])
     (record,) = caplog.records

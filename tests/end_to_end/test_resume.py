@@ -113,7 +113,11 @@ def test_an_interrupted_run_prints_how_to_resume(start):
 
 def test_a_run_killed_before_save_steps_resumes_from_the_checkpoint_saved_by_time(start, alone):
     impatient = alone.with_name("impatient.py")
-    lines = ("import runpy", "from docsplit_hf.training import base_trainer", "base_trainer.SAVED_EVERY = 0.01")
+    lines = (
+        "import runpy",
+        "from docsplit_hf.training import base_trainer",
+        "base_trainer.SECONDS_BETWEEN_SAVES = 0.01",
+    )
     impatient.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
     options = ("--save_steps=500", "--load_best_model_at_end=false", "--save_total_limit=1")
     killed, folder = start("clock", 0, *options, script=impatient)
@@ -122,5 +126,5 @@ def test_a_run_killed_before_save_steps_resumes_from_the_checkpoint_saved_by_tim
     saved = complete_checkpoints(folder)[-1]
     assert saved.name != f"checkpoint-{STEPS}"
     resumed, _ = start("clock", 0, "--resume_from_checkpoint=last", *options)
-    assert f"Going on from {saved}" in finish_script(resumed, log)
+    assert f"Resuming from {saved}" in finish_script(resumed, log)
     assert losses(folder) == losses(alone)  # to the last bit

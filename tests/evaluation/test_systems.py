@@ -75,10 +75,10 @@ def test_endpoints_by_address(caplog):
     encoder = load_encoder(name, max_length=512)
     assert isinstance(encoder, EndpointEncoder) and encoder.model == "org/model"
     assert (encoder.requests_per_minute, encoder.max_characters, encoder.key_variable) == (90, 100, "MY_KEY")
-    assert "is an endpoint: max_length, bf16 and long_documents do not reach it" in caplog.text
+    assert "is an endpoint: max_length, bf16 and long_documents have no effect" in caplog.text
     with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
         load_encoder("http://localhost:8000/v1#model#max_characters=many")
-    with pytest.raises(ValueError, match="has the option 'instruction'; known there are: model, key_variable"):
+    with pytest.raises(ValueError, match="has the option 'instruction'; allowed are: model, key_variable"):
         load_encoder("http://localhost:8000/v1#model#instruction=Represent:")
 
 

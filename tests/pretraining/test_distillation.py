@@ -76,7 +76,7 @@ def test_a_map_keeps_the_teachers_largest_principal_components():
     assert torch.allclose(found.T @ found, torch.eye(8), atol=1e-5)  # dot products in these dimensions are unchanged
     largest = torch.linalg.svdvals(teacher)[:8].square().sum()
     assert (teacher @ found).square().sum().item() == pytest.approx(largest.item(), rel=1e-5)
-    with pytest.raises(ValueError, match="To keep 8 of the teacher's dimensions takes as many views, got 7"):
+    with pytest.raises(ValueError, match="7 views are too few to keep 8 of the teacher's dimensions"):
         map_to_student(teacher[:7], torch.zeros(7, 8))
 
 
@@ -99,7 +99,7 @@ def test_one_view_has_no_positive(make_baseline, objective, options):
 
 
 def test_unsuitable_teachers_are_refused(make_baseline, tiny_checkpoint, tmp_path):
-    with pytest.raises(ValueError, match="name one as the teacher"):
+    with pytest.raises(ValueError, match="needs a teacher"):
         make_baseline("distillation", teacher=None)
     with pytest.raises(FileNotFoundError, match="teecher"):
         make_baseline("distillation", teacher="./teecher")

@@ -77,7 +77,7 @@ def test_models_without_dense_layers_refuse_the_checkpoint(encoder, projection, 
             load(str(tmp_path))
     with pytest.raises(ValueError, match="has 32 dimensions, the projection has 2"):
         DocSplitProjection(np.zeros(2), np.eye(2)).save_pretrained(tmp_path, encoder)
-    with pytest.raises(ValueError, match="has dense layers of its own: apply the projection to its embeddings instead"):
+    with pytest.raises(ValueError, match="has dense layers already: apply the projection to its embeddings instead"):
         projection.save_pretrained(tmp_path / "again", DocumentEncoder.from_pretrained(str(tmp_path)))
 
 

@@ -59,5 +59,5 @@ def test_single_sentences_and_repeated_texts_are_left_out_and_counted(caplog):
         first, _ = half_texts(["One. Two.", "Alone.", "One. Two.", "", "Three. Four."], 0)
     assert len(first) == 2
     assert "2 of 5 documents. Left out: 2 of one sentence, 1 repeated." in caplog.text
-    with pytest.raises(ValueError, match="1 of 2 documents have halves"):
+    with pytest.raises(ValueError, match="1 of 2 documents can be halved"):
         half_texts(["One. Two.", "Alone."], 0)

@@ -167,7 +167,9 @@ def test_unknown_objectives_and_options_are_refused(options, message):
 
 def test_arguments_of_another_objective_are_refused(make_baseline):
     trainer = make_baseline("mlm")
-    with pytest.raises(ValueError, match="ContrastiveTrainer trains 'info_nce' and the arguments say objective='mlm'"):
+    with pytest.raises(
+        ValueError, match="ContrastiveTrainer trains 'info_nce', and the arguments have objective='mlm'"
+    ):
         ContrastiveTrainer(trainer.model, trainer.args, trainer.train_dataset, None, trainer.data_collator)
 
 
@@ -186,7 +188,7 @@ SAVED_EACH_STEP = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps does the same"),
     ("momentum_contrast", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
     ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
-    ("info_nce", {"matryoshka_dims": [33]}, "matryoshka_dims has 33, and an embedding has 32 dimensions"),
+    ("info_nce", {"matryoshka_dims": [33]}, "matryoshka_dims has 33, but an embedding has 32 dimensions"),
     ("info_nce", {"matryoshka_dims": [0]}, "matryoshka_dims must be 1 or more, got 0"),
     ("info_nce", {"matryoshka_dims": [8], "projection_head": True}, "would train none of the embedding"),
     ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"

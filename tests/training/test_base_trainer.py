@@ -43,7 +43,7 @@ def test_a_new_run_never_resumes_an_older_one(make_baseline, loss_of_steps, stop
     begun.add_callback(BeforeTheFirstStep())
     begun.add_callback(stop_after(1))
     begun.train()
-    assert seen[0] == [] and "Older checkpoints are in" in caplog.text
+    assert seen[0] == [] and "Older checkpoints were moved to" in caplog.text
     resumed = make_baseline("info_nce", max_steps=2, seed=9, **SAVING)
     found = loss_of_steps(resumed, "last")
     assert resumed._initial_global_step == 1
@@ -93,7 +93,7 @@ def test_weights_have_the_usual_file_permissions(make_baseline, objective, optio
 
 
 def test_ctrl_c_saves_a_checkpoint_that_is_resumed_exactly(make_baseline, loss_of_steps, monkeypatch):
-    monkeypatch.setattr(base_trainer, "WORTH_SAVING", -1)
+    monkeypatch.setattr(base_trainer, "SECONDS_WORTH_SAVING", -1)
     make = partial(make_baseline, "info_nce", max_steps=3, save_strategy="steps", save_steps=100, dropout=0.1)
     trainer = make()
     trainer.add_callback(PressCtrlC(2))
@@ -110,14 +110,14 @@ def test_ctrl_c_saves_a_checkpoint_that_is_resumed_exactly(make_baseline, loss_o
     ({"save_strategy": "no"}, set()),
 ])  # fmt: skip
 def test_checkpoints_are_also_saved_by_time_unless_saving_is_off(make_baseline, monkeypatch, options, kept):
-    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SECONDS_BETWEEN_SAVES", -1)
     trainer = make_baseline("info_nce", max_steps=3, **options)
     trainer.train()
     assert checkpoints(trainer) == [f"checkpoint-{step}" for step in sorted(kept)]
 
 
 def test_the_best_checkpoint_is_kept_among_those_saved_by_time(make_baseline, monkeypatch):
-    monkeypatch.setattr(base_trainer, "SAVED_EVERY", -1)
+    monkeypatch.setattr(base_trainer, "SECONDS_BETWEEN_SAVES", -1)
     trainer = make_baseline(
         "info_nce",
         max_steps=3,

@@ -82,11 +82,13 @@ def test_a_truncated_file_is_named_with_the_checkpoint_before(run, file, kept):
     broken = run / "checkpoint-10" / file
     broken.write_bytes(broken.read_bytes()[: int(kept * (broken.stat().st_size - 2))])
     for choice in ("last", str(run / "checkpoint-10")):
-        message = f"checkpoint-10/{file} is not whole .*checkpoint-5 is whole.*--resume_from_checkpoint .*checkpoint-5"
+        message = (
+            f"checkpoint-10/{file} is damaged .*checkpoint-5 is undamaged.*--resume_from_checkpoint .*checkpoint-5"
+        )
         with pytest.raises(ValueError, match=message):
             checkpoint_to_resume(choice, run)
     (run / "checkpoint-5" / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ValueError, match="There is no whole checkpoint before it"):
+    with pytest.raises(ValueError, match="There is no undamaged checkpoint before it"):
         checkpoint_to_resume("last", run)
 
 
@@ -163,7 +165,7 @@ def test_options_that_may_change_when_a_run_is_resumed(name, before, now, said):
 
 def test_a_checkpoint_without_a_record_is_resumed_with_a_warning(tmp_path, caplog):
     check_same_run(tmp_path, {"seed": 1})
-    assert "does not record its training data" in caplog.text
+    assert "has no record of its training data" in caplog.text
     (tmp_path / "training_args.json").write_text(json.dumps({"seed": 2}))  # an incomplete record is compared too
     with pytest.raises(ValueError, match="belongs to another run: seed: 2, now 1. Use the arguments of that run"):
         check_same_run(tmp_path, {"seed": 1})

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_file, sha256_of_parts
-from ...encoders.checkpoints.atomic_replacement import held_still, replaced_at_once
+from ...encoders.checkpoints.atomic_replacement import replaced_at_once, saves_blocked
 from ...encoders.checkpoints.one_state import read_at_once
 from ...encoders.chunking import Passages
 from ..changes import no_documents
@@ -62,7 +62,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save to a folder, beside its classifier if it has one; cache the index on this machine."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with held_still(folder):  # another save must not replace the classifier that the datastore names
+    with saves_blocked(folder):  # another save must not replace the classifier that the datastore names
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:

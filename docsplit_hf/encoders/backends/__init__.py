@@ -1,1 +1,1 @@
-"""Backends that compute an encoder: torch, OpenVINO, or a server."""
+"""Backends that run an encoder: torch, OpenVINO, or a server."""

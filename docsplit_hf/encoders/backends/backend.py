@@ -1,4 +1,4 @@
-"""Base class of the libraries that compute encoders, and of the engines that they make."""
+"""Backend, the base class of libraries that run encoders; Engine, the interface of the encoders that they compile."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from transformers.utils import ModelOutput
 class Engine(Protocol):
     """A compiled copy of an encoder, called in place of its forward."""
 
-    precision: str
-    key: str  # differs between engines that compute different embeddings from the same weights
+    precision: str  # "float32", "bfloat16" or "int8"
+    key: str  # identifies the compiled copy: engines with different embeddings have different keys
 
     def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> ModelOutput:
         """Compute ``last_hidden_state``, float32 ``(N, L, H)``, from padded rows, int64 ``(N, L)``."""
@@ -28,10 +28,10 @@ class Engine(Protocol):
 
 
 class Backend(ABC):
-    """A library that computes encoders; ``BACKENDS`` lists those that exist."""
+    """A library that runs encoders; ``BACKENDS`` lists all of them."""
 
-    precisions: ClassVar[tuple[str, ...]]  # those that it computes in
-    uses_accelerator: ClassVar[bool] = True  # whether an encoder is loaded onto a GPU by default
+    precisions: ClassVar[tuple[str, ...]]  # supported precisions
+    uses_accelerator: ClassVar[bool] = True  # whether encoders are loaded onto a GPU by default
 
     @abstractmethod
     def make_engine(
@@ -42,4 +42,12 @@ class Backend(ABC):
         precision: str,
         calibration_texts: Sequence[str] | None,
     ) -> Engine | None:
-        """Compile an encoder with its present weights; None if its own forward is to run."""
+        """Compile an encoder with its current weights; None if the encoder's own forward is used.
+
+        Args:
+            encoder: The encoder.
+            tokenizer: Its tokenizer, for calibration texts.
+            pooling: Pooling of its states, with which the compiled copy is checked.
+            precision: One of ``precisions``.
+            calibration_texts: Texts on which int8 measures the ranges of numbers. None: the backend's own.
+        """

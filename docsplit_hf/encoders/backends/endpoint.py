@@ -1,6 +1,6 @@
 """Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: of OpenAI, another service, or one's own server.
 
-Without ``from __future__ import annotations``: see ``configuration_knn_classifier.py``.
+It has no ``from __future__ import annotations``, for the reason in ``configuration_knn_classifier.py``.
 """
 
 import logging
@@ -32,33 +32,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OPENAI_HOST = "api.openai.com"
+# Options after the address of an endpoint, and their types.
 OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
 
 
 class EndpointError(RuntimeError):
-    """An endpoint gave no embeddings, or none that can be used."""
+    """An endpoint returned no embeddings, or embeddings that cannot be used."""
 
 
 @dataclass(eq=False, repr=False)
 class EndpointEncoder:
     """Embeds texts with a model behind an endpoint, through the ``openai`` client (the extra ``[endpoint]``).
 
-    The key comes from the environment, goes into one header, and is neither kept nor shown.
+    The key is read from the environment and sent in one header; it is neither kept nor shown.
 
-    The statuses 408, 409, 429 and 5xx, timeouts and lost connections are tried again, after waits that double up to
-    8 seconds, or the time in ``Retry-After``, up to two minutes. The fingerprint covers the address and the model's
-    name, not its weights: if a service changes a model under the same name, it stays the same.
+    After the statuses 408, 409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up
+    to 8 seconds, or last as long as ``Retry-After`` demands, up to two minutes. The fingerprint covers the address and
+    the model's name, but not its weights: it does not change if a service replaces a model under the same name.
 
     Args:
         model: The model's name at the endpoint.
         base_url: The address up to ``/v1``.
-        key_variable: The environment variable with the key. Where it is not set, no key is sent. None:
-            ``OPENAI_API_KEY`` for OpenAI's own address; no key for others, which must not see OpenAI's.
-        batch_size: Texts per request. A service may limit the tokens of a request too.
+        key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
+            for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
+        batch_size: Texts per request. A service may also limit the tokens of a request.
         requests_per_minute: The most requests per minute, including repeated ones. None: no limit.
         max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
-        timeout: Seconds without an answer after which a request is given up.
+        timeout: Seconds to wait for an answer.
         max_retries: How often a request is repeated; ten times take about a minute.
+
+    Raises:
+        ValueError: If the address is not valid, or a number is out of range.
+        ImportError: If the extra ``endpoint`` is not installed.
     """
 
     model: str
@@ -71,7 +76,7 @@ class EndpointEncoder:
     max_retries: int = 10
 
     def __post_init__(self) -> None:
-        check_extra("endpoint", "An endpoint")  # raised here, before hours of measuring
+        check_extra("endpoint", "An endpoint")  # raised here, not after hours of an evaluation
         address = urlsplit(self.base_url)
         self.base_url = self.base_url.rstrip("/")
         if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
@@ -80,15 +85,15 @@ class EndpointEncoder:
         if address.scheme not in ("http", "https") or not host:
             raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
         if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError(f"Give the address of {host} alone: a key belongs into an environment variable.")
+            raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
         for name in ("batch_size", "requests_per_minute", "max_characters", "timeout"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
                 raise ValueError(f"{name} must be more than 0, got {limit}.")
         if self.max_retries < 0:
             raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
-        self.dimension: int | None = None  # known from the first answer on
-        self._earliest_request = 0.0  # of time.monotonic
+        self.dimension: int | None = None  # unknown before the first answer
+        self._earliest_request = 0.0  # earliest time of the next request, by time.monotonic
 
     def __repr__(self) -> str:
         return f"EndpointEncoder({self.model!r}, base_url={self.base_url!r})"
@@ -100,7 +105,21 @@ class EndpointEncoder:
         return sha256_of_json(described)
 
     def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
-        """Embed N texts: float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded."""
+        """Embed texts.
+
+        Args:
+            texts: N texts, none of them blank.
+            show_progress: Whether to show a progress bar.
+            batch_size: Texts per request, at most those of the encoder. None: as many as those.
+
+        Returns:
+            float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded.
+
+        Raises:
+            TypeError: If ``texts`` is not a list of strings.
+            ValueError: If a text is blank.
+            EndpointError: If the endpoint returns no embeddings, or embeddings that cannot be used.
+        """
         check_texts(texts)
         for i, text in enumerate(texts):
             if not text[: self.max_characters].strip():
@@ -125,12 +144,13 @@ class EndpointEncoder:
         return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 
     def _client(self) -> "OpenAI":
+        """Make a client of the library ``openai``."""
         from openai import DefaultHttpx2Client, OpenAI
 
-        hooks = {"request": [self._wait_for_turn]}  # before repeated requests too
+        hooks = {"request": [self._wait_for_turn]}  # called before repeated requests too
         http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
         return OpenAI(
-            api_key="see _headers",
+            api_key="replaced by _headers",
             base_url=self.base_url,
             timeout=self.timeout,
             max_retries=self.max_retries,
@@ -138,14 +158,16 @@ class EndpointEncoder:
         )
 
     def _wait_for_turn(self, request: "Request") -> None:
+        """Wait before a request until the rate limit allows it, and log repeated requests."""
         repeated = int(request.headers.get("x-stainless-retry-count", 0))
-        if repeated:  # the client logs nothing until the last attempt
-            logger.warning("%r gives no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
+        if repeated:  # the client itself logs nothing before the last attempt
+            logger.warning("%r returned no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
         if self.requests_per_minute is not None:
             time.sleep(max(self._earliest_request - time.monotonic(), 0))
             self._earliest_request = time.monotonic() + 60 / self.requests_per_minute
 
     def _key(self) -> str:
+        """The key in the environment variable; empty if there is none."""
         return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
 
     def _headers(self) -> "dict[str, str | Omit]":
@@ -153,12 +175,12 @@ class EndpointEncoder:
         from openai import omit
 
         if not self._key().isascii() or not self._key().isprintable():
-            raise EndpointError(f"The key in {self.key_variable} holds characters that no header may hold.")
+            raise EndpointError(f"The key in {self.key_variable} has characters that are not allowed in a header.")
         authorization = f"Bearer {self._key()}" if self._key() else omit
         return {"Authorization": authorization, "OpenAI-Organization": omit, "OpenAI-Project": omit}
 
     def _request(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
-        """The answer with status 200, after as many attempts as it takes."""
+        """Send a request, repeat it where that may help, and return the answer with status 200."""
         from openai import APIConnectionError, APIStatusError
 
         try:
@@ -170,16 +192,17 @@ class EndpointEncoder:
         except APIStatusError as error:
             answer = self._without_key(error.response.text)
             problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
-        except (OverflowError, ValueError) as error:  # a number larger than any float; no JSON
-            problem = f"something that cannot be read ({error}). Does it answer like /v1/embeddings?"
-        raise EndpointError(f"{self!r} gives no embeddings, but {problem}")
+        except (OverflowError, ValueError) as error:  # a number larger than any float, or not JSON
+            problem = f"an answer that cannot be read ({error}). Does it answer like /v1/embeddings?"
+        raise EndpointError(f"{self!r} returned no embeddings, but {problem}")
 
     def _without_key(self, text: str) -> str:
-        """The beginning of an answer; some endpoints repeat the key when they refuse it."""
+        """The beginning of an answer without the key, which some endpoints repeat when they refuse it."""
         text = text.replace(self._key(), "***") if self._key() else text
         return " ".join(text.split())[:300] or "nothing more"
 
     def _advice(self, status: int) -> str:
+        """The next step after an answer with a status other than 200."""
         if status in (401, 403):
             if self.key_variable is None:
                 return "No key was sent: name the environment variable that holds one, as key_variable."
@@ -188,11 +211,11 @@ class EndpointEncoder:
         if status == 404:
             return "Check the model's name, and that the address ends as in 'https://api.openai.com/v1'."
         if status in (408, 429) or status >= 500:
-            return "Check your limits there, or try later: requests_per_minute and batch_size ask for less at a time."
-        return "If the texts are too long for it, max_characters cuts them."
+            return "Check your rate limits, or try later; lower requests_per_minute or batch_size reduce the load."
+        return "If the texts are too long, max_characters cuts them."
 
     def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
-        """float32 of shape (number, D), in the order of the texts."""
+        """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""
         try:
             rows = sorted(response.data, key=lambda row: row.index)
             indices = [row.index for row in rows]
@@ -201,23 +224,23 @@ class EndpointEncoder:
             answer = f"{type(error).__name__}: {self._without_key(str(response))}"
             raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({answer})") from None
         if indices != list(range(number)):
-            raise EndpointError(f"{self!r} was asked for {number} embeddings and gives those of {indices}.")
+            raise EndpointError(f"{self!r} returned embeddings of the texts {indices} in place of 0 to {number - 1}.")
         self.dimension = self.dimension or embeddings[0].size
         if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
             shape = f"{embeddings.shape[1:]} after one of {self.dimension} dimensions"
-            raise EndpointError(f"{self!r} gives embeddings of shape {shape}: is it another model?")
+            raise EndpointError(f"{self!r} returned embeddings of shape {shape}: is it another model?")
         if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
-            raise EndpointError(f"{self!r} gives an embedding that is not finite, or 0 in all dimensions.")
+            raise EndpointError(f"{self!r} returned an embedding that is not finite, or 0 in all dimensions.")
         return embeddings
 
 
 def is_address(name: Any) -> bool:
-    """Whether an encoder is named by the address of an endpoint."""
+    """Whether the name of an encoder is the address of an endpoint."""
     return isinstance(name, str) and name.startswith(("http://", "https://"))
 
 
 def split_name(name: str) -> tuple[str, dict[str, str]]:
-    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the first option is its model.
+    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the model's name comes first.
 
     >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
     ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
@@ -226,12 +249,12 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     options: dict[str, str] = {}
     if is_address(base):
         if not parts or not parts[0]:
-            raise ValueError(f"{name!r} names no model: write it behind a #, as in 'https://api.openai.com/v1#MODEL'.")
+            raise ValueError(f"{name!r} has no model: write it after a #, as in 'https://api.openai.com/v1#MODEL'.")
         options["model"] = parts.pop(0)
     for part in parts:
         option, equals, value = part.partition("=")
         if not equals or not value.strip():
-            raise ValueError(f"In {name!r}, {part!r} is no option: write 'NAME#OPTION=VALUE'; # separates options.")
+            raise ValueError(f"In {name!r}, {part!r} is not an option: write 'NAME#OPTION=VALUE'; # separates options.")
         options[option.strip()] = value.strip()
     return base, options
 
@@ -241,7 +264,7 @@ def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) 
     converted = {}
     for option, value in options.items():
         if option not in kinds:
-            raise ValueError(f"{name!r} has the option {option!r}; known there are: {', '.join(kinds)}.")
+            raise ValueError(f"{name!r} has the option {option!r}; allowed are: {', '.join(kinds)}.")
         try:
             converted[option] = kinds[option](value)
         except ValueError:
@@ -250,7 +273,7 @@ def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) 
 
 
 def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
-    """The endpoint that ``"https://HOST/v1#MODEL#option=value"`` names; the options are those in ``OPTIONS``."""
+    """Make the encoder for ``"https://HOST/v1#MODEL#option=value"``; ``OPTIONS`` has all options."""
     base_url, options = split_name(name)
     encoder_options = {"key_variable": key_variable} | convert_options(name, options, OPTIONS)
     return EndpointEncoder(base_url=base_url, **encoder_options)
@@ -258,36 +281,44 @@ def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder
 
 @strict
 class EndpointClassifierConfig(KNNClassifierConfig):
-    """As ``KNNClassifierConfig``; ``endpoint`` is ``"https://HOST/v1#MODEL"``, and never names a key."""
+    """Configuration of an ``EndpointClassifier``.
+
+    Args:
+        endpoint: ``"https://HOST/v1#MODEL"``, without a key and without the name of one.
+
+    Others are those of ``KNNClassifierConfig``.
+    """
 
     model_type = "knn_endpoint_classifier"
     sub_configs_defaults = {}
-    _auto_class = None  # its file does not travel
+    _auto_class = None  # this file is not copied into saved classifiers
 
     endpoint: str | None = None
 
     def get_text_config(self, *args: Any, **kwargs: Any) -> PreTrainedConfig:
+        """Return this configuration: there is no encoder's."""
         return self
 
     def validate_truncate_dim(self) -> None:
         """Refuse to truncate an endpoint's embeddings. Called by ``strict``."""
         if self.truncate_dim is not None:
-            raise ValueError(f"truncate_dim={self.truncate_dim} does not reach {self.endpoint!r}: leave it out.")
+            raise ValueError(f"truncate_dim={self.truncate_dim} has no effect on {self.endpoint!r}: leave it out.")
 
 
 class EndpointClassifier(PreTrainedModel):
-    """A classifier by neighbors alone, whose embeddings come from an endpoint: ``EndpointEncoder``'s, of norm 1.
+    """A classifier by neighbors alone, with embeddings from an endpoint, of norm 1 (see ``EndpointEncoder``).
 
     Use it like a ``KNNClassifier``: in ``pipeline("docsplit-knn", model=...)``, without a tokenizer, and in
     ``KNNDatastore.build(model, None, dataset)``. Saved files have the address and the model's name, but neither a key
-    nor the name of one: a stranger's folder could have any secret of your environment sent. The datastore recognizes
-    the endpoint by its embeddings of three fixed texts, and refuses another model behind the name.
+    nor the name of its environment variable: otherwise a stranger's folder could make you send any secret of your
+    environment. The datastore recognizes the endpoint by its embeddings of three fixed texts, and refuses another model
+    under the same name.
 
-    How much of a long text an endpoint reads is unknown. So it takes neither pairs, nor ``long_documents``,
-    ``max_length``, ``bf16`` or ``return_read``, and it cannot be trained.
+    How much of a long text an endpoint reads is unknown. Therefore pairs, ``long_documents``, ``max_length``, ``bf16``
+    and ``return_read`` are not supported. The classifier cannot be trained.
 
     Args:
-        config: With the address.
+        config: The configuration, with the address.
         key_variable: As for ``EndpointEncoder``.
 
     Raises:
@@ -304,7 +335,7 @@ class EndpointClassifier(PreTrainedModel):
                 "config.json, and give its name with key_variable if the address is to have it."
             )
         self.endpoint = load_endpoint(config.endpoint, key_variable)
-        # PreTrainedModel asks its parameters for a device and a dtype, and wants some to save.
+        # PreTrainedModel takes its device and dtype from its parameters, and saves at least one. Saved files have it.
         self.nothing = nn.Parameter(torch.empty(0), requires_grad=False)
         self.post_init()
 
@@ -313,9 +344,12 @@ class EndpointClassifier(PreTrainedModel):
         """Load by an address, or from a folder or repository that a pipeline was saved to.
 
         Args:
-            name: ``"https://HOST/v1#MODEL"``, maybe followed by ``#max_characters=20000``, ``#requests_per_minute=60``
-                and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
-            *arguments, **kwargs: ``key_variable``, where it is not in the name; others as for ``PreTrainedModel``.
+            name: ``"https://HOST/v1#MODEL"``, optionally followed by ``#max_characters=20000``,
+                ``#requests_per_minute=60`` and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
+            *arguments, **kwargs: ``key_variable``, if it is not in the name; others as for ``PreTrainedModel``.
+
+        Returns:
+            The classifier, without labels if it is loaded by an address.
 
         Raises:
             ValueError: As for the class.
@@ -323,7 +357,9 @@ class EndpointClassifier(PreTrainedModel):
         """
         if not is_address(name):
             model = super().from_pretrained(name, *arguments, **kwargs)
-            logger.warning("Texts are sent to %s: the configuration in %s says so.", model.config.endpoint, name)
+            logger.warning(
+                "Texts are sent to %s, the endpoint in the configuration of %s.", model.config.endpoint, name
+            )
             return model
         parts = name.split("#")
         variables = [part.partition("=")[2] for part in parts if part.startswith("key_variable=")]
@@ -336,5 +372,5 @@ class EndpointClassifier(PreTrainedModel):
     def forward(self, *arguments: Any, **kwargs: Any) -> None:
         """Raise an error: an endpoint has no weights to run or to train."""
         raise NotImplementedError(
-            f"{self.endpoint!r} embeds, and nothing can be trained here: KNNClassifier.from_encoder(...) can be."
+            f"{self.endpoint!r} cannot be trained: use KNNClassifier.from_encoder(...) for a model that can."
         )

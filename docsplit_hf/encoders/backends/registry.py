@@ -1,4 +1,4 @@
-"""Registry of the backends that compute encoders; the options that choose one."""
+"""Registry of the backends that run encoders, and the options that choose one."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 @dataclass(frozen=True)
 class BackendOptions:
-    """What computes an encoder, and in which precision; all None: as it runs already.
+    """The library that runs an encoder, and its precision; all None: unchanged.
 
     Args:
-        backend: A name in ``BACKENDS``. None with a precision: torch.
-        precision: One of ``PRECISIONS``. None with a backend: float32.
-        calibration_texts: Texts from which int8 learns the ranges of numbers. None: the backend's own.
+        backend: A name in ``BACKENDS``. None: torch if a precision is given.
+        precision: One of ``PRECISIONS``. None: float32 if a backend is given.
+        calibration_texts: Texts on which int8 measures the ranges of numbers. None: the backend's own.
 
     Raises:
-        ValueError: If a name does not exist, or the options do not fit together.
+        ValueError: If there is no such backend or precision, or the options do not fit together.
     """
 
     backend: str | None = None
@@ -42,29 +42,27 @@ class BackendOptions:
         _check_name("backend", self.backend, BACKENDS)
         _check_name("precision", self.precision, PRECISIONS)
         if self.precision is not None and self.precision not in BACKENDS[self.backend or "torch"].precisions:
-            able = [name for name, backend in BACKENDS.items() if self.precision in backend.precisions]
-            advice = " or ".join(f"backend={name!r}" for name in able)
-            raise ValueError(
-                f"precision={self.precision!r} is not computed by {self.backend or 'torch'}: pass {advice}."
-            )
+            alternatives = [name for name, backend in BACKENDS.items() if self.precision in backend.precisions]
+            advice = " or ".join(f"backend={name!r}" for name in alternatives)
+            raise ValueError(f"{self.backend or 'torch'} has no precision={self.precision!r}: pass {advice}.")
         if self.calibration_texts is not None and self.precision != "int8":
             raise ValueError("calibration_texts are for precision='int8': leave them out, or pass precision='int8'.")
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether an encoder runs on as it does."""
+        """Whether encoders are left unchanged."""
         return self.backend is None and self.precision is None
 
     @property
     def uses_accelerator(self) -> bool:
-        """Whether an encoder is loaded onto a GPU by default."""
+        """Whether encoders are loaded onto a GPU by default."""
         return BACKENDS[self.backend or "torch"].uses_accelerator
 
 
 def use_backend(
     encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pooling: str, options: BackendOptions
 ) -> None:
-    """Have a backend compute an encoder, with its present weights."""
+    """Run an encoder by a backend from now on, with the encoder's current weights."""
     if options.changes_nothing:
         return
     precision = options.precision or "float32"
@@ -76,7 +74,7 @@ def use_backend(
 
 
 def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
-    """The precision's part of a fingerprint: empty for float32, in which all backends agree."""
+    """The part of a fingerprint that depends on the precision: empty for float32, in which all backends agree."""
     engine = engine_of(encoder)
     if engine is None:
         return {"precision": "bfloat16"} if computes_in_bfloat16(encoder) else {}
@@ -86,5 +84,6 @@ def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
 
 
 def _check_name(option: str, name: str | None, known: Sequence[str] | dict[str, Backend]) -> None:
+    """Refuse a name that is not one of the known ones."""
     if name is not None and name not in known:
         raise ValueError(f"{option} must be one of {', '.join(map(repr, known))}, got {name!r}.")

@@ -1,10 +1,10 @@
-"""torch as a backend: float32 or bfloat16, and linear layers by oneDNN where it is faster."""
+"""torch as a backend: float32 or bfloat16, with linear layers by oneDNN where that is faster."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -21,11 +21,11 @@ logger = logging.getLogger(__name__)
 
 BFloat16 = bool | Literal["auto"] | None
 
-# Names of torch for instructions that multiply in bfloat16: of x86, AVX-512 and AMX; of Arm, NEON and SVE.
-INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
+# torch's names for instructions that multiply in bfloat16: AVX-512 and AMX of x86, NEON and SVE of Arm.
+BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 
-_in_bfloat16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded for it
-_warned: set[str] = set()  # device types
+_in_bfloat16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
+_warned_devices: set[str] = set()  # types of devices
 
 
 class TorchBackend(Backend):
@@ -46,7 +46,7 @@ class TorchBackend(Backend):
 
 
 def set_bfloat16(encoder: nn.Module, is_on: bool) -> None:
-    """Choose whether calls without ``bf16`` run an encoder in bfloat16."""
+    """Set whether calls without ``bf16`` run an encoder in bfloat16."""
     if is_on:
         _in_bfloat16.add(encoder)
     else:
@@ -59,13 +59,13 @@ def computes_in_bfloat16(encoder: nn.Module) -> bool:
 
 
 def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> bool:
-    """Whether torch runs an encoder in bfloat16 in a call with ``bf16``; None: as it was loaded."""
+    """Whether torch runs an encoder in bfloat16, given the ``bf16`` of a call; None: as the encoder was loaded."""
     if bf16 not in (None, True, False, "auto"):
         raise ValueError(f'bf16 must be True, False, "auto", or None for as it was loaded, got {bf16!r}.')
     engine = engine_of(encoder)
     if engine is not None:
         if bf16 is True:
-            raise ValueError(f"bf16=True, but the encoder runs by {engine}, as it was loaded: leave bf16 out.")
+            raise ValueError(f"bf16=True, but the encoder was loaded to run by {engine}: leave bf16 out.")
         return False
     if bf16 == "auto":
         return bool(supports_bfloat16(device))
@@ -73,8 +73,8 @@ def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> 
     if bf16 and supports_bfloat16(device) is False:
         if device.type == "cuda":
             raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
-        if device.type not in _warned:
-            _warned.add(device.type)
+        if device.type not in _warned_devices:
+            _warned_devices.add(device.type)
             logger.warning(
                 "This processor has no instructions for bfloat16, and is up to a hundred times slower with it than "
                 'with float32: leave bf16 out, or pass bf16="auto".'
@@ -83,48 +83,49 @@ def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> 
 
 
 def supports_bfloat16(device: torch.device) -> bool | None:
-    """Whether a device multiplies in bfloat16; None if that cannot be told."""
+    """Whether a device multiplies in bfloat16; None if it is unknown."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    # Older versions of torch lack it, and omit instructions that they cannot detect.
+    # Older versions of torch have no get_capabilities, or omit instructions that they cannot detect.
     if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
         return None
     capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name, False) for name in INSTRUCTIONS)
+    return any(capabilities.get(name, False) for name in BFLOAT16_INSTRUCTIONS)
 
 
 @contextlib.contextmanager
 def inference_mode(device: torch.device, bf16: bool = False) -> Iterator[None]:
-    """Run without gradients, with the device's fastest matrix products, and with ``bf16`` in bfloat16 (autocast)."""
+    """Run without gradients, with the device's fastest linear layers; ``bf16``: in bfloat16 (autocast)."""
     autocast = torch.autocast(device.type, torch.bfloat16) if bf16 else contextlib.nullcontext()
-    products = OneDNNLinear() if not bf16 and onednn_is_faster(device) else contextlib.nullcontext()
-    with torch.inference_mode(), autocast, products:
+    linear_layers = OneDNNLinear() if not bf16 and onednn_is_faster(device) else contextlib.nullcontext()
+    with torch.inference_mode(), autocast, linear_layers:
         yield
 
 
 def onednn_is_faster(device: torch.device) -> bool:
-    """Whether oneDNN uses AVX-512 here; MKL, torch's default, uses it on Intel's processors only."""
+    """Whether oneDNN runs linear layers with AVX-512; MKL, torch's default, does so on Intel's processors only."""
     if device.type != "cpu" or not torch.backends.mkldnn.is_available() or not torch.backends.mkldnn.enabled:
         return False
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class OneDNNLinear(TorchFunctionMode):
-    """Compute linear layers in float32 on a CPU by oneDNN within the context. For inference: without gradients.
+    """Compute float32 linear layers on a CPU by oneDNN within the context; for inference only, without gradients.
 
-    The result differs from torch's own in the order of the sums only (1e-6 of the largest element).
+    Results differ from torch's by the order of the sums (1e-6 of the largest element).
     """
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        """Replace ``torch.nn.functional.linear``, and call all other functions of torch as they are."""
         if func is linear and not kwargs and is_for_onednn(*args):
             return onednn_linear(*args)
         return func(*args, **(kwargs or {}))
 
 
 def onednn_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """``torch.nn.functional.linear`` by oneDNN."""
+    """Compute ``torch.nn.functional.linear`` by oneDNN."""
     # A private operator of torch 2.13. No public one uses oneDNN instead of MKL.
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
@@ -138,7 +139,7 @@ def is_for_onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
         and all(tensor.layout == torch.strided for tensor in tensors)
         and inputs.numel() > 0
         and weight.ndim == 2
-        # oneDNN reads a bias as contiguous, with one number for each row of the weight
+        # oneDNN expects a contiguous bias with one number for each row of the weight
         and (bias is None or (bias.shape == weight.shape[:1] and bias.is_contiguous()))
         and not torch.is_autocast_enabled("cpu")
     )

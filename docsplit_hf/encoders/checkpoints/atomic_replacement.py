@@ -1,7 +1,7 @@
 """Replace the files of a folder all together or not at all, even if the process is killed; lock a folder or a file.
 
-A folder may come from a stranger. So an interrupted save is finished automatically only if this user made it on this
-machine, which a signature in ``.saving`` proves, and no save follows a link or a name out of the folder.
+A folder may come from a stranger. Therefore an interrupted save is finished automatically only if this user began it on
+this machine, which a signature in ``.saving`` proves, and no save follows a link or a name out of the folder.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .signed_by_user import is_signed, sign
 
 logger = logging.getLogger(__name__)
 
-STAGING = ".saving"  # in the folder itself, so that moving files out of it is renaming them
-JOURNAL = "journal.json"  # written last: from then on the new files are complete
-MARK = ".mark"  # written first: who saves here
-OWN_FILES = (JOURNAL, f"{JOURNAL}.tmp", MARK)  # of the save itself, in STAGING
+STAGING = ".saving"  # in the folder itself, so that its files can be moved by renaming
+JOURNAL = "journal.json"  # written last: once it exists, the new files are complete
+MARK = ".mark"  # written first: signed by the user who saves
+OWN_FILES = (JOURNAL, f"{JOURNAL}.tmp", MARK)  # files in STAGING that belong to the save itself
 LARGEST_JOURNAL = 2**24  # bytes
-# The files that a model is loaded from. A model saved in its place may have others: files left over are deleted.
+# The files that a model is loaded from. The next model may have others, so those left over are deleted.
 MODEL_FILES = re.compile(
     r"(adapter_)?model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?|(adapter_)?config\.json|modules\.json"
 )
 
-_of_thread = threading.local()
+_thread_state = threading.local()
 
 
 class UnfinishedSaveError(ValueError):
@@ -41,11 +41,11 @@ class UnfinishedSaveError(ValueError):
 
 @dataclass(frozen=True)
 class Journal:
-    """The files to move out of ``.saving``, in this order, and those to delete then."""
+    """The steps that finish a save: files to move out of ``.saving``, in order, then files to delete."""
 
     move: list[str]
     delete: list[str]
-    signature: str
+    signature: str  # of the user who saves; "" if unsigned
 
 
 @contextlib.contextmanager
@@ -57,14 +57,20 @@ def replaced_at_once(
 ) -> Iterator[Path]:
     """Yield an empty folder to write to; when the block ends, its files replace those in ``folder`` together.
 
-    Other files stay, except those that ``stale`` names. A journal lists the files to move, ``last`` at the end, and to
-    delete: a process killed before the journal is written leaves the old files; after it, ``finish_replacement`` goes
-    on. ``may_be_link``: True for a folder that the user named, False for one below it, which others may have made.
+    Other files stay, except those that ``stale`` returns. A journal lists the files to move, ``last`` at the end, and
+    those to delete. A process killed before the journal is written leaves the old files; killed later, it leaves a save
+    that ``finish_replacement`` completes.
+
+    Args:
+        folder: The folder; it is made if it does not exist.
+        last: The file to move last, by which readers notice the save.
+        stale: Returns the names of old files to delete, given the folder.
+        may_be_link: True for a folder that the user named, False for one below it, which others may have made.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder), InsideFolder.opened(folder, may_be_link) as inside:
-        _settle(inside)
+        _finish_if_complete(inside)
         _discard(inside)
         inside.make_folder(STAGING)
         try:
@@ -73,60 +79,61 @@ def replaced_at_once(
                 yield folder / STAGING
                 _check_same(folder / STAGING, staging)
                 _write_journal(inside, staging, last, stale(folder))
-        except BaseException:  # a keyboard interrupt too: half of the files are of no use
+        except BaseException:  # on a keyboard interrupt too: an incomplete set of files is useless
             with contextlib.suppress(UnsafeFolderError):  # a link has taken its place
                 _discard(inside, warn=False)
             raise
-        _finish(inside)
+        _move_files(inside)
 
 
 def finish_replacement(folder: str | Path) -> bool:
-    """Finish an interrupted save of this user, or delete its incomplete files; call it before a folder is read.
+    """Finish an interrupted save of this user, or delete its incomplete files; call it before reading a folder.
 
-    Returns whether a save was under way, so that files read before may be older. A save that this user did not make
-    here is left as it is, and raises an error if it began to move its files.
+    Returns whether a save was under way: files read before this call may be older than those read after it. A save that
+    this user did not begin on this machine is left as it is; if it has begun to move its files, an error is raised.
     """
     folder = Path(folder)
     if not os.path.lexists(folder / STAGING) or _is_held(folder):
         return False
     try:
-        # A save that moves its files is waited for. One that has not begun to leaves the old files whole.
-        with locked(folder, wait=moves_files(folder)) as is_alone:
-            _tidy(folder, is_alone)
+        # Wait only for a save that is moving its files: until it begins to, the old files are complete.
+        with locked(folder, wait=moves_files(folder)) as is_locked:
+            _finish_or_discard(folder, is_locked)
     except BlockingIOError:
-        logger.info("Another process saves to %s: what was there before is read.", folder)
+        logger.info("Another process is saving to %s: its old files are read.", folder)
     return True
 
 
 @contextlib.contextmanager
-def held_still(folder: Path) -> Iterator[bool]:
-    """Make all saves to a folder wait, and finish an interrupted one first; yields whether the system has locks.
+def saves_blocked(folder: Path) -> Iterator[bool]:
+    """Make saves to a folder wait until the context ends; an interrupted save is finished first.
 
-    A thread may enter it again for the same folder.
+    Yields whether the system has locks. A thread may enter the context again for the same folder.
     """
     if _is_held(folder):
         yield True
         return
-    with locked(folder) as is_alone:
-        _tidy(folder, is_alone)
-        if is_alone:
+    with locked(folder) as is_locked:
+        _finish_or_discard(folder, is_locked)
+        if is_locked:
             _folders_held().add(_inode(folder))
         try:
-            yield is_alone
+            yield is_locked
         finally:
             _folders_held().discard(_inode(folder))
 
 
 def moves_files(folder: Path) -> bool:
-    """Whether a save has begun to move its files to a folder, and has not ended."""
+    """Whether a save is moving its files into a folder, or was interrupted while doing so."""
     return os.path.lexists(folder / STAGING / JOURNAL)
 
 
 def finish_save(folder: str | Path) -> None:
     """Finish a save that was interrupted while it moved its files, whoever began it.
 
-    Loading finishes a save of the same user on the same machine without this call. For others, as in a copy of a
-    folder, loading raises an error that names it. Nothing outside the folder is changed; trust the folder's author.
+    Loading finishes the user's own saves on the same machine without this call. For all others, as in a copied folder,
+    loading raises an error that names this function. Nothing outside the folder is changed. Call it only if you trust
+    the author of the folder.
 
     Args:
         folder: The folder of a classifier, an encoder or a datastore.
@@ -139,32 +146,32 @@ def finish_save(folder: str | Path) -> None:
     for place in (folder, folder / "datastore"):  # a datastore may have been saved by itself
         if place == folder or os.path.lexists(place / STAGING):
             with locked(place), InsideFolder.opened(place, may_be_link=place == folder) as inside:
-                if _settle(inside, trusted=True):
+                if _finish_if_complete(inside, trusted=True):
                     _discard(inside)
 
 
-def _tidy(folder: Path, is_alone: bool) -> None:
-    """Finish a save to a folder that is locked, or delete what is not complete, if this user began it."""
+def _finish_or_discard(folder: Path, is_locked: bool) -> None:
+    """Finish a complete save to a locked folder; delete an incomplete one that this user began."""
     with InsideFolder.opened(folder) as inside:
-        if not _settle(inside):
+        if not _finish_if_complete(inside):
             return
         if not _is_own(inside):
-            logger.warning("%s holds a save that is not complete, and not this user's: it is left there.", folder)
-        elif is_alone and os.access(folder, os.W_OK):
+            logger.warning("%s holds an incomplete save that this user did not begin: it is left there.", folder)
+        elif is_locked and os.access(folder, os.W_OK):
             _discard(inside)
         else:
-            logger.warning("A save to %s is not complete. What was there before is read.", folder)
+            logger.warning("A save to %s is incomplete. The files from before it are read.", folder)
 
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Lock a folder, or a file, which is made if it does not exist; yields whether the system has locks.
+    """Lock a folder, or a file, which is made if it does not exist; yields whether it is locked.
 
     ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
     """
     try:
         import fcntl
-    except ImportError:  # Windows: let only one process write there at a time
+    except ImportError:  # Windows has no such locks
         yield False
         return
     if path.is_dir():
@@ -188,7 +195,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
 
 
 def open_or_make(path: Path) -> int:
-    """A descriptor of a plain file to read and write, which is made if it is not there; a link is refused."""
+    """Open a plain file for reading and writing, and make it if it does not exist; a link is refused."""
     while True:
         with contextlib.suppress(FileNotFoundError):
             return open_plain(path, os.O_RDWR)
@@ -197,23 +204,23 @@ def open_or_make(path: Path) -> int:
 
 
 def model_files(folder: Path) -> list[str]:
-    """The names of the files in a folder that a model is loaded by: weights, configuration, modules."""
+    """The names of the files in a folder from which a model is loaded: weights, configuration, modules."""
     return sorted(path.name for path in folder.glob("*") if MODEL_FILES.fullmatch(path.name))
 
 
 def open_to_readers(folder: str | Path) -> None:
-    """Let the umask decide who may read the weights in a folder: safetensors keeps them for their owner alone."""
+    """Set the permissions of weights in a folder by the umask: safetensors makes files that only their owner reads."""
     for file in Path(folder).glob("*.safetensors"):
         descriptor = open_plain(file, os.O_RDONLY)
         try:
-            _let_umask_decide(file, descriptor)
+            _apply_umask(file, descriptor)
         finally:
             os.close(descriptor)
 
 
 def flush(path: Path) -> None:
-    """Write a file or a folder's names through to the disk, so that a power cut does not leave a journal alone."""
-    if path.is_dir() and os.name == "nt":  # a folder cannot be opened there
+    """Force a file, or a folder's list of names, onto the disk, so that it survives a power cut."""
+    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder
         return
     descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else os.open(path, os.O_RDWR | NO_LINK)
     try:
@@ -223,25 +230,27 @@ def flush(path: Path) -> None:
 
 
 def _is_held(folder: Path) -> bool:
+    """Whether this thread makes saves to the folder wait."""
     return bool(_folders_held()) and _inode(folder) in _folders_held()
 
 
 def _folders_held() -> set[tuple[int, int]]:
-    """The folders that this thread holds."""
-    if not hasattr(_of_thread, "folders"):
-        _of_thread.folders = set()
-    return _of_thread.folders
+    """Device and inode of the folders to which this thread makes saves wait."""
+    if not hasattr(_thread_state, "folders"):
+        _thread_state.folders = set()
+    return _thread_state.folders
 
 
 def _inode(folder: Path) -> tuple[int, int]:
+    """Device and inode of a folder."""
     status = os.stat(folder)
     return status.st_dev, status.st_ino
 
 
-def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
+def _finish_if_complete(inside: InsideFolder, trusted: bool = False) -> bool:
     """Finish the save in a folder if it is complete; return whether an incomplete one is left.
 
-    ``trusted``: the user asked for it, whoever began it.
+    ``trusted``: finish it without a valid signature, because the user asked for it.
     """
     if inside.status(STAGING) is None:
         return False
@@ -256,12 +265,12 @@ def _settle(inside: InsideFolder, trusted: bool = False) -> bool:
                 "begin on this machine: what would be read may be half old and half new. If you know where the folder "
                 f"comes from, docsplit_hf.finish_save({str(inside.path)!r}) finishes the save; else do not use it."
             )
-    _finish(inside)
+    _move_files(inside)
     return False
 
 
-def _finish(inside: InsideFolder) -> None:
-    """Move and delete the files in the journal; some may have been moved already."""
+def _move_files(inside: InsideFolder) -> None:
+    """Move and delete the files that the journal lists; some may have been moved already."""
     with inside.subfolder(STAGING) as staging:
         journal = _read_journal(staging)
         for name in journal.move:
@@ -269,7 +278,7 @@ def _finish(inside: InsideFolder) -> None:
         for name in journal.delete:
             _check_delete(inside, name)
         for name in journal.move:
-            # Files moved before a process was killed are gone.
+            # Files that a killed process has moved already are missing here.
             with (
                 contextlib.suppress(FileNotFoundError),
                 staging.parent_of(name) as (source, last),
@@ -286,41 +295,46 @@ def _finish(inside: InsideFolder) -> None:
 
 
 def _check_move(inside: InsideFolder, staging: InsideFolder, name: str) -> None:
-    """Refuse a file that cannot be moved before any is: a link, a folder, or one that is neither here nor there."""
-    there = here = None
+    """Refuse a file that cannot be moved: a link, a file that is missing on both sides, or one that meets a folder.
+
+    All files are checked before the first one is moved.
+    """
+    target_status = None
+    source_status = None
     with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (target, last):
-        there = target.status(last)
+        target_status = target.status(last)
     with contextlib.suppress(FileNotFoundError), staging.parent_of(name) as (source, last):
-        here = source.file_status(last)
-    if here is None and there is None:
+        source_status = source.file_status(last)
+    if source_status is None and target_status is None:
         raise FileNotFoundError(f"{inside.path} has a save that cannot be finished: {name} is missing. Copy it again.")
-    if there is not None and stat.S_ISDIR(there.st_mode):
+    if target_status is not None and stat.S_ISDIR(target_status.st_mode):
         raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save has a file of that name: delete it.")
 
 
 def _check_delete(inside: InsideFolder, name: str) -> None:
-    """Refuse to delete a folder, or a file behind a link, before anything is moved or deleted."""
+    """Refuse to delete a folder, or a file behind a link; checked before anything is moved or deleted."""
     with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
-        there = parent.status(last)
-        if there is not None and stat.S_ISDIR(there.st_mode):
+        status = parent.status(last)
+        if status is not None and stat.S_ISDIR(status.st_mode):
             raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save would delete it as a file.")
 
 
 def _discard(inside: InsideFolder, warn: bool = True) -> None:
-    """Delete ``.saving``: the journal and the mark last, as without them the rest is an incomplete save."""
+    """Delete ``.saving``, its mark and its journal last: while files are left, the mark shows who began the save."""
     if inside.status(STAGING) is None:
         return
     if warn:
-        message = "A save to %s was interrupted before it was complete: what was there before is kept."
+        message = "A save to %s was interrupted before it was complete: the old files are kept."
         logger.warning(message, inside.path)
     with inside.subfolder(STAGING) as staging:
         for name in sorted(staging.names(), key=lambda name: (name == MARK, name == JOURNAL)):
             _delete(staging, name)
-    with contextlib.suppress(FileNotFoundError):  # another process was first, where there are no locks
+    with contextlib.suppress(FileNotFoundError):  # without locks, another process may be faster
         inside.remove_folder(STAGING)
 
 
 def _delete(folder: InsideFolder, name: str) -> None:
+    """Delete a file or a folder, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         status = folder.status(name)
         if status is not None and stat.S_ISDIR(status.st_mode):
@@ -330,10 +344,10 @@ def _delete(folder: InsideFolder, name: str) -> None:
 
 
 def _write_journal(inside: InsideFolder, staging: InsideFolder, last: str, stale: Iterable[str]) -> None:
-    """Complete a save: the journal is written once all files are on the disk and can be moved."""
+    """Write the journal, which completes a save, after all files are on the disk and are known to be movable."""
     files = [name for name in staging.files() if name not in OWN_FILES]
     new = sorted(files, key=lambda name: (name == last, name))
-    journal = Journal(new, sorted(set(stale) - set(new)), "")
+    journal = Journal(move=new, delete=sorted(set(stale) - set(new)), signature="")
     _check_names(inside.path, journal)
     for name in journal.delete:
         _check_delete(inside, name)
@@ -351,8 +365,9 @@ def _write_journal(inside: InsideFolder, staging: InsideFolder, last: str, stale
 
 
 def _read_journal(staging: InsideFolder) -> Journal:
+    """Read and check the journal of a save."""
     path = staging.path / JOURNAL
-    advice = f"Delete {staging.path}; what lies beside it may be half old and half new."
+    advice = f"Delete {staging.path}; the files beside it may be half old and half new."
     with open(staging.open_file(JOURNAL, os.O_RDONLY), "rb") as file:
         content = file.read(LARGEST_JOURNAL + 1)
     try:
@@ -361,17 +376,17 @@ def _read_journal(staging: InsideFolder) -> Journal:
         read = json.loads(content)
         journal = Journal(move=read["move"], delete=read["delete"], signature=read.get("signature", ""))
         if not isinstance(journal.move, list) or not isinstance(journal.delete, list):
-            raise TypeError("move and delete are no lists")
+            raise TypeError("move and delete must be lists")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UnfinishedSaveError(
-            f"{path} is no journal of a save ({type(error).__name__}: {error}). {advice}"
+            f"{path} is not a journal of a save ({type(error).__name__}: {error}). {advice}"
         ) from error
     _check_names(path, journal)
     return journal
 
 
 def _check_names(path: Path, journal: Journal) -> None:
-    """Refuse names that lead out of the folder, or to the save itself, or through one another."""
+    """Refuse names that lead out of the folder or belong to the save itself, and a name twice or below another."""
     advice = f"If the folder comes from others, do not use it; else delete {STAGING} in it, and save again."
     for name in (*journal.move, *journal.delete):
         try:
@@ -390,16 +405,18 @@ def _check_names(path: Path, journal: Journal) -> None:
 
 
 def _identity(inside: InsideFolder, staging: InsideFolder) -> list[int]:
-    # A copy, an archive and a clone have other inodes. Numbers of devices change when a machine starts.
+    """The inodes of a folder and its ``.saving``, which a copy, an archive or a clone does not share."""
+    # Device numbers are left out: they may change when the machine restarts.
     return [inside.own_status().st_ino, staging.own_status().st_ino]
 
 
 def _signed_text(inside: InsideFolder, staging: InsideFolder, journal: Journal) -> list[object]:
+    """The content that the signature in a journal covers."""
     return ["complete", *_identity(inside, staging), journal.move, journal.delete]
 
 
 def _is_own(inside: InsideFolder) -> bool:
-    """Whether this user began the save in a folder, on this machine, or nothing of it is there."""
+    """Whether this user began the save in a folder on this machine; also True if ``.saving`` has no files yet."""
     with inside.subfolder(STAGING) as staging:
         if set(staging.names()) <= {MARK}:
             return True
@@ -411,11 +428,12 @@ def _is_own(inside: InsideFolder) -> bool:
 
 
 def _is_of_user(*folders: InsideFolder) -> bool:
+    """Whether this user owns the folders; True on systems without owners."""
     return not hasattr(os, "geteuid") or {folder.own_status().st_uid for folder in folders} == {os.geteuid()}
 
 
 def _check_same(path: Path, opened: InsideFolder) -> None:
-    """Refuse a folder whose place another one, or a link, took while it was written to by its path."""
+    """Refuse a folder that was replaced by another one, or by a link, while files were written to its path."""
     now = os.stat(path, follow_symlinks=False)
     before = opened.own_status()
     if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
@@ -423,6 +441,7 @@ def _check_same(path: Path, opened: InsideFolder) -> None:
 
 
 def _write(folder: InsideFolder, name: str, content: str) -> None:
+    """Write a new ASCII file through to the disk."""
     descriptor = folder.open_file(name, os.O_WRONLY | os.O_CREAT)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(content)
@@ -431,18 +450,19 @@ def _write(folder: InsideFolder, name: str, content: str) -> None:
 
 
 def _flush_file(folder: InsideFolder, name: str) -> None:
-    """Write a new file through to the disk; the umask decides who may read weights."""
+    """Force a new file onto the disk; weights get the permissions of the umask."""
     descriptor = folder.open_file(name, os.O_RDWR)
     try:
         if name.endswith(".safetensors"):
-            _let_umask_decide(folder.path / name, descriptor)
+            _apply_umask(folder.path / name, descriptor)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _let_umask_decide(path: Path, descriptor: int) -> None:
-    mask = os.umask(0)  # the only way to read it
+def _apply_umask(path: Path, descriptor: int) -> None:
+    """Give a file the permissions that the umask allows."""
+    mask = os.umask(0)  # the umask can only be read by setting it
     os.umask(mask)
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, 0o666 & ~mask)

@@ -1,7 +1,7 @@
-"""Check a checkpoint's files before a model is built, and name a damaged one.
+"""Check a checkpoint's files before a model is built, with errors that name the damaged file.
 
-The folder may come from a stranger, or from an interrupted download. Other libraries would raise an error without the
-name of the file, or build a hundred million layers before they read the weights.
+A folder may come from a stranger, or from an interrupted download. Without these checks, errors would not name the
+file, and a damaged configuration could make transformers build a hundred million layers.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ JSON_FILES = {
     "added_tokens.json": dict,
     "generation_config.json": dict,
 }
-# Settings of a model's size, by their names in the architectures of transformers, and their limits, far above those of
-# any released encoder.
+# Settings of a model's size, under their names in the architectures of transformers, and limits for them, far above the
+# sizes of any released encoder.
 LAYERS = ("num_hidden_layers", "num_layers", "n_layers", "n_layer", "encoder_layers", "num_decoder_layers")
 WIDTHS = ("hidden_size", "d_model", "dim", "n_embd", "embedding_size", "retrieval_dimension")
 INNER_WIDTHS = ("intermediate_size", "d_ff", "hidden_dim", "ffn_dim", "encoder_ffn_dim")
 HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads", "num_key_value_heads")
 VOCABULARIES = ("vocab_size", "type_vocab_size", "max_position_embeddings", "n_positions")
 MOST_LAYERS = 1_000
-SHARED_LAYERS = 48  # an ALBERT has one set of weights for all of its layers
+MOST_SHARED_LAYERS = 48  # as in ALBERT, which has more layers than tensors: all layers share one set of weights
 MOST_HEADS = 4_096
 WIDEST = 2**20
 LARGEST_VOCABULARY = 2**24
@@ -46,16 +46,16 @@ class DamagedFilesError(ValueError):
 
 
 class WeightsSize(NamedTuple):
-    """The size of the weights, by the headers of their files."""
+    """The size of the weights, according to the headers of their files."""
 
-    tensors: int
-    numbers: int
+    tensors: int  # number of tensors
+    numbers: int  # number of elements of all tensors
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse a folder with a damaged file, or a configuration that does not fit its weights."""
+    """Refuse a folder with a damaged file, or with a configuration that does not fit its weights."""
     folder = Path(folder)
-    if not folder.is_dir():  # a name on the Hub
+    if not folder.is_dir():  # it is a name on the Hub
         return
     for name, kind in JSON_FILES.items():
         if (folder / name).is_file():
@@ -69,8 +69,8 @@ def check_folder(folder: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def blamed_on_files(name: str | Path) -> Iterator[None]:
-    """Turn errors of transformers within the context into one that names a checkpoint's config.json."""
+def errors_name_config(name: str | Path) -> Iterator[None]:
+    """Replace errors of transformers within the context by one that names a checkpoint's config.json."""
     try:
         yield
     except torch.OutOfMemoryError:
@@ -78,7 +78,7 @@ def blamed_on_files(name: str | Path) -> Iterator[None]:
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, StrictDataclassError, TypeError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise DamagedFilesError(
-            f"No model can be made of {name}: config.json is damaged, or not that of the weights. {REMEDY} ({reason})"
+            f"No model can be made of {name}: config.json is damaged or belongs to other weights. {REMEDY} ({reason})"
         ) from error
 
 
@@ -88,10 +88,10 @@ def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSi
         if type(value) is not int:
             continue  # transformers refuses other types by the name of the setting
         if not least <= value <= largest:
-            raise DamagedFilesError(f"{place} has {name}={value}, and it can be from {least} to {largest:,}. {REMEDY}")
+            raise DamagedFilesError(f"{place} has {name}={value}: it must be from {least} to {largest:,}. {REMEDY}")
         if weights is None:
             continue
-        if name in LAYERS and value > max(weights.tensors, SHARED_LAYERS):
+        if name in LAYERS and value > max(weights.tensors, MOST_SHARED_LAYERS):
             raise DamagedFilesError(
                 f"{place} has {name}={value}, and the weights are {weights.tensors} tensors. {REMEDY}"
             )
@@ -105,7 +105,7 @@ def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSi
 
 
 def _sizes(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
-    """The settings that are sizes, with the least and the largest value of each."""
+    """Name, value, least and largest allowed value of each setting in a configuration that is a size."""
     kinds = (
         (LAYERS, 0, MOST_LAYERS),
         (WIDTHS, 1, WIDEST),
@@ -120,10 +120,11 @@ def _sizes(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
 
 
 def _check_json(path: Path, kind: type) -> None:
+    """Refuse a file that is not JSON, or whose content is of another type."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DamagedFilesError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
+        raise DamagedFilesError(f"{path} is damaged, it is not JSON: {error}. {REMEDY}") from error
     if not isinstance(content, kind):
         raise DamagedFilesError(
             f"{path} is damaged: it holds a {type(content).__name__}, not a {kind.__name__}. {REMEDY}"
@@ -133,6 +134,7 @@ def _check_json(path: Path, kind: type) -> None:
 
 
 def _check_tokenizer(path: Path, content: Mapping[str, Any]) -> None:
+    """Refuse a tokenizer.json without a model or a list of added tokens."""
     for name, kind in (("model", dict), ("added_tokens", list)):
         if not isinstance(content.get(name), kind):
             found = type(content[name]).__name__ if name in content else "nothing"
@@ -140,15 +142,18 @@ def _check_tokenizer(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _check_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse broken settings that our own code reads before transformers checks them."""
+    """Refuse broken settings that docsplit_hf reads before transformers checks them."""
     architectures = config.get("architectures") or []
     if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
-        raise DamagedFilesError(f"{path} is damaged: 'architectures' is {architectures!r}, no list of names. {REMEDY}")
+        raise DamagedFilesError(
+            f"{path} is damaged: 'architectures' is {architectures!r}, not a list of names. {REMEDY}"
+        )
     if not isinstance(config.get("docsplit") or {}, dict):
-        raise DamagedFilesError(f"{path} is damaged: 'docsplit' is {config['docsplit']!r}, no dictionary. {REMEDY}")
+        raise DamagedFilesError(f"{path} is damaged: 'docsplit' is {config['docsplit']!r}, not a dictionary. {REMEDY}")
 
 
 def _size_of_weights(path: Path) -> WeightsSize:
+    """Read the size of the weights in a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
     numbers = 0

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -30,27 +30,37 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import finish_replacement
-from .checked_files import REMEDY, DamagedFilesError, blamed_on_files, check_folder, check_sizes
+from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
 from .inside_folder import write_file
 from .one_state import FolderState, read_at_once
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
 DEFAULT_FOLDER = Path(__file__).absolute().with_name(DEFAULT_CHECKPOINT)
-# Arguments of a run that trains it further: on two CPU cores, minutes for a few thousand documents.
+# Arguments for training the default checkpoint further: minutes for a few thousand documents on two CPU cores.
 DEFAULT_RECIPE = {"max_length": 128, "learning_rate": 5e-4, "num_train_epochs": 1, "warmup_steps": 10}
-# The arguments of a from_pretrained that find the files.
-HUB_ARGUMENTS = ("revision", "cache_dir", "token", "subfolder", "local_files_only")
+
+
+class HubArguments(TypedDict, total=False):
+    """The arguments of ``from_pretrained`` that locate a checkpoint's files."""
+
+    revision: str | None
+    cache_dir: str | None
+    token: str | bool | None
+    subfolder: str
+    local_files_only: bool
 
 
 def default_checkpoint() -> str:
-    """The folder of the checkpoint that ships, for ``SentenceTransformer``, ``AutoModel`` and ``AutoTokenizer``.
+    """Return the folder of the checkpoint that ships, to load it with ``SentenceTransformer`` or ``AutoModel``.
 
-    What docsplit_hf itself loads needs no folder: the checkpoint is its default, and ``"docsplit-small-en"`` is its
-    name.
+    docsplit_hf itself needs no folder: the checkpoint is its default, and is called ``"docsplit-small-en"``.
+
+    Returns:
+        The path of the folder, which also has the tokenizer.
 
     Raises:
-        FileNotFoundError: If this installation came without it.
+        FileNotFoundError: If the checkpoint is missing from this installation.
     """
     if not (DEFAULT_FOLDER / "model.safetensors").is_file():
         raise FileNotFoundError(f"{DEFAULT_CHECKPOINT} is not in {DEFAULT_FOLDER.parent}: install docsplit_hf again.")
@@ -58,13 +68,16 @@ def default_checkpoint() -> str:
 
 
 def name_in_config(config: PretrainedConfig) -> None:
-    """Replace the folder of the checkpoint that ships by its name: configurations are copied into cards and models."""
+    """Replace the folder of the checkpoint that ships by its name, before the configuration is copied elsewhere."""
     if config.name_or_path and Path(config.name_or_path) == DEFAULT_FOLDER:
         config.name_or_path = DEFAULT_CHECKPOINT
 
 
 def name_in_adapter(folder: str | Path) -> None:
-    """The same in a saved adapter, if it is one. Before it is saved, peft would look for the name on the Hub."""
+    """Replace the folder of the checkpoint that ships by its name in a saved adapter; other folders are unchanged.
+
+    This is done after saving: in an adapter in memory, peft would look for the name on the Hub.
+    """
     path = Path(folder) / "adapter_config.json"
     if not path.is_file():
         return
@@ -75,11 +88,11 @@ def name_in_adapter(folder: str | Path) -> None:
 
 
 class Checkpoint(NamedTuple):
-    """A checkpoint; an adapter has no configuration of its own."""
+    """A checkpoint and its settings."""
 
     path: str  # a folder, or a name on the Hub
     revision: str | None
-    config: PretrainedConfig | None
+    config: PretrainedConfig | None  # None: an adapter
     pooling: str | None  # None: not stated
     max_length: int | None  # None: not stated
     is_adapter: bool
@@ -88,7 +101,7 @@ class Checkpoint(NamedTuple):
 def open_checkpoint(
     name: str | Path | None = None, revision: str | None = None, with_projection: bool = False, **hub_arguments: Any
 ) -> Checkpoint:
-    """Open a checkpoint by its name. ``with_projection``: the caller applies the dense layers behind the pooling."""
+    """Open a checkpoint by its name. ``with_projection``: accept one with dense layers after its pooling."""
     path = find_checkpoint(name)
     check_folder(path)
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
@@ -100,7 +113,7 @@ def open_checkpoint(
 
 
 def find_checkpoint(name: str | Path | None) -> str:
-    """Resolve a name to a local folder, or else to a name on the Hub; an interrupted save to the folder is finished."""
+    """Resolve a name to a local folder, or to a name on the Hub; an interrupted save to the folder is finished."""
     if name is None:
         return default_checkpoint()
     name = os.fspath(name)
@@ -116,12 +129,12 @@ def find_checkpoint(name: str | Path | None) -> str:
 
 
 def load_base_model(checkpoint: Checkpoint, dtype: torch.dtype | str = "float32") -> PreTrainedModel:
-    """The encoder of a checkpoint, without a head: an adapter is merged, and of T5 only the encoder is taken."""
+    """Load the encoder of a checkpoint, without a head: an adapter is merged, and T5's decoder is left out."""
     return (_load_adapter if checkpoint.is_adapter else _load_stock)(checkpoint, dtype).base_model
 
 
 class LoadedFrom(NamedTuple):
-    """The folder that ``pipeline`` loaded a model from, its state then, and a function that loads the model again."""
+    """The folder that ``pipeline`` loaded a model from, its state at that time, and a function to load it again."""
 
     folder: Path
     state: FolderState
@@ -134,13 +147,14 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
         return AutoTokenizer.from_pretrained(name, revision=revision)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise _damaged_tokenizer(name, error) from error
-    except Exception as error:  # the library "tokenizers" has no class of its own for its errors
+    except Exception as error:  # the library "tokenizers" raises plain Exception
         if type(error) is not Exception:
             raise
         raise _damaged_tokenizer(name, error) from error
 
 
 def _damaged_tokenizer(name: str, error: Exception) -> DamagedFilesError:
+    """The error for a tokenizer that cannot be read."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     files = "tokenizer.json or tokenizer_config.json"
     return DamagedFilesError(
@@ -151,7 +165,7 @@ def _damaged_tokenizer(name: str, error: Exception) -> DamagedFilesError:
 class AutoModelWithoutHead(AutoModel):
     """``AutoModel`` for ``pipeline``, without reports of a missing or unused head.
 
-    On a CPU, weights of float16 become float32 if nobody asked for a dtype: it takes four times as long in float16.
+    On a CPU, weights saved in float16 become float32 unless a dtype was requested: float16 takes four times as long.
     """
 
     @classmethod
@@ -165,9 +179,11 @@ class AutoModelWithoutHead(AutoModel):
 
     @classmethod
     def _load(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
-        config = _checked_config(name, {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
+        """Check the configuration, and load the encoder by its class in transformers."""
+        hub_arguments: HubArguments = {key: kwargs[key] for key in HubArguments.__annotations__ if key in kwargs}
+        config = _checked_config(name, hub_arguments)
         try:
-            with blamed_on_files(name):
+            with errors_name_config(name):
                 if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
                     model = AutoModelForMaskedLM.from_pretrained(name, *arguments, **kwargs).base_model
                 else:
@@ -175,25 +191,25 @@ class AutoModelWithoutHead(AutoModel):
         except DamagedFilesError as error:
             raise DamagedCheckpointError(str(error)) from error
         name_in_config(model.config)
-        # transformers does not keep the revision, and the other files of the checkpoint must be of the same one.
+        # The other files of the checkpoint must be read from the same revision, which transformers does not keep.
         model.loaded_revision = kwargs.get("revision")
-        is_open = kwargs.get("dtype", "auto") == "auto"
-        if is_open and model.dtype == torch.float16 and not torch.accelerator.is_available():
+        has_default_dtype = kwargs.get("dtype", "auto") == "auto"
+        if has_default_dtype and model.dtype == torch.float16 and not torch.accelerator.is_available():
             model.float()
         return model
 
 
 class DamagedCheckpointError(Exception):
-    """A checkpoint whose files are damaged. No ``ValueError``: after one, ``pipeline`` tries its other classes."""
+    """A checkpoint has damaged files. Not a ``ValueError``, after which ``pipeline`` would try its other classes."""
 
 
-def _checked_config(name: str, hub_arguments: dict[str, Any]) -> dict[str, Any]:
+def _checked_config(name: str, hub_arguments: HubArguments) -> dict[str, Any]:
     """The content of config.json, checked before a model is built; empty for an adapter, which has none."""
     try:
         check_folder(name)
         config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
         check_sizes(f"config.json of {name}", config)
-    except OSError:  # AutoModel refuses what is no model
+    except OSError:  # not a model: AutoModel raises the error
         return {}
     except DamagedFilesError as error:
         raise DamagedCheckpointError(str(error)) from error
@@ -201,7 +217,7 @@ def _checked_config(name: str, hub_arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def override_config(config: PretrainedConfig, overrides: Mapping[str, Any]) -> PretrainedConfig:
-    """A copy with other values of settings of its architecture, such as ``{"hidden_dropout_prob": 0.1}``."""
+    """Copy a configuration and change settings of its architecture, such as ``{"hidden_dropout_prob": 0.1}``."""
     if not isinstance(overrides, Mapping):
         raise ValueError(f"config_overrides is a dictionary such as {{'hidden_dropout_prob': 0.1}}, got {overrides!r}.")
     # Settings of every configuration (labels, dtype, ...) are set elsewhere, or do not affect an encoder.
@@ -218,27 +234,28 @@ def override_config(config: PretrainedConfig, overrides: Mapping[str, Any]) -> P
             setattr(changed, name, value)
         except StrictDataclassError as error:
             reason = " ".join(str(error.__cause__ or error).split())
-            raise ValueError(f"config_overrides has {name}={value!r}, which does not fit: {reason}") from error
+            raise ValueError(f"config_overrides has {name}={value!r}, which is not allowed: {reason}") from error
     return changed
 
 
-# ``_keys_to_ignore_on_save`` is private in transformers 5.23. ``save_pretrained(state_dict=...)`` is no public way: the
-# Trainer calls it with the whole state.
+# ``_keys_to_ignore_on_save`` is private in transformers 5.23. The public ``save_pretrained(state_dict=...)`` does not
+# replace it: the Trainer calls it with all weights.
 
 
 def leave_unsaved(model: PreTrainedModel, names: Iterable[str]) -> None:
-    """Keep weights out of every checkpoint of a model."""
+    """Leave the named weights out of all checkpoints of a model."""
     model._keys_to_ignore_on_save = {*unsaved_weights(model), *names}
 
 
 def unsaved_weights(model: nn.Module) -> set[str]:
-    """The names of the weights that the checkpoints of a model do not have."""
+    """The names of the weights that are left out of the checkpoints of a model."""
     return set(model._keys_to_ignore_on_save or ())
 
 
 def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
+    """Load and check the configuration of a checkpoint."""
     try:
-        with blamed_on_files(path):
+        with errors_name_config(path):
             config = AutoConfig.from_pretrained(path, **hub_arguments)
     except OSError as error:
         raise OSError(
@@ -250,14 +267,14 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
 
 
 def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: str | None = None) -> PreTrainedModel:
-    """Load the class that the checkpoint was saved from, or ``architecture``, so that all its weights have a place."""
+    """Load the class that the checkpoint was saved from, or ``architecture``, so that all of its weights are used."""
     config = checkpoint.config
-    # AutoModel makes T5's encoder and decoder, of which a T5EncoderModel's checkpoint has only the first.
+    # AutoModel would build T5's encoder and decoder, and a checkpoint of T5EncoderModel has no decoder.
     encoder = MODEL_FOR_TEXT_ENCODING_MAPPING.get(type(config), None)
     stock = AutoModelForTextEncoding if encoder is not None and "Encoder" in encoder.__name__ else AutoModel
     if (architecture or next(iter(config.architectures or []), "")).endswith("ForMaskedLM"):
         stock = AutoModelForMaskedLM
-    with blamed_on_files(checkpoint.path):
+    with errors_name_config(checkpoint.path):
         model = stock.from_pretrained(checkpoint.path, config=config, dtype=dtype, revision=checkpoint.revision)
     name_in_config(model.config)
     return model
@@ -274,7 +291,10 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     base_path = find_checkpoint(adapter.base_model_name_or_path)
     config = _load_config(base_path, revision=adapter.revision)
     trained_on = (adapter.auto_mapping or {}).get("base_model_class")
-    base = _load_stock(Checkpoint(base_path, adapter.revision, config, None, None, False), dtype, trained_on)
+    base_checkpoint = Checkpoint(
+        path=base_path, revision=adapter.revision, config=config, pooling=None, max_length=None, is_adapter=False
+    )
+    base = _load_stock(base_checkpoint, dtype, trained_on)
     model = PeftModel.from_pretrained(base, path, revision=revision)
     misplaced = model.load_adapter(path, "default", revision=revision).unexpected_keys
     if misplaced:

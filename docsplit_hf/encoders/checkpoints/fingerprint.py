@@ -1,4 +1,4 @@
-"""Identify an encoder: by a checksum of all that its embeddings depend on, or by its embeddings of fixed texts."""
+"""Identify an encoder: by a checksum of everything that its embeddings depend on, or by embeddings of fixed texts."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ...content_hash import sha256_of_parts
 from ..portable.run_encoder import engine_of, without_engine
 
-# A datastore recognizes an encoder by its embeddings of these texts: changing one would refuse every saved datastore.
+# Datastores recognize an encoder by its embeddings of these texts: changing one invalidates every saved datastore.
 PROBE_TEXTS = (
     "The contract ends on 31 December, unless both parties renew it in writing.",
     "Glaciers store about two thirds of the fresh water on Earth!",
     "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
 )
-PROBE_LENGTH = 16  # tokens: a probe does not depend on how much of a text is read
-# Raise it when this package computes other embeddings from the same encoder: cached ones are not used then.
+PROBE_LENGTH = 16  # tokens; so short that all settings for long texts give the same embeddings
+# Raise it when docsplit_hf computes other embeddings from the same encoder, so that cached ones are not used.
 VERSION = 1
 # Settings about a model's origin or its files, which do not change its embeddings.
-INCIDENTAL = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers_version", "use_cache")
+SETTINGS_WITHOUT_EFFECT = ("architectures", "docsplit", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
 def encoder_fingerprint(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, projection: nn.Module | None = None, **settings: Any
 ) -> str:
-    """The SHA-256 of all that an embedding depends on, dtype of the weights included, device and packing excluded."""
-    config = {key: value for key, value in model.config.to_dict().items() if key not in INCIDENTAL and key[0] != "_"}
+    """The SHA-256 of everything that embeddings depend on, including the weights' dtype, without device and packing."""
+    config = {
+        key: value
+        for key, value in model.config.to_dict().items()
+        if key not in SETTINGS_WITHOUT_EFFECT and not key.startswith("_")
+    }
     described = [VERSION, type(model).__name__, config, _tokenizer_state(tokenizer), settings]
     if projection is not None:
         described.append(repr(projection))  # its activations have no weights
@@ -42,14 +46,14 @@ def encoder_fingerprint(
 
 
 def _weights_content(module: nn.Module) -> Iterator[bytes | np.ndarray]:
-    """Name, dtype, shape and bytes of each weight."""
+    """The content of the weights: name, dtype, shape and bytes of each."""
     for name, tensor in sorted(module.state_dict().items()):
         yield f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode()
         yield tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
 
 
 def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-    """The embeddings of ``PROBE_TEXTS`` by torch; below them those in int8, if the encoder runs in int8."""
+    """The embeddings of ``PROBE_TEXTS`` by torch, followed by those in int8 if the encoder runs in int8."""
     engine = engine_of(encoder)
     with without_engine(encoder):
         probe = embed(PROBE_TEXTS)
@@ -59,11 +63,12 @@ def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray])
 
 
 def _tokenizer_state(tokenizer: PreTrainedTokenizerBase | None) -> Any:
+    """The state of a tokenizer as JSON values."""
     if tokenizer is None:  # an endpoint has none
         return None
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         return [type(tokenizer).__name__, tokenizer.get_vocab(), tokenizer.special_tokens_map]
     state = json.loads(backend.to_str())
-    # Truncation and padding are left from the last call, and do not change an encoder's input.
+    # Truncation and padding remain from the last call, and do not change the encoder's input.
     return {key: value for key, value in state.items() if key not in ("truncation", "padding")}

@@ -1,4 +1,4 @@
-"""Read and write files inside a folder that a stranger may have filled: no name and no link leads out of it."""
+"""Read and write files inside a folder that may come from a stranger: names and links that lead out are refused."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-# A folder that is open stays what it is, even if its place is taken by a link. Windows opens no folders.
+# An open folder stays the same one, even if a link takes its place. Windows cannot open folders.
 HAS_DESCRIPTORS = hasattr(os, "O_NOFOLLOW") and {os.open, os.stat, os.rename, os.unlink, os.mkdir} <= os.supports_dir_fd
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 class UnsafeFolderError(ValueError):
-    """A folder has a link, or a name, that leads out of it."""
+    """A folder holds a link, or a name was given, that leads out of it."""
 
 
 def check_name(name: object) -> str:
-    """Refuse a name that is, on any system, not the plain name of a file below a folder."""
+    """Return the name of a file below a folder; refuse one that could be anything else on any system."""
     if not isinstance(name, str):
         raise UnsafeFolderError(f"{name!r} is not the name of a file.")
-    # Some systems take other forms of a letter for the same one, and skip invisible letters.
+    # Some systems treat variants of a letter as equal, and ignore invisible letters.
     for part in unicodedata.normalize("NFKC", name).split("/"):
-        unseen = any(unicodedata.category(letter).startswith("C") for letter in part)
-        if part in ("", ".", "..") or unseen or part.endswith((".", " ")) or any(sign in part for sign in "\\:"):
+        has_invisible = any(unicodedata.category(letter).startswith("C") for letter in part)
+        has_separator = "\\" in part or ":" in part
+        if part in ("", ".", "..") or has_invisible or has_separator or part.endswith((".", " ")):
             raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
     return name
 
 
 def is_plain(name: str) -> bool:
-    """Whether ``check_name`` takes it."""
+    """Whether ``check_name`` accepts a name."""
     try:
         check_name(name)
     except UnsafeFolderError:
@@ -44,9 +45,9 @@ def is_plain(name: str) -> bool:
 
 
 class InsideFolder:
-    """An open folder. Its files are opened one part of their name after another, and never through a link.
+    """An open folder. Its files are opened one folder after another, and never through a link.
 
-    The folder itself was named by the user, so it may be a link.
+    The folder itself may be a link, if the user named it.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
@@ -56,7 +57,7 @@ class InsideFolder:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, path: Path, may_be_link: bool = True) -> Iterator[Self]:
-        """The folder of a path."""
+        """Open the folder at a path, within the context."""
         if not may_be_link and not _is_folder(path.lstat()):
             raise _no_folder(path)
         descriptor = None
@@ -70,7 +71,7 @@ class InsideFolder:
 
     @contextlib.contextmanager
     def subfolder(self, name: str, make: bool = False) -> Iterator[Self]:
-        """A folder in it; ``make``: it is made if it is not there."""
+        """Open a subfolder within the context; ``make``: make it if it does not exist."""
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._place(name), dir_fd=self._descriptor)
@@ -90,7 +91,7 @@ class InsideFolder:
 
     @contextlib.contextmanager
     def parent_of(self, name: str, make: bool = False) -> Iterator[tuple[Self, str]]:
-        """The folder that a file lies in, and the last part of the file's name."""
+        """Open the folder of a file within the context; yields the folder and the last part of the file's name."""
         *folders, last = check_name(name).split("/")
         with contextlib.ExitStack() as opened:
             parent = self
@@ -99,7 +100,7 @@ class InsideFolder:
             yield parent, last
 
     def status(self, name: str) -> os.stat_result | None:
-        """The ``lstat`` of an entry of this folder; None if there is none."""
+        """The ``lstat`` of an entry of this folder; None if there is no such entry."""
         try:
             return os.stat(self._place(name), dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
@@ -110,7 +111,7 @@ class InsideFolder:
         return os.stat(self.path if self._descriptor is None else self._descriptor)
 
     def file_status(self, name: str) -> os.stat_result | None:
-        """The ``lstat`` of a plain file with one name; anything else is refused."""
+        """The ``lstat`` of a plain file; None if there is no such entry. Links and other entries are refused."""
         status = self.status(name)
         if status is not None:
             _check_plain(self.path / name, status)
@@ -121,7 +122,7 @@ class InsideFolder:
         return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
 
     def files(self) -> Iterator[str]:
-        """The names of all plain files, of subfolders too; refused if there is anything else."""
+        """The names of all plain files, those in subfolders included; anything else is refused."""
         for name in self.names():
             status = self.status(name)
             if status is not None and stat.S_ISDIR(status.st_mode):
@@ -132,16 +133,16 @@ class InsideFolder:
                 yield name
 
     def open_file(self, name: str, flags: int) -> int:
-        """A descriptor of a plain file in this folder; with ``O_CREAT`` of a new one."""
+        """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""
         new = os.O_EXCL if flags & os.O_CREAT else 0
         return open_plain(self.path / name, flags | new, self._place(name), self._descriptor)
 
     def make_folder(self, name: str) -> None:
-        """Make a folder in it; ``FileExistsError`` if there is anything of that name."""
+        """Make a subfolder; raises ``FileExistsError`` if there is an entry of that name."""
         os.mkdir(self._place(name), dir_fd=self._descriptor)
 
     def move_to(self, other: InsideFolder, name: str, new_name: str) -> None:
-        """Move a plain file into another folder, in place of a file there. A link there is replaced, not followed."""
+        """Move a plain file into another folder; a file or link of that name is replaced, and not followed."""
         self.file_status(name)
         os.replace(
             self._place(name),
@@ -151,26 +152,27 @@ class InsideFolder:
         )
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a link without its target."""
+        """Remove a file or a link; the target of a link stays."""
         os.unlink(self._place(name), dir_fd=self._descriptor)
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder with all that is in it; links in it are removed, and not followed."""
+        """Remove a subfolder and its content; links in it are removed, and not followed."""
         shutil.rmtree(self._place(name), dir_fd=self._descriptor)
 
     def flush(self) -> None:
-        """Write the folder's list of names through to the disk."""
+        """Force the folder's list of names onto the disk."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
     def _place(self, name: str) -> str:
+        """The name of an entry, relative to the descriptor if there is one."""
         return str(self.path / name) if self._descriptor is None else name
 
 
 def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:
-    """Refuse a folder with links, or with files of two names: writing there could change a file elsewhere.
+    """Refuse a folder with links or hard links: writing to it could change files elsewhere.
 
-    ``below``: check its subfolders, too.
+    ``below``: check its subfolders too.
     """
     with InsideFolder.opened(folder, may_be_link) as inside:
         for name in inside.names():
@@ -184,7 +186,7 @@ def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) ->
 
 
 def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", errors: str = "strict") -> None:
-    """Write a file in place of the one that is there, whole or not at all; a link is replaced, and not followed."""
+    """Write a file, or replace it, completely or not at all; a link is replaced, and not followed."""
     path = Path(path)
     with temporary_file(path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")) as temporary:
         temporary.write_bytes(content if isinstance(content, bytes) else content.encode(encoding, errors))
@@ -193,9 +195,9 @@ def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", 
 
 @contextlib.contextmanager
 def temporary_file(path: Path) -> Iterator[Path]:
-    """Make an empty file to write to and then rename; delete it at the end if it was not renamed.
+    """Make an empty file that the context writes to and renames; if it was not renamed, delete it at the end.
 
-    A file or a link of this name, such as a killed process leaves, is deleted first.
+    A file or link of this name, which a killed process may have left, is deleted first.
     """
     path.unlink(missing_ok=True)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666))
@@ -206,10 +208,15 @@ def temporary_file(path: Path) -> Iterator[Path]:
 
 
 def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callable[[Path], str]) -> Path:
-    """Have ``write`` write a file or a folder to a temporary path, and move it into ``folder``, whole or not at all.
+    """Write a file or a folder to a temporary path, and move it into ``folder``, completely or not at all.
 
-    ``name_of`` makes the final name of the temporary path, whose content may be part of the name. Returns the final
-    path. Another process may have put a folder of that name there first: that folder stays.
+    Args:
+        folder: The folder to move it into; it is made if it does not exist.
+        write: Writes the file or the folder to the temporary path.
+        name_of: Returns the final name, given the temporary path; it may depend on the content.
+
+    Returns:
+        The final path. If another process has made a folder of that name in the meantime, that one stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / f"{uuid.uuid4().hex}.tmp"
@@ -230,15 +237,15 @@ def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callab
 
 
 def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:
-    """A descriptor of a plain file that has no other name; a link is refused, and so is a file with two names.
+    """Open a plain file and return its descriptor; a link is refused, and so is a file with another hard link.
 
-    ``place``: its name below the descriptor of its ``folder``, if that is open.
+    ``place``: the file's name relative to ``folder``, the descriptor of an open folder.
     """
-    waiting = getattr(os, "O_NONBLOCK", 0)  # not for the other end of a pipe
+    no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a process at its other end
     if NO_LINK == 0 and path.is_symlink():
         raise _refusal(path)
     try:
-        descriptor = os.open(place or path, flags | NO_LINK | waiting, 0o666, dir_fd=folder)
+        descriptor = os.open(place or path, flags | NO_LINK | no_wait, 0o666, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise _refusal(path) from error
@@ -252,19 +259,22 @@ def open_plain(path: Path, flags: int, place: str | None = None, folder: int | N
 
 
 def _open_folder(path: Path, place: str | Path, parent: int | None, flags: int) -> int:
+    """Open a folder and return its descriptor; ``place``: its name relative to the descriptor ``parent``."""
     try:
         return os.open(place, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=parent)
     except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):  # it became a link a moment ago
+        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):  # a link has taken its place
             raise _no_folder(path) from error
         raise
 
 
 def _is_folder(status: os.stat_result) -> bool:
+    """Whether an entry is a folder, and not a link."""
     return stat.S_ISDIR(status.st_mode) and not _is_reparse_point(status)
 
 
 def _no_folder(path: Path) -> UnsafeFolderError:
+    """The error for an entry that is not a folder."""
     return UnsafeFolderError(
         f"{path} is a link or a file where a folder should be: delete it. A link is not followed, as it may lead "
         "elsewhere."
@@ -272,18 +282,20 @@ def _no_folder(path: Path) -> UnsafeFolderError:
 
 
 def _check_plain(path: Path, status: os.stat_result) -> None:
-    # A file with two names may be one of another folder. A file that was just deleted has none.
+    """Refuse an entry that is not a plain file with a single name."""
+    # With two hard links, the file may also belong to another folder. A file that was just deleted has no name.
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or _is_reparse_point(status):
         raise _refusal(path)
 
 
 def _is_reparse_point(status: os.stat_result) -> bool:
-    """Whether it is a junction or another kind of link of Windows."""
+    """Whether an entry is a junction or another kind of Windows link."""
     return bool(getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0))
 
 
 def _refusal(path: Path) -> UnsafeFolderError:
+    """The error for an entry that is not a plain file."""
     return UnsafeFolderError(
-        f"{path} is not a plain file: it is a link or a second name of another file, and to use it could change a file "
+        f"{path} is not a plain file: it is a link or a second name of another file, and using it could change a file "
         "elsewhere. Delete it, or choose another folder."
     )

@@ -1,4 +1,4 @@
-"""Read a folder while others save to it, so that all files come from one save."""
+"""Read all files of a folder from the same save, even if other processes save to it at the same time."""
 
 from __future__ import annotations
 
@@ -9,74 +9,85 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from .atomic_replacement import finish_replacement, held_still, moves_files
+from .atomic_replacement import finish_replacement, moves_files, saves_blocked
 
 logger = logging.getLogger(__name__)
 
-Read = TypeVar("Read")
+Result = TypeVar("Result")
 
-# Each save replaces at least one of these: it moves them last.
-DECISIVE = ("config.json", "adapter_config.json", "manifest.json", "datastore/manifest.json")
-MOST_TRIES = 20  # where the system has no locks
+# Each save replaces at least one of these files, and moves it last.
+FILES_OF_EACH_SAVE = ("config.json", "adapter_config.json", "manifest.json", "datastore/manifest.json")
+MOST_TRIES = 20  # on systems without locks
 
 
 class FolderState(NamedTuple):
     """The state of a folder between two saves: inode, size and times of the files that each save replaces."""
 
-    files: tuple[tuple[int, ...] | None, ...]
+    files: tuple[tuple[int, ...] | None, ...]  # of FILES_OF_EACH_SAVE; None: no such file
 
     @classmethod
     def begin(cls, folder: Path) -> FolderState:
-        """The state before a folder is read, once no save is moving its files."""
+        """Wait until no save is moving files, and return the folder's state; call it before reading the folder."""
         while True:
             finish_replacement(folder)
-            state = cls(_decisive_files(folder))
+            state = cls(_identities(folder))
             if not moves_files(folder):
                 return state
 
-    def is_still(self, folder: Path) -> bool:
-        """Whether everything read since ``begin`` is of this state: no save moved a file meanwhile.
+    def is_unchanged(self, folder: Path) -> bool:
+        """Whether no save has moved a file since ``begin``, so that everything read since then is of this state.
 
         The order of the two checks matters, here and in ``begin``: a save that moves its files during a check has a
-        journal, and one that moved them in between has replaced files.
+        journal, and one that moved them between the checks has replaced files.
         """
-        return not moves_files(folder) and self.files == _decisive_files(folder)
+        return not moves_files(folder) and self.files == _identities(folder)
 
 
-def read_at_once(folder: str | Path, read: Callable[[], Read], hold: bool = False) -> tuple[Read, FolderState | None]:
-    """Call ``read`` so that all it reads of a folder comes from one save; return its result and the folder's state.
+def read_at_once(
+    folder: str | Path, read: Callable[[], Result], hold: bool = False
+) -> tuple[Result, FolderState | None]:
+    """Call ``read`` so that all files that it reads come from the same save.
 
-    If another process saves meanwhile, the folder is read again while saves have to wait. ``hold``: make saves wait
-    from the beginning. For a name on the Hub the state is None.
+    If another process saves in the meantime, ``read`` is called again while saves have to wait.
+
+    Args:
+        folder: The folder, or a name on the Hub.
+        read: Reads the folder.
+        hold: Whether saves have to wait from the beginning.
+
+    Returns:
+        The result of ``read``, and the folder's state; None for a name on the Hub.
     """
     folder = Path(folder)
     if not folder.is_dir():
         return read(), None
     for number in range(MOST_TRIES):
         if hold or number > 0:
-            with held_still(folder) as is_held:
+            with saves_blocked(folder) as is_held:
                 if is_held:
                     state = FolderState.begin(folder)
                     return read(), state
         state = FolderState.begin(folder)
         try:
             result = read()
-        except Exception:  # of any kind: files half old and half new can break anything
-            if state.is_still(folder):
+        except Exception:  # a mixture of old and new files can cause any kind of error
+            if state.is_unchanged(folder):
                 raise
         else:
-            if state.is_still(folder):
+            if state.is_unchanged(folder):
                 return result, state
-        logger.info("%s was saved to while it was read: it is read again.", folder)
-    raise OSError(f"{folder} was saved to each of {MOST_TRIES} times that it was read: load it when no one saves.")
+        logger.info("Another process saved to %s while it was read: it is read again.", folder)
+    raise OSError(f"{folder} was saved to during each of {MOST_TRIES} tries to read it: load it when no process saves.")
 
 
-def _decisive_files(folder: Path) -> tuple[tuple[int, ...] | None, ...]:
-    return tuple(_identity(folder / name) for name in DECISIVE)
+def _identities(folder: Path) -> tuple[tuple[int, ...] | None, ...]:
+    """The identity of each file that saves replace; None for a file that does not exist."""
+    return tuple(_identity(folder / name) for name in FILES_OF_EACH_SAVE)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    # Not the content: saves may alternate, and files read in between would be of another save.
+    """Inode, size and times of a file."""
+    # The content would not do: two saves may restore the first one's content, with the second one's read in between.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         status = os.lstat(path)
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,6 +1,6 @@
 """Read and write a checkpoint's files for sentence-transformers: its pooling, its maximum length, its dense layers.
 
-They come from others, so their content is checked.
+The files may come from strangers, so their content is checked.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ POOLING_MODES = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens",
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
 ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
 WEIGHTS = "model.safetensors"
-PICKLE = "pytorch_model.bin"  # all that some released checkpoints have, INSTRUCTOR's among them
-OTHERWISE = "the embeddings would not be the same. Use sentence-transformers for it."
-# Released checkpoints that do not say how they pool, by the beginning of a name on the Hub: as in their authors' code.
-RELEASED = {
+PICKLE = "pytorch_model.bin"  # the only weights of some released checkpoints, such as INSTRUCTOR's
+OTHER_EMBEDDINGS = "the embeddings would not be the same. Use sentence-transformers for it."
+# The pooling of released checkpoints without a stated one, as in their authors' code, by the beginning of their name.
+RELEASED_POOLINGS = {
     "facebook/contriever": "mean",
     "facebook/mcontriever": "mean",
     "Contrastive-Tension/": "mean",
@@ -46,27 +46,28 @@ def checkpoint_settings(
     with_projection: bool = False,
     **hub_arguments: Any,
 ) -> dict[str, str | int | None]:
-    """The ``pooling`` and ``max_length`` that a checkpoint states, in ``config.docsplit`` or as sentence-transformers.
+    """The ``pooling`` and ``max_length`` that a checkpoint states, in ``config.docsplit`` or for sentence-transformers.
 
-    ``config``: None for an adapter. ``with_projection``: dense layers are accepted.
+    ``config``: None for an adapter. ``with_projection``: accept dense layers after the pooling.
     """
     saved = getattr(config, "docsplit", None)
     if saved:
         unknown = sorted(set(saved) - {"pooling", "max_length"})
-        if unknown:  # a misspelled name: the default would be taken
-            raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}, and knows pooling and max_length alone.")
+        if unknown:  # a misspelled name would have no effect
+            raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}: it may have pooling and max_length only.")
         _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
         return dict(saved)
     settings: dict[str, str | int | None] = {}
     files = {"revision": revision} | hub_arguments
     modules = _modules(name, files)
     _check_order(name, [kind for kind, _ in modules], with_projection)
-    folder = ["1_Pooling", *(folder for kind, folder in modules if kind == "Pooling")][-1]
+    pooling_folders = [folder for kind, folder in modules if kind == "Pooling"]
+    folder = pooling_folders[-1] if pooling_folders else "1_Pooling"
     pooling = read_json(name, f"{folder}/config.json", **files)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
     elif known := _released_pooling(name, config):
-        logger.warning("%s does not say how it pools. It was trained with %r: that is its default here.", name, known)
+        logger.warning("%s states no pooling. It was trained with %r, which is used by default.", name, known)
         settings["pooling"] = known
     length = (read_json(name, "sentence_bert_config.json", **files) or {}).get("max_seq_length")
     _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
@@ -74,7 +75,10 @@ def checkpoint_settings(
 
 
 def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
-    """The content of a checkpoint's JSON file; None if there is none, or, with a warning, the Hub is unreachable."""
+    """The content of a checkpoint's JSON file; None if there is no such file, or, with a warning, no access to the Hub.
+
+    ``kind``: the type that the content must have.
+    """
     try:
         path = _find_file(name, file, **hub_arguments)
     except OSError as error:
@@ -92,14 +96,18 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
 
 
 class UnitNorm(nn.Module):
-    """Scale rows to norm 1: Normalize of sentence-transformers, before a dense layer."""
+    """Scale rows to norm 1: the module Normalize of sentence-transformers, before a dense layer."""
 
     def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Scale the rows of ``(N, D)`` to norm 1."""
         return nn.functional.normalize(embeddings)
 
 
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
-    """The modules ``Dense`` of a checkpoint, such as INSTRUCTOR's: ``(N, H)`` to ``(N, D)`` float32; None if none."""
+    """Load the modules ``Dense`` of a checkpoint, such as INSTRUCTOR's; None if it has none.
+
+    They map ``(N, H)`` to ``(N, D)``, float32.
+    """
     modules = _modules(name, {"revision": revision})
     layers: list[nn.Module] = [UnitNorm()] if _normalizes_first([kind for kind, _ in modules]) else []
     for folder in [folder for kind, folder in modules if kind == "Dense"]:
@@ -107,25 +115,38 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
         activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
         if activation not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
-            raise ValueError(f"{name} has the activation {activation!r} in {folder}, none of {known}: {OTHERWISE}")
+            raise ValueError(
+                f"{name} has the activation {activation!r} in {folder}, and only {known} are supported: "
+                f"{OTHER_EMBEDDINGS}"
+            )
         if config.get("use_residual"):
-            raise ValueError(f"{folder} of {name} has use_residual, which is not known here: {OTHERWISE}")
-        weights = _read_weights(name, folder, revision)
-        weight = weights.get("linear.weight")
-        bias = weights.get("linear.bias")
-        if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
-            shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
-            raise ValueError(f"{folder} of {name} holds {shapes} and not the weights of a dense layer.")
-        linear = nn.Linear(*weight.T.shape, bias=bias is not None)
-        linear.load_state_dict({"weight": weight.float()} | ({} if bias is None else {"bias": bias.float()}))
-        layers += [linear, ACTIVATIONS[activation]()]
+            raise ValueError(f"{folder} of {name} has use_residual, which is not supported: {OTHER_EMBEDDINGS}")
+        layers.append(_load_linear(name, folder, revision))
+        layers.append(ACTIVATIONS[activation]())
     return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
 
 
-def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
-    """Write the files that ``SentenceTransformer(folder)`` needs, by ``config.docsplit``.
+def _load_linear(name: str, folder: str, revision: str | None) -> nn.Linear:
+    """Load the linear layer of a module ``Dense``, in float32."""
+    weights = _read_weights(name, folder, revision)
+    weight = weights.get("linear.weight")
+    bias = weights.get("linear.bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+        shapes = {key: tuple(tensor.shape) for key, tensor in weights.items()}
+        raise ValueError(f"{folder} of {name} holds {shapes} and not the weights of a dense layer.")
+    out_features, in_features = weight.shape
+    linear = nn.Linear(in_features, out_features, bias=bias is not None)
+    state = {"weight": weight.float()}
+    if bias is not None:
+        state["bias"] = bias.float()
+    linear.load_state_dict(state)
+    return linear
 
-    An adapter's folder gets the settings only: sentence-transformers would put it on an encoder without a head.
+
+def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfig) -> None:
+    """Write the files that ``SentenceTransformer(folder)`` needs, according to ``config.docsplit``.
+
+    An adapter's folder gets no ``modules.json``: sentence-transformers would put the adapter on the wrong class.
     """
     folder = Path(folder)
     own = POOLING_MODES[config.docsplit["pooling"]]
@@ -138,7 +159,7 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
 
 
 def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
-    """Put a dense layer, and one more normalization, behind what ``save_sentence_transformers_files`` wrote."""
+    """Add a dense layer and a second normalization to the files of ``save_sentence_transformers_files``."""
     dense = Path(folder, "3_Dense")
     activation = f"{nn.Identity.__module__}.{nn.Identity.__name__}"
     sizes = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": True}
@@ -149,13 +170,13 @@ def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
 
 
 def _find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
-    """A file of a folder, or of a repository on the Hub; None if there is no such file."""
+    """Find a file in a folder, or in a repository on the Hub; None if there is no such file."""
     if Path(name).is_dir():
         path = Path(name, file)
         return path if path.is_file() else None
     try:
         return Path(hf_hub_download(name, file, **hub_arguments))
-    except EntryNotFoundError:  # also where the Hub cannot be asked, and the cache has no such file
+    except EntryNotFoundError:  # also if the Hub cannot be reached and the cache has no such file
         return None
     except HFValidationError as error:
         raise OSError(str(error)) from error
@@ -166,66 +187,70 @@ def _modules(name: str, hub_arguments: Mapping[str, Any]) -> list[tuple[str, str
     modules = []
     for module in read_json(name, "modules.json", kind=list, **hub_arguments) or []:
         if not isinstance(module, dict):
-            raise ValueError(f"modules.json of {name} holds {module!r} where a module should be: repair it.")
+            raise ValueError(f"modules.json of {name} holds {module!r} in place of a module: repair it.")
         kind = str(module.get("type", "")).rpartition(".")[2]
         folder = str(module.get("path"))
         if not re.fullmatch(r"\w*", folder):
-            raise ValueError(f"{name} keeps its {kind} in {folder!r}, which is not the name of a folder inside it.")
+            raise ValueError(f"{name} has its {kind} in {folder!r}, which is not the name of a folder inside it.")
         modules.append((kind, folder))
     return modules
 
 
 def _normalizes_first(kinds: list[str]) -> bool:
-    """Whether embeddings are brought to norm 1 between the pooling and the first dense layer."""
+    """Whether embeddings are scaled to norm 1 between the pooling and the first dense layer."""
     return kinds[:4] == ["Transformer", "Pooling", "Normalize", "Dense"]
 
 
 def _check_order(name: str, kinds: list[str], with_projection: bool) -> None:
-    """Refuse modules that are not known here, and those in another order."""
+    """Refuse modules that are not supported, or not in this order."""
     known = [kind for kind in MODULES if with_projection or kind != "Dense"]
     if unknown := [kind for kind in kinds if kind not in known]:
-        raise ValueError(f"{name} sends its embeddings through {unknown[0]!r}, which is not known here: {OTHERWISE}")
+        raise ValueError(f"{name} has the module {unknown[0]!r}, which is not supported: {OTHER_EMBEDDINGS}")
     order = [known.index(kind) for kind in kinds]
     if _normalizes_first(kinds):
         del order[2]
     if order != sorted(order):
-        given = f"{', '.join(kinds)}, in this order, and here it is {', '.join(known)}"
-        raise ValueError(f"{name} sends its embeddings through {given}: {OTHERWISE}")
+        raise ValueError(
+            f"{name} has its modules in the order {', '.join(kinds)}, and only {', '.join(known)} is supported: "
+            f"{OTHER_EMBEDDINGS}"
+        )
 
 
 def _released_pooling(name: str, config: PretrainedConfig | None) -> str | None:
-    """The pooling that a checkpoint was released for, by its name or its class; None if it is unknown."""
-    if "Contriever" in (getattr(config, "architectures", None) or ()):  # wherever it lies
+    """The pooling that a checkpoint was trained with, according to its class or its name; None if it is unknown."""
+    if "Contriever" in (getattr(config, "architectures", None) or ()):  # copies under other names too
         return "mean"
-    return next((pooling for start, pooling in RELEASED.items() if name.startswith(start)), None)
+    return next((pooling for start, pooling in RELEASED_POOLINGS.items() if name.startswith(start)), None)
 
 
 def _check_length(place: str, length: Any) -> None:
+    """Refuse a maximum length that is not a whole number from 1."""
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
-        raise ValueError(f"{place}={length!r}, which is no length: correct it, or leave it out.")
+        raise ValueError(f"{place}={length!r}, which is not a length: correct it, or leave it out.")
 
 
-def _pooling_mode(name: str, pooling: dict[str, Any]) -> str:
-    # sentence-transformers 6 writes one name or a list of names; before, it wrote a flag for each.
+def _pooling_mode(name: str, pooling: Mapping[str, Any]) -> str:
+    """The pooling in ``1_Pooling/config.json``, under its name here."""
+    # sentence-transformers 6 writes one name or a list of names; older versions wrote a flag for each.
     modes = pooling.get("pooling_mode") or [
         key.removeprefix("pooling_mode_") for key, on in pooling.items() if key.startswith("pooling_mode_") and on
     ]
     modes = [modes] if isinstance(modes, str) else modes
     known = {theirs: ours for ours, theirs in POOLING_MODES.items()} | {mode: mode for mode in ("cls", "mean", "max")}
     if len(modes) != 1 or modes[0] not in known:
-        raise ValueError(f"{name} pools by {modes}, which is not known here: choose a pooling yourself.")
+        raise ValueError(f"{name} has the pooling {modes}, which is not supported: pass pooling=.")
     return known[modes[0]]
 
 
 def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, torch.Tensor]:
-    """Tensors by name. Of a pickle, nothing is executed."""
+    """Read a module's tensors, by name. No code in a pickle is executed."""
     if path := _find_file(name, f"{folder}/{WEIGHTS}", revision=revision):
         return load_file(path)
     path = _find_file(name, f"{folder}/{PICKLE}", revision=revision)
     if path is None:
         raise OSError(f"{name} has neither {WEIGHTS} nor {PICKLE} in {folder!r}: download it again.")
     refusal = (
-        f"{folder}/{PICKLE} of {name} is damaged, or holds more than tensors by their names: it is not read. Ask its "
+        f"{folder}/{PICKLE} of {name} is damaged, or holds more than tensors with names: it is not read. Ask its "
         f"author for {WEIGHTS}. If you trust the author, load the file with torch.load and write its tensors to "
         f"{WEIGHTS} beside it, with safetensors.torch.save_file."
     )
@@ -239,7 +264,7 @@ def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, 
 
 
 def _write_modules(folder: Path, paths: list[str]) -> None:
-    """``modules.json``, and the folders that it names; the kind of a module is in its folder's name."""
+    """Write ``modules.json``, and make the folders in it; a folder's name has the kind of its module."""
     content = []
     for number, path in enumerate(paths):
         (folder / path).mkdir(exist_ok=True)
@@ -249,5 +274,6 @@ def _write_modules(folder: Path, paths: list[str]) -> None:
 
 
 def _write_json(path: Path, content: Any) -> None:
+    """Write JSON to a file, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, json.dumps(content, indent=2) + "\n")

@@ -1,1 +1,1 @@
-"""The files that travel in every saved classifier: they import nothing of ours but one another."""
+"""Model files that are copied into every saved classifier; within docsplit_hf they import only one another."""

@@ -1,7 +1,7 @@
-"""KNNClassifierConfig: configuration of an encoder, of the heads on it, and of the mixture with neighbors.
+"""KNNClassifierConfig: configuration of an encoder, of the heads on it, and of the interpolation with neighbors.
 
-This file is saved with the weights, so that the model also loads without docsplit_hf: it imports nothing of ours. It
-has no ``from __future__ import annotations``, which makes types strings, and ``strict`` would not check them.
+This file is saved with the weights, so that the model also loads without docsplit_hf: it imports nothing from it. It
+has no ``from __future__ import annotations``, which would turn types into strings that ``strict`` does not check.
 """
 
 import difflib
@@ -16,20 +16,24 @@ from transformers.configuration_utils import SubConfigSpec
 LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages", "late")
 
 
-def _field(default: Any, wanted: str, is_right: Callable[[Any], bool], advice: str = "") -> Any:
+def _checked(default: Any, allowed: str, is_allowed: Callable[[Any], bool], advice: str = "") -> Any:
+    """A field whose values must be None or pass ``is_allowed``; ``allowed`` describes them in the error."""
+
     def check(value: Any) -> None:
-        if value is not None and not is_right(value):
-            raise ValueError(f"must be {wanted}, got {value!r}{advice}.")
+        if value is not None and not is_allowed(value):
+            raise ValueError(f"must be {allowed}, got {value!r}{advice}.")
 
     return validated_field(check, default=default)
 
 
 def _count(default: int | None = None) -> Any:
-    return _field(default, "1 or above", lambda value: value >= 1)
+    """A field for a whole number from 1."""
+    return _checked(default, "1 or above", lambda value: value >= 1)
 
 
-def _share(default: float | None = None) -> Any:
-    return _field(default, "from 0 to 1", lambda value: 0 <= value <= 1)
+def _fraction(default: float | None = None) -> Any:
+    """A field for a number from 0 to 1."""
+    return _checked(default, "from 0 to 1", lambda value: 0 <= value <= 1)
 
 
 @strict
@@ -56,40 +60,40 @@ class KNNClassifierConfig(PreTrainedConfig):
             transformers: a dense layer and this activation come before it. ``"tanh"`` is the stock head of RoBERTa.
         k: Number of neighbors. 64 is the paper's choice.
         knn_temperature: T of equation 2. The paper's 10 only fits the scale of its embeddings: calibrate.
-        knn_weight: Lambda of equation 3, the share of the neighbors in the mixture.
+        knn_weight: Lambda of equation 3, the weight of the neighbors in the interpolation, from 0 to 1.
         knn_calibration: Record of the calibration of ``k``, ``knn_temperature`` and ``knn_weight``; None without one.
 
     Raises:
-        StrictDataclassError: On creating, loading or changing it, if a value has the wrong type or is out of its range,
-            a name is misspelled, or the labels are not numbered from 0.
+        StrictDataclassError: When it is created, loaded or changed, if a value has the wrong type or is out of range, a
+            name is misspelled, or the labels are not numbered from 0.
     """
 
     model_type = "knn_classifier"
-    keys_to_ignore_at_inference = ["retrieval_embeddings"]  # the Trainer would gather them in each evaluation
+    keys_to_ignore_at_inference = ["retrieval_embeddings"]  # otherwise the Trainer gathers them in each evaluation
     sub_configs_defaults = {"encoder_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}
 
     encoder_config: dict | PreTrainedConfig | None = None
     pooling: str = "cls"
     retrieval_pooling: str | None = None
     max_length: int | None = _count()
-    long_documents: str = _field("first", f"one of {LONG_DOCUMENTS}", LONG_DOCUMENTS.__contains__)
+    long_documents: str = _checked("first", f"one of {LONG_DOCUMENTS}", LONG_DOCUMENTS.__contains__)
     passage_length: int | None = _count()
     decouple: bool = True
     retrieval_dimension: int | None = _count()
     truncate_dim: int | None = _count()
     normalize: bool = False
-    classifier_dropout: int | float | None = _share()
+    classifier_dropout: int | float | None = _fraction()
     classifier_activation: str | None = None
     initializer_range: float = 0.02
     k: int = _count(64)
-    knn_temperature: int | float = _field(
+    knn_temperature: int | float = _checked(
         10.0, "a number above 0", lambda value: 0 < value < math.inf, ": calibrate() chooses one"
     )
-    knn_weight: int | float = _share(0.5)
+    knn_weight: int | float = _fraction(0.5)
     knn_calibration: dict | None = None
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Refuse a misspelled name: its value would be ignored, and the default used."""
+        """Refuse a misspelled name; otherwise its value would be ignored and the default used."""
         for name in kwargs:
             near = difflib.get_close_matches(name, KNNClassifierConfig.__annotations__, n=1, cutoff=0.85)
             if near:
@@ -97,7 +101,7 @@ class KNNClassifierConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def to_dict(self) -> dict[str, Any]:
-        """The settings to save, without a custom pipeline, whose code is not saved with them."""
+        """The settings to save, without custom pipelines: their code is saved separately."""
         return {name: value for name, value in super().to_dict().items() if name != "custom_pipelines"}
 
     def validate_labels(self) -> None:
@@ -106,9 +110,11 @@ class KNNClassifierConfig(PreTrainedConfig):
             raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
     def validate_truncate_dim(self) -> None:
-        """Refuse to truncate r, which has its own size, or to more dimensions than h has. Called by ``strict``."""
+        """Refuse to truncate r, or h to more dimensions than it has. Called by ``strict``."""
         if self.truncate_dim is not None and self.decouple:
-            raise ValueError(f"truncate_dim={self.truncate_dim} does not go with decouple=True, of its own size.")
+            raise ValueError(
+                f"truncate_dim={self.truncate_dim} does not go with decouple=True: set retrieval_dimension instead."
+            )
         if self.truncate_dim is not None and self.truncate_dim > self.hidden_size:
             raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {self.hidden_size} dimensions of h.")
 

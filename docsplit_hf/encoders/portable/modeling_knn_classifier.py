@@ -49,7 +49,8 @@ class KNNClassifier(PreTrainedModel):
     would bound the logits. With ``classifier_activation="tanh"`` the head is ``softmax(W tanh(V h))``, the stock head
     of RoBERTa. Dropout comes before V and before W.
 
-    Without labels in the configuration (``num_labels=0``) there is no classification head: neighbors alone decide.
+    Without labels in the configuration (``num_labels=0``) there is no classification head, and texts are classified by
+    their neighbors alone.
 
     Args:
         config: The configuration.
@@ -182,14 +183,14 @@ class KNNClassifier(PreTrainedModel):
             count = len(names)
         if count is None or (names is not None and sorted(names) != list(range(count))):
             raise ValueError(
-                f"num_labels={num_labels} and id2label={id2label} do not say how many labels there are: give one of "
-                "them, or id2label with the numbers from 0 to num_labels - 1."
+                f"num_labels={num_labels} and id2label={id2label} do not give a number of labels: pass one of them, or "
+                "id2label with the numbers from 0 to num_labels - 1."
             )
         if count == 0:
             names = {}
         encoder_config = copy.deepcopy(encoder.config)
         if Path(encoder_config.name_or_path).exists():
-            # The configuration may be shared, and a path of this machine is of no use elsewhere.
+            # Saved classifiers may be shared, and a path on this machine means nothing elsewhere.
             encoder_config.name_or_path = Path(encoder_config.name_or_path).name
         if names is None:
             config = KNNClassifierConfig(encoder_config=encoder_config, num_labels=count, **config_arguments)
@@ -213,7 +214,7 @@ class KNNClassifier(PreTrainedModel):
         labels: torch.Tensor | None = None,
         **encoder_arguments: Any,
     ) -> KNNClassifierOutput:
-        """Classify, and embed for retrieval, in one forward.
+        """Classify texts, and embed them for retrieval, in one forward pass.
 
         Args:
             input_ids: ``(B, L)``, padded on the right.
@@ -223,7 +224,8 @@ class KNNClassifier(PreTrainedModel):
             **encoder_arguments: Further arguments of the encoder.
 
         Returns:
-            Logits and retrieval embeddings, and the loss if labels are given.
+            ``logits``, ``(B, C)``; ``retrieval_embeddings``, ``(B, R)`` float32; and ``loss``, a scalar, if labels are
+            given.
 
         Raises:
             ValueError: If labels are given and there is no classification head.
@@ -239,7 +241,15 @@ class KNNClassifier(PreTrainedModel):
         return output
 
     def read_states(self, states: torch.Tensor, attention_mask: torch.Tensor) -> KNNClassifierOutput:
-        """Logits and retrieval embeddings from the states ``(B, L, H)``; the mask ``(B, L)`` is 1 for tokens."""
+        """Compute logits and retrieval embeddings from last hidden states.
+
+        Args:
+            states: ``(B, L, H)``.
+            attention_mask: ``(B, L)``, 1 for tokens.
+
+        Returns:
+            ``logits``, ``(B, C)``, and ``retrieval_embeddings``, ``(B, R)`` float32.
+        """
         hidden = pool(states, attention_mask, self.config.pooling)
         logits = hidden.new_zeros(len(hidden), 0)
         if self.classifier is not None:
@@ -276,7 +286,7 @@ def classification_loss(
 
 
 def _classification_head(config: KNNClassifierConfig) -> nn.Module:
-    """The module from h, after dropout, to the logits."""
+    """The classification head: from h, after dropout, to the logits."""
     output_layer = nn.Linear(config.hidden_size, config.num_labels)
     activation = config.classifier_activation
     if activation is None:

@@ -1,4 +1,4 @@
-"""Attention within each sequence of a packed row, in which sequences follow one another."""
+"""Attention within each sequence of a packed row: a row that holds all sequences of a batch without padding."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from torch.nn.functional import dropout as drop
 from torch.nn.functional import scaled_dot_product_attention
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-HALF = (torch.bfloat16, torch.float16)
-NOT_PACKED = ("position_bias", "softcap", "s_aux")  # arguments that change the attention weights, by row
-SHORT = 384  # tokens; for longer sequences the backward of torch's flash attention is faster
+HALF_PRECISION = (torch.bfloat16, torch.float16)
+# Arguments that change the attention weights row by row, and have no packed form here.
+UNSUPPORTED_ARGUMENTS = ("position_bias", "softcap", "s_aux")
+SHORT_LENGTH = 384  # tokens; for longer sequences the backward of torch's flash attention is faster
 WEIGHTS_AT_ONCE = 300_000  # attention weights; more do not fit into the caches
 
 
-@torch.compiler.disable  # its shapes are the lengths of texts: each batch would compile it again
+@torch.compiler.disable  # shapes depend on the lengths of the texts: each batch would be compiled again
 def packed_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -34,8 +35,8 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention function of the implementation ``"docsplit_packed"``, as transformers calls it.
 
-    ``query``: ``(1, heads, T, head_dim)``, the sequences one after the other. ``cu_seq_lens_q``, ``(N + 1,)`` int32:
-    the start of each sequence, and the end of the last; None: as ``"sdpa"``. The result is ``(1, T, heads, head_dim)``.
+    ``query``: ``(1, heads, T, head_dim)``, all sequences in a row. ``cu_seq_lens_q``, ``(N + 1,)`` int32: the start of
+    each sequence, and the end of the last; None: attention as with ``"sdpa"``. Returns ``(1, T, heads, head_dim)``.
     """
     if cu_seq_lens_q is None:
         return sdpa_attention_forward(
@@ -50,7 +51,7 @@ def packed_attention(
             sliding_window=sliding_window,
             **kwargs,
         )
-    for name in NOT_PACKED:
+    for name in UNSUPPORTED_ARGUMENTS:
         if kwargs.get(name) is not None:
             raise NotImplementedError(f"its attention has {name}")
     causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
@@ -60,23 +61,18 @@ def packed_attention(
     key = key.to(dtype)
     value = value.to(dtype)
     if query.is_cuda and has_flash(query.device, dtype) and query.shape[-1] % 8 == 0 and query.shape[-1] <= 192:
-        # A private operator of torch 2.13. The public way, torch.nn.attention.varlen, takes no dropout.
-        output = torch.ops.aten._flash_attention_forward(
-            query[0].transpose(0, 1),
-            key[0].transpose(0, 1),
-            value[0].transpose(0, 1),
-            cu_seq_lens_q,  # of the queries
-            cu_seq_lens_q,  # of the keys
-            max_length_q,  # of the queries
-            max_length_q,  # of the keys
-            dropout,
-            causal,
-            False,  # return_debug_mask
-            scale=scaling,
-            window_size_left=reach,
-            window_size_right=0 if causal else reach,
-        )[0]
-        return output[None], None
+        output = _flash_attention(
+            query,
+            key,
+            value,
+            boundaries=cu_seq_lens_q,
+            longest=max_length_q,
+            dropout=dropout,
+            scaling=scaling,
+            reach=reach,
+            causal=causal,
+        )
+        return output, None
     if dropout:
         kept = drop(torch.ones_like(value[..., :1]), dropout)
         value = value * kept
@@ -93,17 +89,48 @@ def packed_attention(
     return output, None
 
 
+def _flash_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    boundaries: torch.Tensor,
+    longest: int | None,
+    dropout: float,
+    scaling: float | None,
+    reach: int | None,
+    causal: bool,
+) -> torch.Tensor:
+    """Attention within each sequence by flash attention on a GPU: ``(1, T, heads, head_dim)``."""
+    # A private operator of torch 2.13. The public way, torch.nn.attention.varlen, takes no dropout.
+    output = torch.ops.aten._flash_attention_forward(
+        query[0].transpose(0, 1),
+        key[0].transpose(0, 1),
+        value[0].transpose(0, 1),
+        boundaries,  # of the queries
+        boundaries,  # of the keys
+        longest,  # of the queries
+        longest,  # of the keys
+        dropout,
+        causal,
+        False,  # return_debug_mask
+        scale=scaling,
+        window_size_left=reach,
+        window_size_right=0 if causal else reach,
+    )[0]
+    return output[None]
+
+
 def compute_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
     """The dtype of matrix products: autocast's if it is on, else the dtype of the weights."""
     return torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else dtype
 
 
 def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether a device has flash attention for sequences of different lengths: Nvidia from Ampere on, 16 bits."""
+    """Whether a device has flash attention for sequences of different lengths: Nvidia since Ampere, in 16 bits."""
     return (
         device.type == "cuda"
         and torch.version.cuda is not None
-        and dtype in HALF
+        and dtype in HALF_PRECISION
         and torch.backends.cuda.is_flash_attention_available()
         and torch.cuda.get_device_capability(device) >= (8, 0)
     )
@@ -118,13 +145,13 @@ def attention_by_sequence(
     reach: int | None = None,
     causal: bool = False,
 ) -> torch.Tensor:
-    """Attention within each sequence, ``(1, T, heads, head_dim)``; runs of sequences of equal length form a batch.
+    """Attention within each sequence, ``(1, T, heads, head_dim)``; consecutive sequences of equal length form a batch.
 
     ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token attends to tokens at most
-    ``reach`` away, or to all.
+    ``reach`` positions away; None: to all tokens of its sequence.
     """
     runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
-    # split, not slices: the backward of each slice fills a zero tensor of the size of the whole.
+    # split, not slices: the backward of a slice allocates zeros of the size of the whole tensor.
     sizes = [length * count for length, count in runs]
     query_parts = query.split(sizes, 2)
     key_parts = key.split(sizes, 2)
@@ -136,7 +163,7 @@ def attention_by_sequence(
         values = _as_batch(value_parts[number], count, length)
         if reach is not None and length > reach + 1:
             output = _windowed(queries, keys, values, scaling, reach, causal)
-        elif length <= SHORT and query.dtype in HALF and query.device.type == "cpu" and not causal:
+        elif length <= SHORT_LENGTH and query.dtype in HALF_PRECISION and query.device.type == "cpu" and not causal:
             scale = query.shape[-1] ** -0.5 if scaling is None else scaling
             output = _ShortAttention.apply(queries, keys, values, scale)
         else:
@@ -146,21 +173,21 @@ def attention_by_sequence(
 
 
 def _as_batch(states: torch.Tensor, count: int, length: int) -> torch.Tensor:
-    """``(1, heads, count * length, head_dim)`` to ``(count, heads, length, head_dim)``."""
+    """Reshape ``(1, heads, count * length, head_dim)`` to ``(count, heads, length, head_dim)``."""
     return states.unflatten(2, (count, length))[0].transpose(0, 1)
 
 
 def _windowed(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None, reach: int, causal: bool
 ) -> torch.Tensor:
-    """Attention of blocks of queries to the keys around them, ``(N, heads, L, head_dim)``: linear in the length."""
+    """Sliding-window attention, ``(N, heads, L, head_dim)``, in blocks of queries: time is linear in the length."""
     rows, heads, length, _ = query.shape
     block = max(reach, 1)
     blocks = -(-length // block)
     padded = blocks * block - length
 
     def extend(x: torch.Tensor) -> torch.Tensor:
-        """``(N, heads, L, D)`` to ``(N * blocks, heads, block + 2 * reach, D)``."""
+        """Keys or values around each block: ``(N, heads, L, D)`` to ``(N * blocks, heads, block + 2 * reach, D)``."""
         x = nn.functional.pad(x, (0, 0, reach, reach + padded))
         return x.unfold(2, block + 2 * reach, block).permute(0, 2, 1, 4, 3).flatten(0, 1)
 
@@ -170,16 +197,16 @@ def _windowed(
     seen = ((positions - others).abs() <= reach) & (others >= 0) & (others < length)
     if causal:
         seen &= others <= positions
-    seen |= positions >= length  # prevents NaN in the output of the padding, which is cut off
+    seen |= positions >= length  # the rows of the padding are cut off below; all masked, they would be NaN
     seen = seen.repeat(rows, 1, 1)[:, None]
     output = scaled_dot_product_attention(queries, extend(key), extend(value), attn_mask=seen, scale=scaling)
     return output.unflatten(0, (rows, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :length]
 
 
 class _ShortAttention(torch.autograd.Function):
-    """Attention with another backward, which computes the weights again, by matrix products.
+    """Attention with a backward that computes the attention weights again, by matrix products.
 
-    On a CPU torch's own backward takes 3 to 10 times as long in half precision, up to a few hundred tokens.
+    On a CPU, in half precision and up to a few hundred tokens, torch's own backward takes 3 to 10 times as long.
     """
 
     @staticmethod
@@ -216,11 +243,11 @@ class _ShortAttention(torch.autograd.Function):
 def _attention_gradients(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor, scaling: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Gradients for query, key and value, ``(N, L, head_dim)`` each, given the gradient for the output."""
+    """The gradients of query, key and value, ``(N, L, head_dim)`` each, given the gradient of the output."""
     query = query * scaling
     weights = (query @ key.mT).softmax(-1)
     weights_gradient = gradient @ value.mT
-    # A private operator of torch 2.13. Public ways are up to 39 % slower (torch.autograd.grad of the softmax) or round
+    # A private operator of torch 2.13. The public ways are up to 39 % slower (torch.autograd.grad of softmax) or round
     # differently: weights * (g - (weights * g).sum(-1, keepdim=True)).
     scores_gradient = torch.ops.aten._softmax_backward_data(weights_gradient, weights, -1, weights.dtype)
     return scores_gradient @ key * scaling, scores_gradient.mT @ query, weights.mT @ gradient

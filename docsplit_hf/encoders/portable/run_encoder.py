@@ -1,4 +1,4 @@
-"""run_encoder: run an encoder on packed or padded rows; pooling and maximum lengths."""
+"""Run an encoder on packed or padded rows, pool its states, and find its maximum length."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ logger = logging.getLogger(__name__)
 Engine = Callable[..., ModelOutput]  # replaces the forward of an encoder, such as a compiled copy
 PACKINGS = ("auto", "on", "off")
 POOLINGS = ("cls", "mean", "max", "last")
-NO_WEIGHTS = "its weights are not there to try it with"
+NO_WEIGHTS = "its weights are not loaded in this process, so that packing cannot be tried"
 PACKED = "docsplit_packed"  # the attention implementation of packed encoders
 
-TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}  # relative, per token: rounding
+# Relative differences of a token's state that rounding explains.
+ROUNDING_TOLERANCE = {torch.float32: 1e-3, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 _engines: WeakKeyDictionary[nn.Module, Engine] = WeakKeyDictionary()  # copies and pickles of an encoder have none
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
-_found_obstacle: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()  # results of trying an encoder
-_logged_obstacle: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+# Why an encoder cannot be packed, as found by trying it; None if it can.
+_tried: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()
+_logged_reason: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _switched_off: WeakSet[nn.Module] = WeakSet()
 
 
 def run_encoder(
     encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
 ) -> ModelOutput:
-    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine, if it has one, or packed, if that is on.
+    """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed if packing is on.
 
-    Packing puts all tokens into one row. States and gradients equal those of padded rows, and are 0 at the padding.
+    Packing puts the tokens of all rows into one row, without padding. States and gradients equal those of padded rows;
+    states at the padding are 0.
     """
     engine = engine_of(encoder)
     if engine is not None:
@@ -50,11 +53,11 @@ def run_encoder(
     if is_packed(encoder) and one_per_token and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments)
     arguments |= _sparse_attention_arguments(encoder, attention_mask)
-    return _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+    return _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
 def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
-    """Have ``run_encoder`` call ``engine`` in place of the encoder, in this process; None: the encoder itself."""
+    """Make ``run_encoder`` call ``engine`` in place of the encoder, in this process; None: the encoder itself."""
     if engine is None:
         _engines.pop(encoder, None)
     else:
@@ -66,7 +69,7 @@ def engine_of(encoder: nn.Module) -> Engine | None:
     engine = _engines.get(encoder)
     if engine is not None and encoder.training:
         name = type(encoder).__name__
-        raise ValueError(f"{name} runs as a compiled copy, which does not learn: load it without backend=.")
+        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it without backend=.")
     return engine
 
 
@@ -81,12 +84,12 @@ def without_engine(encoder: nn.Module) -> Iterator[None]:
 
 
 def attention_implementation(encoder: nn.Module) -> str | None:
-    """The value of ``set_attn_implementation``. transformers 5.23 has no public way to read it."""
-    return encoder.config._attn_implementation
+    """The name of an encoder's attention implementation, as set by ``set_attn_implementation``."""
+    return encoder.config._attn_implementation  # private in transformers 5.23, which has no public way to read it
 
 
 def is_packed(encoder: nn.Module) -> bool:
-    """Whether ``run_encoder`` packs: packing is on, and a GPU has flash attention for the current dtype."""
+    """Whether ``run_encoder`` packs: packing is on, and a GPU, if used, has flash attention for the current dtype."""
     if attention_implementation(encoder) != PACKED or engine_of(encoder) is not None:
         return False
     device = next(encoder.parameters()).device
@@ -96,8 +99,8 @@ def is_packed(encoder: nn.Module) -> bool:
 def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
     """Switch packing on or off for a model; return whether it is on.
 
-    ``"auto"``: on if packed results are the same, unless it was switched off before; ``"on"``: raise if they are not. A
-    few tokens are used to find out. Encoders with attention of their own (Longformer, DeBERTa, ...) stay padded, which
+    ``"auto"``: on if a trial with a few tokens gives the same results, unless it was switched off before. ``"on"``: an
+    error if the results differ. Encoders with their own kind of attention (Longformer, DeBERTa, ...) stay padded, which
     is logged.
     """
     if packing not in PACKINGS:
@@ -112,21 +115,21 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         return True
     if packing == "auto" and encoder in _switched_off:
         return False
-    obstacle = _obstacle(encoder)
-    # FSDP may load the weights in one process only: the other processes must not fail.
-    if obstacle is None or (packing == "on" and obstacle == NO_WEIGHTS):
+    reason = _why_not_packed(encoder)
+    # FSDP may load the weights in one process only, and the other processes must not fail.
+    if reason is None or (packing == "on" and reason == NO_WEIGHTS):
         encoder.set_attn_implementation(PACKED)
         return True
     if packing == "on":
-        raise ValueError(f"{type(encoder).__name__} cannot run without padding: {obstacle}. Use packing='auto'.")
-    if _logged_obstacle.get(encoder) != obstacle:
-        logger.info("%s runs with padding: %s.", type(encoder).__name__, obstacle)
-        _logged_obstacle[encoder] = obstacle
+        raise ValueError(f"{type(encoder).__name__} cannot run without padding: {reason}. Use packing='auto'.")
+    if _logged_reason.get(encoder) != reason:
+        logger.info("%s runs with padding: %s.", type(encoder).__name__, reason)
+        _logged_reason[encoder] = reason
     return False
 
 
 def check_pooling(pooling: str) -> str:
-    """Return ``pooling`` if it exists, or else raise."""
+    """Return ``pooling`` if there is one of that name; raise otherwise."""
     if pooling not in POOLINGS:
         raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
     return pooling
@@ -137,8 +140,8 @@ def pool(
 ) -> torch.Tensor:
     """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
 
-    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out a prompt, the
-    first ``prompt_length`` tokens of each row, but never the last token.
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out the first
+    ``prompt_length`` tokens of each row, but always keep its last token.
     """
     check_pooling(pooling)
     if pooling == "cls":
@@ -176,7 +179,7 @@ def position_offset(model: nn.Module) -> int:
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
-    """Return ``max_length`` if the model has that many positions, or else raise."""
+    """Return ``max_length`` if the model has that many positions; raise otherwise."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
         name = type(model).__name__
@@ -187,6 +190,7 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
 
 
 def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
+    """The table of learned absolute positions, if the model has one."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
             return module
@@ -194,8 +198,8 @@ def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Arguments that give Longformer's first token global attention; also reset BigBird's attention."""
-    # BigBird changes from sparse to full attention permanently after a short batch.
+    """Arguments that give Longformer's first token global attention; BigBird's attention is reset to sparse."""
+    # After a short batch BigBird stays with full attention.
     if hasattr(encoder, "set_attention_type") and encoder.attention_type != encoder.config.attention_type:
         encoder.set_attention_type(encoder.config.attention_type)
     if "global_attention_mask" not in _parameters(encoder):
@@ -208,14 +212,15 @@ def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor
 def _run_packed(
     encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, arguments: Mapping[str, torch.Tensor]
 ) -> ModelOutput:
-    real = attention_mask.flatten().nonzero().flatten()
-    tokens, lengths = _fill_up(real, attention_mask.sum(1))
+    """Run the encoder on one row of all tokens, and return the states as padded rows, ``(N, L, H)``."""
+    real = attention_mask.flatten().nonzero().flatten()  # the places of tokens, not of padding
+    tokens, lengths = _round_up(real, attention_mask.sum(1))
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
     positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
     packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
     token = _is_packed.set(True)
     try:
-        output = _stock(encoder)(
+        output = _stock_forward(encoder)(
             input_ids=input_ids.flatten()[tokens][None],
             position_ids=positions[None],
             cu_seq_lens_q=boundaries.int(),
@@ -229,62 +234,65 @@ def _run_packed(
     return type(output)(last_hidden_state=padded.view(*input_ids.shape, -1))
 
 
-@torch.compiler.disable  # the compiler does not know the number of tokens
-def _fill_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """On a CPU, repeat the first tokens, up to 3 %, as further sequences; their states are not used.
+@torch.compiler.disable  # the number of tokens is unknown to the compiler
+def _round_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """On a CPU, round the number of tokens up, by at most 3 %, by repeating the first tokens as further sequences.
 
-    This rounds the number of tokens: oneDNN keeps kernels for each number, and training grew by 7 MB a step.
+    The states of repeated tokens are not used. oneDNN caches kernels for each number of tokens: without rounding, the
+    memory of a training run grew by 7 MB per step.
     """
     if tokens.device.type != "cpu":
         return tokens, lengths
-    more = -len(tokens) % 2 ** max(len(tokens).bit_length() - 6, 0)
-    again = (more - (lengths.cumsum(0) - lengths)).clamp(min=0).minimum(lengths)
-    return torch.cat([tokens, tokens[:more]]), torch.cat([lengths, again])
+    missing = -len(tokens) % 2 ** max(len(tokens).bit_length() - 6, 0)
+    repeated_lengths = (missing - (lengths.cumsum(0) - lengths)).clamp(min=0).minimum(lengths)
+    return torch.cat([tokens, tokens[:missing]]), torch.cat([lengths, repeated_lengths])
 
 
 # A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
 
 
-def _stock(encoder: nn.Module) -> Callable[..., ModelOutput]:
+def _stock_forward(encoder: nn.Module) -> Callable[..., ModelOutput]:
+    """The forward of the encoder's class in transformers."""
     return getattr(encoder, "stock_forward", encoder)
 
 
 def _parameters(encoder: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """The parameters of the stock forward."""
     return inspect.signature(getattr(encoder, "stock_forward", encoder.forward)).parameters
 
 
-def _obstacle(encoder: PreTrainedModel) -> str | None:
+def _why_not_packed(encoder: PreTrainedModel) -> str | None:
     """Why the encoder cannot be packed; None if it can."""
     implementation = attention_implementation(encoder)
     if implementation != "sdpa":
         return f"its attention implementation is {implementation!r}, not 'sdpa'"
     parameters = _parameters(encoder)
     if "position_ids" not in parameters or not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return "its forward takes no positions, or passes nothing on to its attention"
+        return "its forward takes no position_ids, or passes no further arguments on to its attention"
     # Private in transformers 5.23. The public set_attn_implementation only logs a warning if it has no effect.
     if not encoder._can_set_attn_implementation():
         return "its attention does not go through transformers' attention interface"
     if any(parameter.is_meta or not parameter.numel() for parameter in encoder.parameters()):
         return NO_WEIGHTS
-    if encoder not in _found_obstacle:
-        _found_obstacle[encoder] = _try(encoder)
-    return _found_obstacle[encoder]
+    if encoder not in _tried:
+        _tried[encoder] = _try_packing(encoder)
+    return _tried[encoder]
 
 
-def _try(encoder: PreTrainedModel) -> str | None:
-    """Why the encoder's results differ without padding; None if they are the same."""
-    input_ids, attention_mask = _example(encoder)
+def _try_packing(encoder: PreTrainedModel) -> str | None:
+    """Run the encoder on a few tokens with and without padding: None if the results agree, else the reason."""
+    input_ids, attention_mask = _trial_rows(encoder)
     input_ids = input_ids.to(encoder.device)
     attention_mask = attention_mask.to(encoder.device)
     training = {module: module.training for module in encoder.modules()}
     encoder.eval()
     with torch.no_grad():
-        expected = _stock(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        expected = _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         encoder.set_attn_implementation(PACKED)
         try:
             found = _run_packed(encoder, input_ids, attention_mask, {}).last_hidden_state
         except (NotImplementedError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            return f"without it, it fails with {type(error).__name__} ({error})"
+            return f"without padding, it fails with {type(error).__name__} ({error})"
         finally:
             encoder.set_attn_implementation("sdpa")
             for module, was_training in training.items():
@@ -293,11 +301,13 @@ def _try(encoder: PreTrainedModel) -> str | None:
     expected = expected[is_token].float()
     found = found[is_token].float()
     difference = ((found - expected).norm(dim=1) / expected.norm(dim=1)).max()
-    return None if difference <= TOLERANCE.get(encoder.dtype, 1e-3) else "its results would not be the same"
+    if difference <= ROUNDING_TOLERANCE.get(encoder.dtype, 1e-3):
+        return None
+    return "its results would not be the same"
 
 
-def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
-    """Input ids and mask of three short rows, one of them longer than the attention window, if any."""
+def _trial_rows(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
+    """Input ids and mask of three short rows, one of them longer than the attention window if there is one."""
     config = encoder.config
     longest = min(getattr(config, "sliding_window", None) or 1, 256) + 6
     attention_mask = (torch.arange(longest) < torch.tensor([longest, 1, 3])[:, None]).long()
@@ -309,12 +319,13 @@ def _example(encoder: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
     return input_ids.masked_fill(attention_mask == 0, padding), attention_mask
 
 
-def _mask(*args, **kwargs) -> torch.Tensor | None:
-    # Packed rows need no mask, and the mask of a window would be quadratic in the number of all tokens.
+def _attention_mask(*args, **kwargs) -> torch.Tensor | None:
+    """The mask for the attention of a packed encoder: none for packed rows, else as with ``"sdpa"``."""
+    # The mask of a sliding window would be quadratic in the number of all tokens.
     if _is_packed.get():
         return None
     return ALL_MASK_ATTENTION_FUNCTIONS["sdpa"](*args, **kwargs)
 
 
 AttentionInterface.register(PACKED, packed_attention)
-AttentionMaskInterface.register(PACKED, _mask)
+AttentionMaskInterface.register(PACKED, _attention_mask)

@@ -1,1 +1,1 @@
-"""Texts into sentences and tokens."""
+"""Segment texts into sentences and tokens."""

@@ -1,8 +1,8 @@
 """Find the boundaries at which pysbd certainly splits an English line, by the common cases of its rules in one scan.
 
-pysbd rewrites the whole text dozens of times to hide marks that do not end a sentence, then splits at the others. For
-most marks, the word before and the characters after decide. The rules here are taken from pysbd 0.3.4 and its lists;
-all other cases are uncertain, and left to pysbd.
+pysbd rewrites the whole text dozens of times to hide marks that do not end a sentence, and then splits at the others.
+For most marks, the word before and the characters after the mark determine whether pysbd splits there. These cases are
+taken from pysbd 0.3.4 and its lists; all others are uncertain, and left to pysbd.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _MARKS = re.compile(r"[.!?]+\s*")
-# Marks of other scripts, pysbd's own placeholders, and line separators other than the line end.
-_NOT_FOLLOWED = re.compile("[。．！？（「\x0b\x0c\x1c-\x1f\x85\u2028\u2029∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")
+# Characters with rules that are not covered here: marks of other scripts, pysbd's own placeholders, and line separators
+# other than the line end.
+_NOT_COVERED = re.compile("[。．！？（「\x0b\x0c\x1c-\x1f\x85\u2028\u2029∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")
 _EXCLAMATION_WORD = re.compile(r"![XK]|Yahoo!|Y!J|Yum!")
 _ASIDE_AFTER_QUOTATION = re.compile(r"[\"”]\s\(")
 _ASIDE_BEFORE_QUOTATION = re.compile(r"\)\s[\"“]")
 _CLOSING = {"(": ")", '"': '"', "“": "”", "'": "'"}
 _QUOTATION_END = re.compile(r"[!?.\-][\"'“”]\s(?=[A-Z])")
 
-# The patterns start with a character that is fast to find, and check the characters before it afterwards.
+# Each pattern starts with a character that is fast to find, and then checks the characters before it.
 _ITEM_WITH_PERIOD = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?:(?<=[\s\-⁃]\d\.)|(?<=[\s\-⁃]\d\d\.))(?=[\s)]))")
 _ITEM_WITH_PARENTHESIS = re.compile(r"(?<![^\s(])([a-z]|[ivx]{2,5})\)")
 _NUMBER_WITH_PARENTHESIS = re.compile(r"\d{1,2}(?=\)\s)")
 _NUMBERED_ITEM = re.compile(r"\s\d{1,2}\)\s")
 _NUMBER_AT_START = re.compile(r"\d{1,2}[.)]")
 _LETTERS = list(string.ascii_lowercase)
-# pysbd's list, with its repeated numerals.
+# As in pysbd, which repeats some numerals.
 _ROMAN_NUMERALS = "i ii iii iv v vi vii viii ix x xi xii xiii xiv x xi xii xiii xv xvi xvii xviii xix xx".split()
 _ROMAN_IN_PARENTHESES = re.compile(r"\([mdclxvi]+\)")
 
-_LONGEST_WORD = 12  # characters to read before a mark: more than any abbreviation has
+_LONGEST_WORD = 12  # characters to read before a mark: longer than any abbreviation
 _CAPITAL = re.compile(r"\s[A-Z]")
-_CAPITAL_SOMEWHERE = re.compile(r"\s+[A-Z]")
+_CAPITAL_AFTER_SPACES = re.compile(r"\s+[A-Z]")
 _SMALL = re.compile(r"\s[a-z]")
 _PERIOD_WITHIN = re.compile(r"(?<!\w)[A-Za-z]\.[A-Za-z]\Z")
 _STARTER = re.compile(
@@ -50,27 +51,28 @@ _FILE_ENDING = re.compile(
     r"(?:jpe?g|png|gif|tiff?|pdf|ps|docx?|xlsx?|svg|bmp|tga|exif|odt|html?|txt|rtf|bat|sxw|xml|zip|exe|msi|blend|wmv"
     r"|mp[34]|pptx?|flac|rb|cpp|cs|js)\s"
 )
-# Text after the full stop of an abbreviation that does not end a sentence.
+# Texts after the full stop of an abbreviation that show that it does not end a sentence.
 _AFTER_ABBREVIATION = re.compile(r"[.:\-?,]|\s(?:[a-z]|I\s|I'm|I'll|\d|\()")
 _AFTER_TITLE = re.compile(r"\s|:\d")
 _AFTER_NUMBER_WORD = re.compile(r"\s\d|\s+\(")
 
 
 def _pair(opening: str, closing: str, inside: str = "") -> str:
-    """The pattern of a span: without backslashes, or one escaped character, as pysbd's pattern matches in effect.
+    """The pattern of a span with content that has no backslash, or is one escaped character, as for pysbd.
 
-    An opening that a backslash invalidates is matched without a group: searching from it again would be quadratic.
+    An opening that is no span because of a backslash is matched too, without a group: otherwise the search would start
+    again from it, in quadratic time.
     """
     others = rf"[^{closing}\\{inside}]"
     return rf"({opening}(?:{others}+|\\[^{closing}{inside}]){closing})|{opening}{others}*(?=[^\\]\\)"
 
 
 class _SpanKind(NamedTuple):
-    """Parts in quotation marks, brackets or dashes, within which pysbd does not end a sentence."""
+    """A kind of span, in quotation marks, brackets or dashes, within which pysbd does not end a sentence."""
 
     opening: str
     closing: str
-    pattern: re.Pattern[str]  # without its group, a match is not a span
+    pattern: re.Pattern[str]  # a match is a span if it has a group
 
 
 _SPANS = [
@@ -88,9 +90,11 @@ _APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
 
 
 class _Boundary(enum.Enum):
-    CERTAIN = enum.auto()
-    DEPENDENT = enum.auto()  # certain, but to split the text after it, pysbd must read the text before it
-    UNCERTAIN = enum.auto()
+    """Whether pysbd splits at a place."""
+
+    CERTAIN = enum.auto()  # it does
+    DEPENDENT = enum.auto()  # it does, but it splits the text after the place differently without the text before
+    UNCERTAIN = enum.auto()  # it may
 
 
 class _Part(NamedTuple):
@@ -98,16 +102,16 @@ class _Part(NamedTuple):
 
     start: int
     end: int
-    is_certain: bool  # no uncertain boundary is in it
-    is_dependent: bool  # to split it, pysbd must read the part before it
+    is_certain: bool  # whether it has no uncertain boundary
+    is_dependent: bool  # whether pysbd splits it differently without the part before
 
 
 def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """Cut a line of English at the boundaries that pysbd certainly finds, in linear time.
 
-    The pieces join to the line. Each comes with whether it is one sentence of pysbd; if not, pysbd has to split it.
+    Returns pieces that join to the line, each with whether it is a single sentence; pysbd has to split the others.
     """
-    if _NOT_FOLLOWED.search(line) or _holds_list(line) or _holds_exclamation_word_or_aside(line):
+    if _NOT_COVERED.search(line) or _may_hold_list(line) or _holds_exclamation_word_or_aside(line):
         return [(line, False)]
     parts: list[_Part] = []
     start = 0
@@ -117,7 +121,7 @@ def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
         if boundary is _Boundary.UNCERTAIN:
             is_certain = False
             continue
-        while is_dependent and not is_certain:
+        while is_dependent and not is_certain:  # pysbd has to read it together with the part before
             before = parts.pop()
             start = before.start
             is_dependent = before.is_dependent
@@ -133,16 +137,19 @@ def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
 
 
 def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
-    """All boundaries within the line; an uncertain one stands for any number since the last certain boundary."""
+    """Yield the boundaries within a line, by position.
+
+    An uncertain boundary means that there may be any number of them since the last certain one.
+    """
     if not ("." in line or "?" in line or "!" in line):
         return
     spans = find_protected_spans(line)
     merged = merge_spans(spans)
     merged_ends = {end for _, end in merged}
     protected = iter([*merged, (len(line), len(line))])
-    protected_from, protected_to = next(protected)
+    protected_from, protected_to = next(protected)  # the first protected span that ends after the current mark
     last_closing: dict[str, int] = {}
-    start = len(line) - len(line.lstrip())
+    start = len(line) - len(line.lstrip())  # of the current sentence
     opening_end, _ = _opening_end(line, start, spans, last_closing)
     # pysbd splits a line after a quotation or aside at its start only if the line holds a mark.
     if opening_end > start:
@@ -155,18 +162,21 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
         if protected_from <= position:
             if marks[-1] == "." and _REFERENCE.match(line, position + len(marks)):
                 yield end, _Boundary.UNCERTAIN
-                opening_end = len(line)  # pysbd splits there first, and never closes what opened before
+                opening_end = len(line)  # pysbd splits there first, so that spans which opened before never close
             continue
         if position < opening_end:
             continue
-        is_boundary = _full_stop_ends(line, start, position) if marks == "." else _ends(line, start, position, marks)
+        if marks == ".":
+            is_boundary = _full_stop_ends(line, start, position)
+        else:
+            is_boundary = _other_marks_end(line, start, position, marks)
         if is_boundary is False or (is_boundary and end == len(line)):
             continue
         if not is_boundary:
             yield end, _Boundary.UNCERTAIN
             opening_end, _ = _opening_end(line, end, spans, last_closing)
             continue
-        # At the start of a line, pysbd takes a number for one of a list, a word for one after white space, and so on.
+        # At the start of a line, pysbd treats some texts differently: a number, for example, as the number of a list.
         is_dependent = not line[end - 1].isspace() or line[end] in "'‘." or _NUMBER_AT_START.match(line, end)
         yield end, _Boundary.DEPENDENT if is_dependent else _Boundary.CERTAIN
         start = end
@@ -175,23 +185,18 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
             if not is_certain:
                 yield opening_end, _Boundary.UNCERTAIN
                 continue
-            # If another quotation opens within it and closes after it, pysbd must read it with the following text.
+            # If another quotation opens within it and closes after it, pysbd has to read it with the text after it.
             is_closed = opening_end - 1 in merged_ends
             yield opening_end, _Boundary.CERTAIN if is_closed else _Boundary.DEPENDENT
             start = opening_end
 
 
 def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
-    """Whether a single full stop ends the sentence that starts at ``start``; None if uncertain."""
+    """Whether a single full stop at ``position`` ends the sentence that starts at ``start``; None if uncertain."""
     after = line[position + 1 : position + 2]
     before = line[position - 1 : position]
     if not before or before.isspace():
-        if after.isdecimal() or _FILE_ENDING.match(line, position + 1):
-            return False
-        is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
-        if is_alone and not after.strip():
-            return True
-        return None
+        return _full_stop_after_space_ends(line, start, position)
     if before in "°\\":
         return None
     if not after:
@@ -214,19 +219,35 @@ def _full_stop_ends(line: str, start: int, position: int) -> bool | None:
     is_before_space = after.isspace() or (after == "," and line[position + 2 : position + 3].isspace())
     is_initial = is_letter and is_before_space
     if is_initial or (word[-2:-1] == "." and _PERIOD_WITHIN.search(word)):
-        if word.endswith(_BEFORE_CAPITAL) or (word == "P.M" and line[position - 4 : position - 3] == " "):
-            return _CAPITAL.match(line, position + 1) is not None
-        return word.endswith(_BEFORE_STARTER) and _STARTER.match(line, position + 1) is not None
+        return _full_stop_of_initials_ends(line, position, word)
     if after == "'" and line.startswith("s", position + 2) and not line[position + 3 : position + 4].strip():
         return False
-    if position < 3 and after.isspace() and line[:position].isdecimal():
+    if position < 3 and after.isspace() and line[:position].isdecimal():  # a number at the start of the line
         return not line[position + 2 : position + 3].strip()
-    rule = _abbreviations().get(word.lower())
-    return rule is None or rule.match(line, position + 1) is None
+    text_after = _abbreviations().get(word.lower())
+    return text_after is None or text_after.match(line, position + 1) is None
 
 
-def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
-    """Whether other marks end a sentence, as ``_full_stop_ends``."""
+def _full_stop_after_space_ends(line: str, start: int, position: int) -> bool | None:
+    """Whether a full stop after white space, or at the start of the line, ends a sentence; None if uncertain."""
+    after = line[position + 1 : position + 2]
+    if after.isdecimal() or _FILE_ENDING.match(line, position + 1):
+        return False
+    is_alone = position > start and line[position - 2] != "." and line[position + 2 : position + 3] != "."
+    if is_alone and not after.strip():
+        return True
+    return None
+
+
+def _full_stop_of_initials_ends(line: str, position: int, word: str) -> bool:
+    """Whether the full stop after an initial, or an abbreviation with periods such as "U.S.", ends a sentence."""
+    if word.endswith(_BEFORE_CAPITAL) or (word == "P.M" and line[position - 4 : position - 3] == " "):
+        return _CAPITAL.match(line, position + 1) is not None
+    return word.endswith(_BEFORE_STARTER) and _STARTER.match(line, position + 1) is not None
+
+
+def _other_marks_end(line: str, start: int, position: int, marks: str) -> bool | None:
+    """Whether marks other than a single full stop end a sentence; None if uncertain."""
     end = position + len(marks)
     before = line[position - 1 : position]
     after = line[end : end + 1]
@@ -246,7 +267,7 @@ def _ends(line: str, start: int, position: int, marks: str) -> bool | None:
 
 
 def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
-    """Whether several marks with a full stop end a sentence; None if uncertain."""
+    """Whether several marks, at least one of them a full stop, end a sentence; None if uncertain."""
     if marks.strip(".") or marks == "..":
         return None
     end = position + len(marks)
@@ -256,23 +277,23 @@ def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
     if before.isdecimal() or after.isdecimal() or after == "[" or "." in word or word.lower() in _abbreviations():
         return None
     if marks == "...":
-        return _CAPITAL_SOMEWHERE.match(line, end) is not None
+        return _CAPITAL_AFTER_SPACES.match(line, end) is not None
     if not before or before.isspace() or len(marks) != 4:
         return None
-    if not after or _CAPITAL.match(line, end) or not _CAPITAL_SOMEWHERE.match(line, end):
+    if not after or _CAPITAL.match(line, end) or not _CAPITAL_AFTER_SPACES.match(line, end):
         return True
     return None
 
 
 def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dict[str, int]) -> tuple[int, bool]:
-    """The end of a quotation or aside at ``start`` that is a sentence, or may be; and whether that is certain.
+    """The end of a quotation or aside at ``start`` that is or may be a sentence, and whether that is certain.
 
-    The end is ``start`` if there is none.
+    The end is ``start`` if there is none. ``last_closing``: the last closing mark of each opening one, as a cache.
     """
     opening = line[start : start + 1]
     if opening not in _CLOSING:
         return start, True
-    if opening not in last_closing:  # one search per line: repeated unsuccessful searches are quadratic
+    if opening not in last_closing:  # one search per line: repeated searches without success take quadratic time
         last_closing[opening] = line.rfind(_CLOSING[opening])
     if start >= last_closing[opening]:
         return start, True
@@ -287,7 +308,7 @@ def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dic
 
 
 def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
-    """Cut a sentence after a mark and a quotation mark before a capital, where pysbd splits its sentences again."""
+    """Cut a sentence where pysbd splits its sentences again: after a mark with a quotation mark, before a capital."""
     pieces = []
     start = 0
     for match in _QUOTATION_END.finditer(sentence):
@@ -298,7 +319,7 @@ def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
     return [*pieces, (sentence[start:], True)]
 
 
-def _holds_list(line: str) -> bool:
+def _may_hold_list(line: str) -> bool:
     """Whether a line may hold a list with numbers, letters or Roman numerals."""
     periods = []
     if line.count(".") > 1:
@@ -336,6 +357,7 @@ def _is_numbered(numbers: list[int]) -> bool:
 
 
 def _holds_exclamation_word_or_aside(line: str) -> bool:
+    """Whether a line has a word such as "Yahoo!", or an aside between two quotations."""
     if "!" in line and _EXCLAMATION_WORD.search(line):
         return True
     aside = _ASIDE_AFTER_QUOTATION.search(line) if "(" in line else None
@@ -343,17 +365,19 @@ def _holds_exclamation_word_or_aside(line: str) -> bool:
 
 
 def _word_before(line: str, position: int) -> str:
+    """The word before a position, or its last characters."""
     words = line[max(position - _LONGEST_WORD, 0) : position].rsplit(None, 1)
     return words[-1] if words else ""
 
 
 def _is_word_character(character: str) -> bool:
+    r"""Whether ``\w`` of an ASCII pattern matches a character."""
     return character.isascii() and (character.isalnum() or character == "_")
 
 
 @functools.cache
 def _abbreviations() -> dict[str, re.Pattern[str]]:
-    """For each abbreviation, the text after its full stop if that does not end a sentence."""
+    """For each abbreviation, the pattern of texts after its full stop that show that it does not end a sentence."""
     from pysbd.languages import LANGUAGE_CODES
 
     lists = LANGUAGE_CODES["en"].Abbreviation
@@ -363,12 +387,12 @@ def _abbreviations() -> dict[str, re.Pattern[str]]:
 
 
 def find_protected_spans(line: str) -> dict[int, int]:
-    """The end of each span within which pysbd never splits, by its start. Spans of different kinds may overlap."""
+    """The spans within which pysbd never splits: end by start. Spans of different kinds may overlap."""
     spans: dict[int, int] = {}
     for opening, closing, pattern in _SPANS:
         if opening not in line:
             continue
-        # Without an apostrophe before white space pysbd takes all of them for leading apostrophes, as in 'tis.
+        # Without an apostrophe before white space, pysbd treats all of them as leading apostrophes, as in 'tis.
         if opening == "'" and not _APOSTROPHE_BEFORE_SPACE.search(line):
             continue
         last_closing = line.rfind(closing)
@@ -379,7 +403,7 @@ def find_protected_spans(line: str) -> dict[int, int]:
 
 
 def merge_spans(spans: dict[int, int]) -> list[tuple[int, int]]:
-    """Start and end of spans in order, with nested and overlapping spans merged."""
+    """Merge nested and overlapping spans: start and end of each, in order."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans.items()):
         last_start, last_end = merged[-1] if merged else (0, 0)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CHOICES = ("drop", "dropout_pair", "error")  # for documents of one sentence
-FIRST_LOG = 100  # documents of a stream after which the counts are logged first
-# Columns about the segmentation of a document.
+SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair", "error")
+FIRST_LOG = 100  # number of documents of a stream after which the counts are logged for the first time
+# Temporary columns about the segmentation of a document.
 _OUTCOME = "_docsplit_outcome"
 _FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
@@ -38,16 +38,16 @@ class SegmentedDocument(TypedDict):
 
 
 class _Tokens(NamedTuple):
-    """The tokens of a document, and their number in each sentence that has any."""
+    """The tokens of a document, and the number of tokens of each sentence that has any."""
 
     ids: list[int]
     sentence_lengths: list[int]
 
 
 def check_single_sentence(choice: str) -> None:
-    """Refuse a choice that is not in ``CHOICES``."""
-    if choice not in CHOICES:
-        raise ValueError(f"single_sentence must be one of {CHOICES}, got {choice!r}.")
+    """Refuse a choice that is not in ``SINGLE_SENTENCE_CHOICES``."""
+    if choice not in SINGLE_SENTENCE_CHOICES:
+        raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {choice!r}.")
 
 
 def segment_documents(
@@ -59,15 +59,15 @@ def segment_documents(
     single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
     num_proc: int | None = None,
 ) -> Dataset | IterableDataset:
-    """Split every document into sentences and tokenize it, so that views can be cut from token ids.
+    """Split documents into sentences and tokenize them, so that views can be cut from token ids.
 
     A document is tokenized once, as a whole; each token belongs to the sentence with its last character. Unusable
-    documents are dropped and counted in the log: documents that are not strings, that are empty or white space, and, by
-    default, documents of one sentence, which have no halves.
+    documents are dropped and counted in the log: those that are not strings, those that are empty or white space, and,
+    by default, those of one sentence, which cannot be halved.
 
     Args:
-        dataset: Documents with a column of texts. A ``Dataset`` is processed at once, in ``num_proc`` processes, with a
-            progress bar, and cached by ``datasets``; an ``IterableDataset`` is processed while it is read.
+        dataset: Documents with a column of texts. A ``Dataset`` is processed in this call, in ``num_proc`` processes
+            and with a progress bar, and cached by ``datasets``; an ``IterableDataset`` is processed while it is read.
         tokenizer: The tokenizer of the model to train.
         text_column: The column of the texts.
         segmenter: ``"pysbd"``; ``"newline"``, with lines as sentences; ``"whitespace"``, with words as sentences; or a
@@ -131,7 +131,7 @@ def segment_documents(
 
 
 def check_text_column(dataset: Dataset | IterableDataset, text_column: str) -> None:
-    """Refuse a data set without strings in a column; read at most its first row."""
+    """Refuse a data set without a column of strings; of a stream, at most the first row is read."""
     import datasets
 
     if isinstance(dataset, datasets.Dataset):
@@ -153,7 +153,7 @@ def _segment_batch(
     segmenter: Callable[[str], Segmentation],
     single_sentence: str,
 ) -> dict[str, list[Any]]:
-    """Segment all rows, including those to drop, so that the counts are cached together with the documents."""
+    """Segment all rows; unusable ones are only marked, so that the counts are cached together with the documents."""
     texts = batch[text_column]
     valid = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
     segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in valid]
@@ -218,12 +218,13 @@ def _tokenize_windows(
 
 
 def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
+    """Log how many documents were segmented, kept and dropped."""
     message = f"Segmented {counts.total()} documents, kept {counts[KEPT]}."
     dropped = counts.total() - counts[KEPT]
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
     if fallbacks:
-        message += f" {fallbacks} pieces of text were split by the plain rule instead of pysbd."
+        message += f" {fallbacks} pieces of text were split by a plain rule instead of pysbd."
     if replaced:
         message += f" Lone surrogates were replaced in {replaced} documents."
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
@@ -232,7 +233,7 @@ def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
 class SegmentAndDrop:
     """Segment batches of a stream, drop unusable documents, and log the counts each time their number has doubled.
 
-    A stream has no end at which to log. Each data loader worker logs its own counts.
+    Counts are logged while the stream is read, because its end is unknown. Each data loader worker logs its own.
     """
 
     def __init__(

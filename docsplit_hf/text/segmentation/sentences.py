@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from .certain_boundaries import cut_at_certain_boundaries
 
-# Limits for the input of pysbd. All but the last count characters, not time, so that the boundaries do not depend on
-# the machine.
-PIECE_CHARACTERS = 1_000  # pysbd's rules are quadratic in the length: 2-3 microseconds a character here, 8 at 8,000
-PIECE_LIST_MARKERS = 24  # for each list marker pysbd rewrites the whole piece, calling a function for each of them
-PIECE_COST = 50  # the least cost of a piece, in characters: a call of pysbd takes at least 70-110 microseconds
-DOCUMENT_CHARACTERS = 100_000  # 0.3 s of prose, 1.3 s of the worst known text that passes the other limits
-PIECE_SECONDS = 1.0  # the last resort: 300 times the time for a piece of prose, so never reached by ordinary text
+# Limits for the input of pysbd. All but the last are numbers of characters, so that boundaries do not depend on the
+# machine.
+PIECE_CHARACTERS = 1_000  # pysbd takes quadratic time: 2-3 microseconds per character at this length, 8 at 8,000
+PIECE_LIST_MARKERS = 24  # pysbd's time is quadratic in the number of list markers
+PIECE_COST = 50  # what a piece counts at least, in characters: a call of pysbd takes at least 70-110 microseconds
+DOCUMENT_CHARACTERS = 100_000  # 0.3 s for prose, 1.3 s for the worst known text within the other limits
+PIECE_SECONDS = 1.0  # 300 times as long as a piece of prose takes, so that ordinary texts never reach it
 
 PATTERNS = {
     "newline": re.compile(r"[^\r\n]*[\r\n]+|[^\r\n]+"),  # a line is a sentence
@@ -32,7 +32,8 @@ _LINE_AND_INDENT = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")
 _MARKS = ".!?…؟۔।॥።։፧၏"
 _CJK_MARKS = "。！？．"
 _CLOSING = "\"'”’»)\\]}」』）】》"
-# The look-behind starts a match only at the start of a run of marks: 50,000 full stops would take quadratic time.
+# Because of the look-behind, a match starts only at the first mark of a run; otherwise 50,000 full stops would take
+# quadratic time.
 _PLAIN_BOUNDARY = re.compile(
     rf"(?<![{_MARKS}{_CJK_MARKS}])"
     rf"(?:[{_MARKS}{_CJK_MARKS}]*[{_CJK_MARKS}][{_CLOSING}]*\s*"
@@ -48,16 +49,17 @@ Splitter = Callable[[str], list[str]]
 
 
 class Segmentation(NamedTuple):
-    """The sentences of a text, and the number of its pieces for which the plain rule replaced pysbd."""
+    """The sentences of a text, and the number of its pieces that ``split_plain`` has split in place of pysbd."""
 
     sentences: list[str]
     fallbacks: int
 
 
 def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
-    """Get a function that splits a text into sentences: by ``"pysbd"``, a name in ``PATTERNS``, or another function.
+    """Return a function that splits a text into sentences.
 
-    The sentences join to the text, and none is blank unless the text is. The result is picklable if ``segmenter`` is.
+    Sentences join to the text, and none of them is blank unless the text is. The function is picklable if ``segmenter``
+    is: ``"pysbd"``, a name in ``PATTERNS``, or any function from a text to its sentences.
     """
     if callable(segmenter):
         return functools.partial(_segment_with, segmenter)
@@ -71,12 +73,15 @@ def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> 
 
 
 def split_plain(text: str) -> list[str]:
-    """Split after a final mark, closing quotes, references and white space (none after CJK), in linear time."""
+    """Split after a final mark with its quotation marks, references and white space, in linear time.
+
+    Chinese, Japanese and Korean marks need no white space.
+    """
     return _attach_blanks(_cut(text, [match.end() for match in _PLAIN_BOUNDARY.finditer(text)]))
 
 
 def split_lines_plain(text: str) -> list[str]:
-    """Split as ``split_plain``, and at the ends of lines: for passages, where an additional boundary does no harm."""
+    """Split as ``split_plain`` does, and at line ends; for passages, which additional boundaries do not harm."""
     parts: list[str] = []
     for line in _LINE_AND_INDENT.findall(text):
         parts += split_plain(line)
@@ -87,8 +92,8 @@ def split_lines_plain(text: str) -> list[str]:
 class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
-    English text goes to pysbd only where ``cut_at_certain_boundaries`` is uncertain. ``split_plain`` replaces pysbd
-    beyond the limits above and where pysbd loses characters; this is counted.
+    pysbd gets only those parts of English texts in which ``cut_at_certain_boundaries`` is uncertain. ``split_plain``
+    replaces pysbd beyond the limits above, and where pysbd loses characters; this is counted.
     """
 
     language: str = "en"
@@ -100,6 +105,7 @@ class PysbdSegmenter:
             raise ValueError(f"pysbd has no language {self.language!r}: choose one of {sorted(LANGUAGE_CODES)}.")
 
     def __call__(self, text: str) -> Segmentation:
+        """Split a text into sentences that join to it."""
         sentences: list[str] = []
         fallbacks = 0
         characters_left = DOCUMENT_CHARACTERS
@@ -113,14 +119,14 @@ class PysbdSegmenter:
             for piece in pieces:
                 split = None
                 cost = max(len(piece), PIECE_COST)
-                if cost <= characters_left and _is_safe(piece):
+                if cost <= characters_left and _is_within_limits(piece):
                     characters_left -= cost
                     try:
                         split = _call_within(PIECE_SECONDS, _split_with_pysbd, piece, self.language)
                     except TimeoutError:
                         characters_left = 0
                     except ValueError:
-                        pass  # pysbd's list rules call int() on a number with one of the separators \x1c to \x1f
+                        pass  # pysbd calls int() on list numbers with one of the separators \x1c to \x1f
                 if split is None:
                     fallbacks += 1
                     split = split_plain(piece)
@@ -128,26 +134,26 @@ class PysbdSegmenter:
         return Segmentation(_attach_blanks(sentences), fallbacks)
 
     def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Parts of a line, each with whether it is certainly one sentence, so that pysbd is not needed."""
+        """Yield the parts of a line, each with whether it is certainly a single sentence, which needs no pysbd."""
         if self.language != "en":
             yield line, _single_sentence_pattern(self.language).fullmatch(line) is not None
             return
         for part, is_sentence in cut_at_certain_boundaries(line):
             if is_sentence or len(part) <= PIECE_CHARACTERS:
                 yield part, is_sentence
-            else:  # one list makes the whole line uncertain, but pysbd reads it in pieces anyway
+            else:  # pysbd reads it in pieces anyway, and most of them may be certain without the others
                 yield from chain.from_iterable(map(cut_at_certain_boundaries, _pieces(part)))
 
 
 def _segment_with(function: Splitter, text: str) -> Segmentation:
-    """Segment by any function, and check its result."""
+    """Segment a text with any function, and check its result."""
     pieces = function(text)
     fallbacks = 0
     if isinstance(pieces, Segmentation):
         fallbacks = pieces.fallbacks
         pieces = pieces.sentences
     if not isinstance(pieces, (list, tuple)) or not all(isinstance(piece, str) for piece in pieces):
-        raise TypeError(f"The segmenter returned {repr(pieces)[:80]}: let it return a list of strings.")
+        raise TypeError(f"The segmenter returned {repr(pieces)[:80]}: it must return a list of strings.")
     joined = "".join(pieces)
     if joined != text:
         index = len(os.path.commonprefix([joined, text]))
@@ -159,16 +165,16 @@ def _segment_with(function: Splitter, text: str) -> Segmentation:
 
 
 class _AlarmError(BaseException):
-    """Raised by the timer; a BaseException, so that no ``except Exception`` swallows it."""
+    """Raised by the timer; a BaseException, so that no ``except Exception`` catches it."""
 
 
 def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; raise TimeoutError after the time limit, in the main thread only, and not on Windows."""
+    """Call a function; raise TimeoutError after a time limit, which is set in the main thread only, not on Windows."""
     if (
         not hasattr(signal, "setitimer")
         or threading.current_thread() is not threading.main_thread()
         or any(signal.getitimer(signal.ITIMER_REAL))
-        or signal.getsignal(signal.SIGALRM) is None  # a handler that was not installed from Python cannot be put back
+        or signal.getsignal(signal.SIGALRM) is None  # a handler that Python did not install cannot be restored
     ):
         return function(*arguments)
 
@@ -190,6 +196,7 @@ def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) 
 
 @functools.cache
 def _single_sentence_pattern(language: str) -> re.Pattern[str]:
+    """The pattern of lines that pysbd certainly does not split, in a language other than English."""
     from pysbd.languages import LANGUAGE_CODES
 
     # pysbd splits only at these marks, at list markers such as "a)", and at -" before a capital. Even if the only mark
@@ -199,7 +206,8 @@ def _single_sentence_pattern(language: str) -> re.Pattern[str]:
     return re.compile(rf"{body}|(?!\s*[\"'“(（「]){body}[{marks}]\s*")
 
 
-def _is_safe(piece: str) -> bool:
+def _is_within_limits(piece: str) -> bool:
+    """Whether pysbd reads a piece in little time, and without changing its characters."""
     return (
         len(piece) <= PIECE_CHARACTERS
         and not _NUMBERED_REFERENCE.search(piece)
@@ -209,7 +217,7 @@ def _is_safe(piece: str) -> bool:
 
 
 def _pieces(line: str) -> list[str]:
-    """Cut a line into pieces that pysbd may read, at likely ends of sentences."""
+    """Cut a line into pieces of at most ``PIECE_CHARACTERS``, at likely ends of sentences."""
     cuts = [0]
     end = 0
     likely_end = 0
@@ -228,7 +236,7 @@ def _split_with_pysbd(piece: str, language: str) -> list[str] | None:
 
     starts = []
     position = 0
-    # Not Segmenter.segment(): it searches for each sentence from the start of the text again, and may lose some.
+    # Segmenter.segment() would search for each sentence from the start of the text, and may lose some.
     for sentence in filter(str.strip, pysbd.Segmenter(language).processor(piece).process()):
         start = piece.find(sentence, position)
         if start < 0 or piece[position:start].strip():
@@ -239,7 +247,7 @@ def _split_with_pysbd(piece: str, language: str) -> list[str] | None:
 
 
 def _cut(text: str, places: list[int]) -> list[str]:
-    """Cut a text at places, ascending."""
+    """Cut a text at places, given in rising order."""
     return [text[start:end] for start, end in itertools.pairwise([0, *places, len(text)])]
 
 

@@ -227,7 +227,7 @@ DAMAGES = {
     "version 9: upgrade": lambda folder: change(folder / "corpus.json", version=9),
     "the probe has shape": lambda folder: change(folder / "corpus.json", probe=[[1.0]]),
     "the label 'mineral' is none of the 1": lambda folder: change(folder / "corpus.json", label_names=["fruit"]),
-    "00000.json is damaged, it is no JSON": lambda folder: (folder / "00000.json").write_text("{"),
+    "00000.json is damaged, it is not JSON": lambda folder: (folder / "00000.json").write_text("{"),
     "There is no corpus.json": lambda folder: (folder / "corpus.json").unlink(),
 }
 

@@ -57,7 +57,7 @@ def test_transient_errors_are_retried(endpoint, encoder, caplog, trouble):
     assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
     assert len(endpoint.requests) == 4
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{encoder!r} gives no embeddings: attempt 2 of 11."
+        f"{encoder!r} returned no embeddings: attempt 2 of 11."
     ]
 
 
@@ -68,7 +68,7 @@ def test_attempts_are_limited_and_spaced(endpoint, encoder):
         endpoint.times.clear()
         start = time.monotonic()
         endpoint.script = [{"status": 503, "headers": {"Retry-After": seconds}, "text": "oops"}] * 3
-        with pytest.raises(EndpointError, match=r"status 503 \(oops\).*Check your limits there"):
+        with pytest.raises(EndpointError, match=r"status 503 \(oops\).*Check your rate limits"):
             encoder.encode(TEXTS, show_progress=False)
         assert len(endpoint.times) == 3 and endpoint.times[-1] - start >= 2 * waits  # a first request may arrive late
 
@@ -81,7 +81,7 @@ def embeddings_of(embedding, indices=range(3)):
     "step, message",
     [
         (embeddings_of([1] * 5), r"shape \(5,\) after one of 4 dimensions"),
-        (embeddings_of([1] * 4, indices=[0, 1]), r"asked for 3 embeddings and gives .* \[0, 1\]"),
+        (embeddings_of([1] * 4, indices=[0, 1]), r"embeddings of the texts \[0, 1\]"),
         (embeddings_of([1, 2, 3, np.nan]), "finite"),
         (embeddings_of([0] * 4), "0 in all"),
         (embeddings_of("AAAA"), "does not answer like"),
@@ -121,7 +121,7 @@ def test_the_key_is_never_shown(endpoint, encoder, monkeypatch):
     refuse("RemoteProtocolError")
     for broken in (f"{KEY}\nInjected: header", f"{KEY}é"):
         monkeypatch.setenv("TEST_API_KEY", broken)
-        refuse("The key in TEST_API_KEY holds characters")
+        refuse("The key in TEST_API_KEY has characters")
     monkeypatch.delenv("TEST_API_KEY")
     endpoint.script = [{"status": 401, "text": "no key"}]
     refuse("TEST_API_KEY, which is not set")

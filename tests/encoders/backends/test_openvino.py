@@ -131,7 +131,7 @@ def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts,
     saved = DocumentEncoder.from_pretrained(tmp_path, "mean")
     assert saved.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
     encoder.model.train()
-    with pytest.raises(ValueError, match="a compiled copy, which does not learn"):
+    with pytest.raises(ValueError, match="a compiled copy, which cannot be trained"):
         encoder.encode(texts, show_progress=False)
 
 
@@ -174,7 +174,7 @@ def test_unknown_or_conflicting_options_are_refused(convert_at_once, load, texts
     ):
         with pytest.raises(ValueError, match=message):
             load(**given)
-    with pytest.raises(ValueError, match="bf16=True, but the encoder runs by OpenVINO in float32"):
+    with pytest.raises(ValueError, match="bf16=True, but the encoder was loaded to run by OpenVINO in float32"):
         load().encode(texts, bf16=True)
     encoder = load("torch")
     with pytest.raises(ValueError, match="calibration_texts are empty"):

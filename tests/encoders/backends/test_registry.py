@@ -29,7 +29,7 @@ def test_a_pipeline_runs_by_a_new_backend(toy, tiny_checkpoint, texts):
 
 def test_a_precision_that_a_backend_lacks_is_refused(toy):
     BackendOptions("openvino", "int8", ["a text"])
-    with pytest.raises(ValueError, match="precision='int8' is not computed by toy: pass backend='openvino'"):
+    with pytest.raises(ValueError, match="toy has no precision='int8': pass backend='openvino'"):
         BackendOptions("toy", "int8")
     with pytest.raises(ValueError, match="backend must be one of 'torch', 'openvino', 'toy', got 'onnx'"):
         BackendOptions("onnx")

@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def processor(monkeypatch):
-    monkeypatch.setattr(torch_backend, "_warned", set())
+    monkeypatch.setattr(torch_backend, "_warned_devices", set())
     return lambda **named: monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: named, raising=False)
 
 

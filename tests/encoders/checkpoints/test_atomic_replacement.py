@@ -183,7 +183,7 @@ def test_an_incomplete_save_of_others_is_left_and_the_old_files_are_read(tmp_pat
     write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
     before = content(tmp_path)
     assert finish_replacement(tmp_path)
-    assert content(tmp_path) == before and "not this user's: it is left there" in caplog.text
+    assert content(tmp_path) == before and "that this user did not begin: it is left there" in caplog.text
     replace(tmp_path)  # which is what the user wants
     assert content(tmp_path) == NEW
 
@@ -223,7 +223,7 @@ def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"move": 3, "delete": []}', '{"delete": []}', "[" * 10**5])
 def test_a_damaged_journal_is_named(text, tmp_path):
     write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": text})
-    with pytest.raises(ValueError, match=r"journal\.json is no journal of a save"):
+    with pytest.raises(ValueError, match=r"journal\.json is not a journal of a save"):
         finish_replacement(tmp_path)
 
 

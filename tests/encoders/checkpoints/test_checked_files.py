@@ -90,7 +90,7 @@ DAMAGES = {
     "weights cut": ("model.safetensors", cut, "model.safetensors is damaged .*bytes"),
     "weights empty": ("model.safetensors", lambda path: path.write_bytes(b""), "model.safetensors is damaged"),
     "weights of another kind": ("model.safetensors", lambda path: path.write_text("{}"), "model.safetensors is dam"),
-    "tokenizer cut": ("tokenizer.json", cut, "tokenizer.json is damaged, it is no JSON"),
+    "tokenizer cut": ("tokenizer.json", cut, "tokenizer.json is damaged, it is not JSON"),
     "tokenizer a list": ("tokenizer.json", lambda path: path.write_text("[]"), "tokenizer.json .*holds a list"),
     "tokenizer without tokens": ("tokenizer.json", lambda path: path.write_text("{}"), "tokenizer.json .*'model' is"),
     "tokenizer of another kind": ("tokenizer.json", lambda path: change(path, model={}), "tokenizer.json .* damaged"),
@@ -100,7 +100,11 @@ DAMAGES = {
         lambda path: change(path, padding_side=7),
         "tokenizer_config.json is missing or damaged",
     ),
-    "configuration empty": ("config.json", lambda path: path.write_bytes(b""), "config.json is damaged, it is no JSON"),
+    "configuration empty": (
+        "config.json",
+        lambda path: path.write_bytes(b""),
+        "config.json is damaged, it is not JSON",
+    ),
     "configuration a number": ("config.json", lambda path: path.write_text("1"), "config.json is damaged: it holds a"),
     "architectures a number": (
         "config.json",
@@ -109,7 +113,7 @@ DAMAGES = {
     ),
     "settings of ours a number": ("config.json", lambda path: change(path, docsplit=7), "is damaged: .docsplit"),
     "an unknown activation": ("config.json", lambda path: change(path, hidden_act="x"), "config.json is damaged"),
-    "another width": ("config.json", lambda path: change(path, hidden_size=12), "config.json is damaged, or not"),
+    "another width": ("config.json", lambda path: change(path, hidden_size=12), "config.json is damaged or"),
     "a string for a size": ("config.json", lambda path: change(path, hidden_size="x"), "config.json is damaged"),
 }
 

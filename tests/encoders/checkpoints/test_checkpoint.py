@@ -226,7 +226,7 @@ def test_an_alias_of_a_setting_is_accepted():
         ({"docsplit": {}}, "no setting 'docsplit'"),  # --pooling and --max_length set it
         ({"dtype": "float16"}, "no setting 'dtype'"),
         ({"xyzzy": 1}, "no setting 'xyzzy'. It has .*hidden_dropout_prob, "),
-        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob='0.1', which does not fit: .*expected float"),
+        ({"hidden_dropout_prob": "0.1"}, "hidden_dropout_prob='0.1', which is not allowed: .*expected float"),
         ([0.1], r"a dictionary such as .*got \[0.1\]"),
     ],
 )

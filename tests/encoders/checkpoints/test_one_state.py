@@ -13,9 +13,9 @@ from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
     finish_replacement,
-    held_still,
     locked,
     replaced_at_once,
+    saves_blocked,
 )
 from docsplit_hf.encoders.checkpoints.one_state import read_at_once
 
@@ -53,9 +53,9 @@ def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_pat
                 save(tmp_path, version)
 
     found, state = read_at_once(tmp_path, lambda: read(tmp_path, between))
-    assert found == [versions[-1]] * 3 and state.is_still(tmp_path)
+    assert found == [versions[-1]] * 3 and state.is_unchanged(tmp_path)
     save(tmp_path, versions[-1])
-    assert not state.is_still(tmp_path)
+    assert not state.is_unchanged(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
@@ -86,7 +86,7 @@ def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path,
             save(tmp_path, f"{len(times)}")
 
     assert read_at_once(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
-    with pytest.raises(OSError, match="was saved to each of 20 times"):
+    with pytest.raises(OSError, match="was saved to during each of 20 tries"):
         read_at_once(tmp_path, lambda: save(tmp_path, "c"))
 
 
@@ -114,9 +114,9 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
     save(tmp_path, "a")
     (tmp_path / STAGING).mkdir()
     (tmp_path / STAGING / "of others").write_text("incomplete")
-    with held_still(tmp_path) as is_held:
+    with saves_blocked(tmp_path) as is_held:
         assert is_held
-        with held_still(tmp_path) as is_held_again:
+        with saves_blocked(tmp_path) as is_held_again:
             assert is_held_again
         assert read_at_once(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
         with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
@@ -226,7 +226,7 @@ def test_a_datastore_saved_alone_names_the_existing_classifier(versions, tmp_pat
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(atomic_replacement, "_finish", die)  # its journal is written
+        patch.setattr(atomic_replacement, "_move_files", die)  # its journal is written
         versions[0].datastore.save_pretrained(tmp_path)
     assert (tmp_path / "datastore" / STAGING / JOURNAL).is_file()
     versions[1].save_pretrained(tmp_path)

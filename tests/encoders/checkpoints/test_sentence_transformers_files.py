@@ -28,12 +28,12 @@ def write(folder, name, content):
     [
         ("modules.json", '{"0": ', "modules.json of .* is not JSON: .*Download it again"),
         ("modules.json", {"type": "Pooling"}, "modules.json of .* holds a dict instead of a list"),
-        ("modules.json", ["Pooling"], "holds 'Pooling' where a module should be"),
-        ("modules.json", [{"type": "Pooling", "path": "../1_Pooling"}], "keeps its Pooling in '../1_Pooling'"),
+        ("modules.json", ["Pooling"], "holds 'Pooling' in place of a module"),
+        ("modules.json", [{"type": "Pooling", "path": "../1_Pooling"}], "has its Pooling in '../1_Pooling'"),
         ("1_Pooling/config.json", ["mean"], "1_Pooling/config.json of .* holds a list instead of a dict"),
         ("sentence_bert_config.json", [512], "holds a list instead of a dict"),
-        ("sentence_bert_config.json", {"max_seq_length": "512"}, "max_seq_length='512', which is no length"),
-        ("sentence_bert_config.json", {"max_seq_length": -1}, "max_seq_length=-1, which is no length"),
+        ("sentence_bert_config.json", {"max_seq_length": "512"}, "max_seq_length='512', which is not a length"),
+        ("sentence_bert_config.json", {"max_seq_length": -1}, "max_seq_length=-1, which is not a length"),
     ],
 )
 def test_files_with_wrong_content_are_refused(tmp_path, file, content, message):
@@ -50,16 +50,16 @@ def test_modules_in_an_unsupported_order_are_refused(tmp_path):
 
     assert modules("Transformer", "Pooling", "Dense", "Dense", "Normalize") == {}
     assert modules("Transformer", "Pooling", "Normalize", "Dense", "Normalize") == {}
-    with pytest.raises(ValueError, match="Transformer, Pooling, Dense, Normalize, Dense, in this order"):
+    with pytest.raises(ValueError, match="in the order Transformer, Pooling, Dense, Normalize, Dense"):
         modules("Transformer", "Pooling", "Dense", "Normalize", "Dense")
 
 
 @pytest.mark.parametrize(
     "docsplit, message",
     [
-        ({"pooling": "mean", "max_lenght": 64}, "config.docsplit of .* has .max_lenght., and knows"),
-        ({"pooling": "mean", "max_length": "64"}, "config.docsplit of .* has max_length='64', which is no length"),
-        ({"pooling": "mean", "max_length": -3}, "max_length=-3, which is no length"),
+        ({"pooling": "mean", "max_lenght": 64}, "config.docsplit of .* has .max_lenght.: it may have"),
+        ({"pooling": "mean", "max_length": "64"}, "config.docsplit of .* has max_length='64', which is not a length"),
+        ({"pooling": "mean", "max_length": -3}, "max_length=-3, which is not a length"),
     ],
 )
 def test_a_configuration_with_wrong_content_is_refused(docsplit, message):
@@ -140,8 +140,8 @@ def test_missing_weights_are_refused(folder):
 
 
 @pytest.mark.parametrize("activation, more, message", [
-    ("Mish", {}, "activation 'Mish' in 2_Dense, none of Identity"),
-    ("Identity", {"use_residual": True}, r"2_Dense of .* has use_residual, which is not known here"),
+    ("Mish", {}, "activation 'Mish' in 2_Dense, and only Identity"),
+    ("Identity", {"use_residual": True}, r"2_Dense of .* has use_residual, which is not supported"),
 ])  # fmt: skip
 def test_unknown_dense_layers_are_refused(folder, activation, more, message):
     write_config(folder, f"torch.nn.{activation}", **more)
@@ -180,7 +180,7 @@ def test_a_copy_of_contriever_is_recognized_by_its_class(tiny_config, tokenizer,
     config.write_text(config.read_text().replace('"BertModel"', '"Contriever"'))
     with caplog.at_level(logging.WARNING):
         encoder = DocumentEncoder.from_pretrained(str(tmp_path))
-    assert "does not say how it pools. It was trained with 'mean'" in caplog.text
+    assert "states no pooling. It was trained with 'mean'" in caplog.text
     mean = DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean").encode(texts[:3], show_progress=False)
     assert (encoder.encode(texts[:3], show_progress=False) == mean).all()
     assert AutoModelForDocSplit.from_pretrained(str(tmp_path)).config.docsplit["pooling"] == "mean"

@@ -32,13 +32,13 @@ def test_a_secret_that_others_can_read_is_not_used(caplog):
     assert stat.S_IMODE(secret_file().stat().st_mode) == 0o600 and len(list(secret_file().parent.iterdir())) == 1
     secret_file().chmod(0o644)
     assert not is_signed(signature, "a") and sign("a") == ""
-    assert "could be known to others" in caplog.text and not is_signed("", "a")
+    assert "readable by others" in caplog.text and not is_signed("", "a")
 
 
 def test_without_a_secret_nothing_is_signed(home, caplog):
     home.write_text("a file where the folder should be")
     assert sign("a") == "" and not is_signed("", "a")
-    assert "has to be finished by finish_save" in caplog.text
+    assert "finish killed saves with docsplit_hf.finish_save" in caplog.text
 
 
 def test_concurrent_processes_make_one_secret():

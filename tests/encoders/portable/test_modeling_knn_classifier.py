@@ -112,7 +112,7 @@ def test_no_labels_means_no_head(tiny_config, batch, tmp_path):
 
 @pytest.mark.parametrize("arguments", [{}, {"num_labels": 2, "id2label": NAMES}, {"id2label": {1: "a", 2: "b"}}])
 def test_labels_without_a_clear_number_are_refused(tiny_config, arguments):
-    with pytest.raises(ValueError, match="do not say how many labels"):
+    with pytest.raises(ValueError, match="do not give a number of labels"):
         KNNClassifier.around(BertModel(tiny_config), **arguments)
 
 

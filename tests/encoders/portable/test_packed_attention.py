@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from docsplit_hf.encoders.portable.packed_attention import SHORT, attention_by_sequence
+from docsplit_hf.encoders.portable.packed_attention import SHORT_LENGTH, attention_by_sequence
 
 LENGTHS = [30, 30, 1, 7, 50, 1]
 
@@ -64,7 +64,7 @@ def test_packed_attention_equals_masked_attention(reach, causal, scaling):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("lengths", [LENGTHS, [SHORT, SHORT, 200]])
+@pytest.mark.parametrize("lengths", [LENGTHS, [SHORT_LENGTH, SHORT_LENGTH, 200]])
 def test_gradients_in_half_precision_equal_double_up_to_rounding(dtype, lengths):
     halves = _states(sum(lengths)).to(dtype)
     exact = halves.to(torch.float64)

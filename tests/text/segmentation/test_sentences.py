@@ -168,7 +168,7 @@ def test_timer_interrupts_a_regular_expression_and_leaves_nothing_behind():
 
 @needs_timer
 def test_after_one_timeout_the_document_is_split_by_the_plain_rule(monkeypatch):
-    monkeypatch.setattr(sentences, "_is_safe", lambda piece: True)
+    monkeypatch.setattr(sentences, "_is_within_limits", lambda piece: True)
     monkeypatch.setattr(sentences, "PIECE_SECONDS", 0.2)
     text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""OpenVINO as a backend. Its extra is imported once an encoder is compiled."""
+"""OpenVINO as a backend; the library is imported when an encoder is compiled."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class OpenVINOBackend(Backend):
         precision: str,
         calibration_texts: Sequence[str] | None,
     ) -> OpenVINOEngine:
-        """Compile an encoder with its present weights, or load what was compiled on this machine before."""
+        """Compile an encoder with its current weights, or load it if this machine has compiled it before."""
         from .engine import openvino_engine
 
-        encoder.eval()  # a compiled copy cannot be trained: training the encoder later raises an error
+        encoder.eval()  # a compiled copy cannot be trained, and switching to training mode later raises an error
         return openvino_engine(encoder, tokenizer, pooling, precision, calibration_texts)

@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # of an embedding to torch's in float32
-CALIBRATION_LENGTH = 128  # tokens; the ranges of numbers do not depend on it, and the time does
+LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # between an embedding and torch's in float32
+CALIBRATION_LENGTH = 128  # tokens; more take longer without changing the ranges of numbers
 MEASURED_LENGTH = 512  # tokens
-LENGTH_MULTIPLE = 8  # tokens: OpenVINO prepares itself for each new shape, so there should be few
-# In int8 OpenVINO chooses the precision of layers that are not quantized: bfloat16, where the processor has it.
+LENGTH_MULTIPLE = 8  # tokens; OpenVINO compiles anew for each shape, so lengths are rounded up
+# In int8 OpenVINO chooses the precision of layers that are not quantized: bfloat16 if the processor has it.
 HINTS = {"float32": {"INFERENCE_PRECISION_HINT": "f32"}, "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"}, "int8": {}}
 
 Rows = dict[str, np.ndarray]
 
 
 class OpenVINOEngine:
-    """Computes an encoder's ``last_hidden_state``, float32 ``(N, L, H)``, of padded rows, int64 ``(N, L)``."""
+    """Computes an encoder's ``last_hidden_state``, float32 ``(N, L, H)``, for padded rows, int64 ``(N, L)``."""
 
     def __init__(self, model: openvino.Model, precision: str, key: str, longest: int) -> None:
         self.precision = precision
@@ -62,17 +62,17 @@ class OpenVINOEngine:
         self._names = [port.any_name for port in self._compiled.inputs]
 
     def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> BaseModelOutput:
-        """Compute the states; ``arguments``: ``attention_mask``, and maybe ``token_type_ids``, by default 0."""
+        """Compute the states; ``arguments``: ``attention_mask``, and optionally ``token_type_ids``, 0 by default."""
         arguments = {"token_type_ids": torch.zeros_like(input_ids), **arguments, "input_ids": input_ids}
         length = input_ids.shape[1]
         padding = (0, min(-length % LENGTH_MULTIPLE, max(self._longest - length, 0)))
         rows = {name: pad(arguments[name], padding).numpy() for name in self._names}
-        # A request of its own, since threads may ask at the same time; its result lives as long as the request.
-        found = self._compiled.create_infer_request().infer(rows, share_inputs=True)
-        return BaseModelOutput(last_hidden_state=torch.from_numpy(found[0])[:, :length])
+        # Each call has its own request, because several threads may call, and requests own their results.
+        results = self._compiled.create_infer_request().infer(rows, share_inputs=True)
+        return BaseModelOutput(last_hidden_state=torch.from_numpy(results[0])[:, :length])
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to the path that sentence-transformers reads."""
+        """Write the model to the path in ``folder`` that sentence-transformers reads."""
         import openvino
 
         name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
@@ -92,62 +92,91 @@ def openvino_engine(
     precision: str,
     calibration_texts: Sequence[str] | None,
 ) -> OpenVINOEngine:
-    """Compile an encoder; it is exported once on each machine."""
-    exported = "int8" if precision == "int8" else "float32"  # bfloat16 is chosen when it is compiled
-    packages = ["openvino", "nncf"] if exported == "int8" else ["openvino"]
+    """Compile an encoder; the first time on this machine, it is exported to OpenVINO, and quantized for int8."""
     check_extra("openvino", "backend='openvino'")
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
-        place = f"OpenVINO does not take an encoder on {encoder.device} in {encoder.dtype}"
-        raise ValueError(f"{place}: load it with device='cpu' and dtype='float32'.")
-    described: list[object] = [encoder_fingerprint(encoder, tokenizer), exported, VERSION]
-    described += [version(package) for package in (*packages, "torch", "transformers")]
-    if exported == "int8":
-        described.append(None if calibration_texts is None else list(calibration_texts))
-    key = sha256_of_parts([repr(described).encode()])
+        raise ValueError(
+            f"OpenVINO cannot run an encoder on {encoder.device} in {encoder.dtype}: load it with device='cpu' and "
+            "dtype='float32'."
+        )
+    exported = "int8" if precision == "int8" else "float32"  # bfloat16 is compiled from float32
+    key = _export_key(encoder, tokenizer, exported, calibration_texts)
     longest = max_positions(encoder) or sys.maxsize
-    make = {"input_ids": np.array, "attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
-
-    def rows_of(texts: list[str], length: int) -> list[Rows]:  # (1, L) of each text
-        encoded = tokenizer(texts, truncation=True, max_length=min(length, longest))["input_ids"]
-        return [{name: make[name]([ids]) for name in input_names(encoder)} for ids in encoded]
-
     with one_at_a_time(key):
         model = load_exported(key)
         if model is not None:
             return OpenVINOEngine(model, precision, key, longest)
         start = time.perf_counter()
-        calibrated, measured = calibration_texts_of(calibration_texts)
+        for_calibration, for_measurement = calibration_texts_of(calibration_texts)
         model = convert(encoder)
         if exported == "int8":
             source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
-            drawn = f"{len(calibrated)} texts of {source}, drawn with seed {SEED}"
-            logger.info("Quantizing %s on %s: about a minute, once here.", type(encoder).__name__, drawn)
-            model = quantize(model, rows_of(calibrated, CALIBRATION_LENGTH))
+            logger.info(
+                "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine.",
+                type(encoder).__name__,
+                len(for_calibration),
+                source,
+                SEED,
+            )
+            model = quantize(model, _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest)))
         engine = OpenVINOEngine(model, precision, key, longest)
-        _check(encoder, engine, rows_of(measured, MEASURED_LENGTH), pooling, time.perf_counter() - start)
+        rows = _rows_of(for_measurement, encoder, tokenizer, min(MEASURED_LENGTH, longest))
+        _check(encoder, engine, rows, pooling, time.perf_counter() - start)
         store_exported(model, key)
     return engine
+
+
+def _export_key(
+    encoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    precision: str,
+    calibration_texts: Sequence[str] | None,
+) -> str:
+    """The SHA-256 of everything that an exported model depends on."""
+    packages = ["openvino", "nncf"] if precision == "int8" else ["openvino"]
+    described: list[object] = [encoder_fingerprint(encoder, tokenizer), precision, VERSION]
+    described += [version(package) for package in (*packages, "torch", "transformers")]
+    if precision == "int8":
+        described.append(None if calibration_texts is None else list(calibration_texts))
+    return sha256_of_parts([repr(described).encode()])
+
+
+def _rows_of(
+    texts: list[str], encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> list[Rows]:
+    """The encoder's inputs for each text, ``(1, L)`` each, at most ``max_length`` tokens."""
+    make = {"input_ids": np.array, "attention_mask": np.ones_like, "token_type_ids": np.zeros_like}
+    encoded = tokenizer(texts, truncation=True, max_length=max_length)["input_ids"]
+    return [{name: make[name]([ids]) for name in input_names(encoder)} for ids in encoded]
 
 
 def _check(
     encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str, seconds: float
 ) -> None:
-    """Log the cosine of an engine's embeddings to torch's in float32, and refuse an engine below ``LEAST_COSINE``."""
+    """Log the cosine between an engine's embeddings and torch's; refuse an engine below ``LEAST_COSINE``."""
     name = type(encoder).__name__
     cosines = _cosines(encoder, engine, rows, pooling)
     least = LEAST_COSINE[engine.precision]
     if not cosines.min() >= least:
         raise ValueError(
-            f"{name} by {engine} gives other embeddings than by torch: the cosine of {len(rows)} texts is "
-            f"{cosines.mean():.4f}, the least {cosines.min():.4f}, and {least} is asked for. Give calibration_texts "
-            "like those that are to be embedded, or take another precision, or backend='torch'."
+            f"{name} by {engine} gives other embeddings than by torch: the mean cosine of {len(rows)} texts is "
+            f"{cosines.mean():.4f}, the least {cosines.min():.4f}, and each must be at least {least}. Give "
+            "calibration_texts like those to be embedded, or choose another precision, or backend='torch'."
         )
-    message = "%s was exported for %s in %.0f s. Cosine to torch's float32 of %d texts: %.4f, least %.4f. Kept in %s."
-    logger.info(message, name, engine, seconds, len(rows), cosines.mean(), cosines.min(), export_folder())
+    logger.info(
+        "%s was exported for %s in %.0f s. Cosine to torch's float32 of %d texts: %.4f, least %.4f. Kept in %s.",
+        name,
+        engine,
+        seconds,
+        len(rows),
+        cosines.mean(),
+        cosines.min(),
+        export_folder(),
+    )
 
 
 def _cosines(encoder: PreTrainedModel, engine: OpenVINOEngine, rows: Sequence[Rows], pooling: str) -> torch.Tensor:
-    """The cosines of embeddings by the engine to those by torch in float32, with padding."""
+    """The cosine between each text's embeddings by the engine and by torch in float32, both with padding: ``(N,)``."""
     cosines = []
     longest = max_positions(encoder) or sys.maxsize
     with torch.inference_mode(), without_engine(encoder):

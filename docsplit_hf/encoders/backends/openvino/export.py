@@ -1,7 +1,7 @@
-"""Export an encoder of torch to OpenVINO; exported models are cached on the machine.
+"""Export an encoder from torch to OpenVINO; exported models are cached on the machine.
 
-No exported model is ever read from a checkpoint's folder or repository: it would be a stranger's graph in a native
-parser, and its embeddings might differ from those of the weights beside it. The cache may be deleted at any time.
+Exported models in a checkpoint's folder or repository are never read: a native parser would run on a stranger's file,
+and its embeddings might differ from those of the weights beside it. The cache may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-VERSION = 2  # raise it when the export changes: cached models are not used then
+VERSION = 2  # raise it when the export changes, so that older cached models are not used
 FILES = ("model.xml", "model.bin")
-CALIBRATED = 200  # texts: with more of them the ranges of activations hardly change
-MEASURED = 32  # texts
+CALIBRATION_TEXTS = 200  # with more texts the ranges of activations hardly change
+MEASUREMENT_TEXTS = 32
 SEED = 0
-PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # installed on every machine, and read in seconds
+PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # always installed, and their documentation is read in seconds
 
 
-class _States(nn.Module):
-    """The encoder as a function of positional inputs, for tracing."""
+class _PositionalInputs(nn.Module):
+    """The encoder as a function of positional inputs, as tracing requires."""
 
     def __init__(self, encoder: PreTrainedModel, names: Sequence[str]) -> None:
         super().__init__()
@@ -50,30 +50,32 @@ class _States(nn.Module):
         self.names = names
 
     def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        """Compute ``last_hidden_state`` from the inputs, in the order of their names."""
         return self.encoder(**dict(zip(self.names, values, strict=True))).last_hidden_state
 
 
 def convert(encoder: PreTrainedModel) -> openvino.Model:
-    """Convert an encoder to a model from its inputs, int64 ``(N, L)``, to ``last_hidden_state``, ``(N, L, H)``."""
+    """Convert an encoder to a model of OpenVINO: from int64 ``(N, L)`` to ``last_hidden_state``, ``(N, L, H)``."""
     import openvino
 
     names = input_names(encoder)
     ids = torch.arange(18).view(2, 9) % 7 + 1
     mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
     example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
-    noisy = logging.getLogger("transformers.modeling_utils")  # tracing warns; its result is measured afterwards
-    level = noisy.level
-    noisy.setLevel(logging.ERROR)
+    # Tracing warns of many things; instead, the result is compared with torch's afterwards.
+    tracing_logger = logging.getLogger("transformers.modeling_utils")
+    level = tracing_logger.level
+    tracing_logger.setLevel(logging.ERROR)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = openvino.convert_model(_States(encoder, names).eval(), example_input=example)
-    except Exception as error:  # of any kind: it runs the encoder's own code
+            model = openvino.convert_model(_PositionalInputs(encoder, names).eval(), example_input=example)
+    except Exception as error:  # the encoder's own code runs, and may raise anything
         name = type(encoder).__name__
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave backend='openvino' out.") from error
     finally:
-        noisy.setLevel(level)
+        tracing_logger.setLevel(level)
     for port, name in zip(model.inputs, names, strict=True):
         port.set_names({name})
     model.outputs[0].set_names({"last_hidden_state"})
@@ -81,28 +83,29 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
 
 
 def input_names(encoder: PreTrainedModel) -> list[str]:
-    """The inputs of an encoder, among those that tokenizers give."""
+    """The names of an encoder's inputs, among those that tokenizers make."""
     known = inspect.signature(encoder.forward).parameters
     return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
 
 
 def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Draw texts to calibrate on, and texts to measure on, which are others if there are enough."""
+    """Draw texts for calibration, and texts to compare with torch on; the two are disjoint if there are enough."""
+    drawn = CALIBRATION_TEXTS + MEASUREMENT_TEXTS
     if texts is None:
-        texts = load_package_documentation(PACKAGES, test_size=CALIBRATED + MEASURED, seed=SEED)["test"]["text"]
+        texts = load_package_documentation(PACKAGES, test_size=drawn, seed=SEED)["test"]["text"]
     check_texts(texts, "Calibration text")
     texts = [replace_lone_surrogates(text) for text in texts if text.strip()]
     if not texts:
-        raise ValueError("calibration_texts are empty: give some hundred texts like those that are to be embedded.")
-    chosen = np.random.default_rng(SEED).permutation(len(texts))[: CALIBRATED + MEASURED].tolist()
-    few = len(chosen) < 4 * MEASURED
-    calibrated = chosen if few else chosen[MEASURED:]
-    measured = chosen[:MEASURED]
-    return [texts[i] for i in calibrated], [texts[i] for i in measured]
+        raise ValueError("calibration_texts are empty: give some hundred texts like those to be embedded.")
+    chosen = np.random.default_rng(SEED).permutation(len(texts))[:drawn].tolist()
+    are_disjoint = len(chosen) >= 4 * MEASUREMENT_TEXTS
+    for_calibration = chosen[MEASUREMENT_TEXTS:] if are_disjoint else chosen
+    for_measurement = chosen[:MEASUREMENT_TEXTS]
+    return [texts[i] for i in for_calibration], [texts[i] for i in for_measurement]
 
 
 def export_folder() -> Path:
-    """``docsplit_hf/openvino`` below ``HF_HOME``."""
+    """The folder of the cache: ``docsplit_hf/openvino`` below ``HF_HOME``."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HOME) / "docsplit_hf" / "openvino"
@@ -116,12 +119,12 @@ def one_at_a_time(key: str) -> Iterator[None]:
             export_folder().mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(export_folder() / f"{key}.lock"))
         except OSError as error:
-            logger.warning("%s cannot be written to: what is exported is not kept. %s", export_folder(), error)
+            logger.warning("%s cannot be written to: exported models are not kept. %s", export_folder(), error)
         yield
 
 
 def store_exported(model: openvino.Model, key: str) -> None:
-    """Cache a model. If that fails, as in a read-only home, a warning is logged."""
+    """Cache an exported model; a failure, such as a read-only home, is logged."""
     import openvino
 
     def write(folder: Path) -> None:
@@ -129,14 +132,14 @@ def store_exported(model: openvino.Model, key: str) -> None:
         openvino.save_model(model, folder / FILES[0], compress_to_fp16=False)
 
     try:
-        # The checksum of the content is part of the name, so that the two are never apart.
+        # The checksum of the content is part of the name, so that neither can be written without the other.
         write_at_once(export_folder(), write, lambda written: f"{key}-{_sha256_of(written)}")
-    except (OSError, RuntimeError) as error:  # OpenVINO raises the latter
+    except (OSError, RuntimeError) as error:  # RuntimeError: from OpenVINO
         logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
 
 
 def load_exported(key: str) -> openvino.Model | None:
-    """Load a cached model. One that does not match its checksum is deleted with a warning."""
+    """Load a cached model; None if there is none. A model with a wrong checksum is deleted, with a warning."""
     for path in sorted(export_folder().glob(f"{key}-*")):
         with contextlib.suppress(FileNotFoundError):
             if path.name == f"{key}-{_sha256_of(path)}":
@@ -147,4 +150,5 @@ def load_exported(key: str) -> openvino.Model | None:
 
 
 def _sha256_of(folder: Path) -> str:
+    """The SHA-256 of an exported model's files."""
     return sha256_of_parts(sha256_of_file(folder / name).encode() for name in FILES)

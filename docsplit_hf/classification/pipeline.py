@@ -20,7 +20,7 @@ from ..encoders.backends.registry import BackendOptions
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.embedders import make_embedder
 from ..encoders.text_embedder import Predictions, TextEmbedder
-from ..encoders.text_warnings import cut_texts_summed_up
+from ..encoders.text_warnings import sum_up_warnings
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
@@ -155,7 +155,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """TextEmbedder of the current model and tokenizer."""
         return make_embedder(self.model, self.tokenizer)
 
-    @cut_texts_summed_up()  # cut texts of a generator are logged while it is read
+    @sum_up_warnings()  # cut texts of a generator are logged while it is read
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify texts.
 
@@ -385,7 +385,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         has_head = self.model.config.num_labels > 0
         return suggest(self._datastore(), n, again, self.embedder if has_head else None)
 
-    @cut_texts_summed_up()
+    @sum_up_warnings()
     def measure_drift(
         self, texts: Any, earlier: Any = None, reject: float = 0.05, show_progress: bool = False, **options: Any
     ) -> DriftReport:

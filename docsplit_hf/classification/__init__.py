@@ -1,1 +1,1 @@
-"""Retrieval-augmented classification: the datastore, the mixture, the pipeline."""
+"""Retrieval-augmented classification: pipeline, ensemble, calibration, rejection, audit and drift."""

@@ -20,7 +20,7 @@ from ..encoders.chunking import Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling
-from .ensemble.held_out_scores import LABEL_ID
+from .ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
     return DescribedLabels(
         texts=list(descriptions.values()),
         labels=list(descriptions),
-        ids=[f"{LABEL_ID}{name}" for name in descriptions],
+        ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions],
     )
 
 

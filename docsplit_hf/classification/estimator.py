@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
 
 # Labels may be numbers, which are no words.
-NAMELESS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
-MOST_TEXTS = 100_000  # with cached embeddings: 150 MB of 384 dimensions
+DEFAULT_EXPERTS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
+MAX_CACHED_TEXTS = 100_000  # with cached embeddings: 150 MB of 384 dimensions
 
-_kept: dict[bytes, np.ndarray] = {}  # oldest first
-_changing = threading.Lock()
+_cached_embeddings: dict[bytes, np.ndarray] = {}  # oldest first
+_cache_lock = threading.Lock()
 
 
 class DocSplitClassifier(ClassifierMixin, BaseEstimator):
@@ -129,7 +129,9 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             pipe.datastore.add_documents(embeddings, all_texts, all_pairs)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
-        self.report_ = fit(pipe.embedder, pipe.datastore, experts=NAMELESS if self.experts is None else self.experts)
+        self.report_ = fit(
+            pipe.embedder, pipe.datastore, experts=DEFAULT_EXPERTS if self.experts is None else self.experts
+        )
         self.classes_ = targets.classes
         self.pipeline_ = pipe
         self._fingerprint = fingerprint
@@ -249,8 +251,8 @@ def embed_once(
     setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
     names = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
-    with _changing:
-        found = {name: _kept[name] for name in names if name in _kept}
+    with _cache_lock:
+        found = {name: _cached_embeddings[name] for name in names if name in _cached_embeddings}
     new = {name: pair for name, pair in zip(names, given, strict=True) if name not in found}
     if new:
         new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))  # as in editing.py
@@ -259,8 +261,8 @@ def embed_once(
         embeddings = embedder.embed(new_texts, new_pairs).retrieval_embeddings
         computed = {name: row.copy() for name, row in zip(new, embeddings, strict=True)}  # a view would keep all rows
         found |= computed
-        with _changing:
-            _kept.update(computed)
-            for name in list(_kept)[: max(len(_kept) - MOST_TEXTS, 0)]:
-                del _kept[name]
+        with _cache_lock:
+            _cached_embeddings.update(computed)
+            for name in list(_cached_embeddings)[: max(len(_cached_embeddings) - MAX_CACHED_TEXTS, 0)]:
+                del _cached_embeddings[name]
     return np.array([found[name] for name in names], np.float32).reshape(len(names), config.retrieval_size)

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
-from .active_learning import FITTING, SUGGESTED, suggested_before
+from .active_learning import FITTED_STATE_LOCK, SUGGESTED_SETTING, suggested_before
 from .ensemble.corpus import KeptCorpus, unit
 from .ensemble.fitting import fit_experts
 from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
-from .ensemble.vector_experts import EVIDENCE, readable_names
+from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COLLAPSED_COSINE = 0.9999  # raw BERT has 0.9 between any two texts, and still tells them apart
-MAX_COMPARED = 200  # texts of each kind
+MAX_COMPARED_TEXTS = 200  # texts of each kind
 
 
 def fit(
@@ -76,14 +76,16 @@ def fit(
             class_proportions=class_proportions,
             left_out=documents,
         )
-        if examples_only.settings.log_likelihood > fitted.settings.log_likelihood + EVIDENCE:
+        if examples_only.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
             fitted = examples_only
     state = fitted.to_state()
-    with FITTING:
-        datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
+    with FITTED_STATE_LOCK:
+        datastore.fitted = replace(
+            state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
+        )
     report = fitted.settings.report
     if report.foreign:
-        logger.info(report.foreign_documents())
+        logger.info(report.describe_out_of_scope())
     return report
 
 
@@ -106,7 +108,7 @@ def least_cosine(snapshot: Snapshot) -> float | None:
     for rows in (snapshot, snapshot.documents):
         if rows is None:
             continue
-        texts = rows.rows["text"].slice(0, MAX_COMPARED).to_pylist()
+        texts = rows.rows["text"].slice(0, MAX_COMPARED_TEXTS).to_pylist()
         places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
         vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
     joined = unit(np.concatenate(vectors))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
-from .ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
+from .ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport
 
 if TYPE_CHECKING:
     from ..datastore.store import Store
@@ -23,11 +23,11 @@ TITLES = {
     "knn": "neighbors only",
     "mixture": "mixture",
     "experts": "experts",
-    "word_counts": WORD_COUNTS,
+    "word_counts": WORD_REGRESSION,
     "largest_class": LARGEST_CLASS,
 }
-METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
-MOST_LABELS_SHOWN = 20
+METRIC_TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
+MAX_LABELS_SHOWN = 20
 NOT_TRAINED = "None in this run: a pretrained encoder, with labeled examples."
 
 
@@ -137,7 +137,7 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
     snapshot = datastore.snapshot
     has_texts = snapshot.rows["text"].null_count < len(snapshot.rows)
     counts = snapshot.labels.sum(0) if datastore.multi_label else np.bincount(snapshot.labels, minlength=len(names))
-    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
+    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MAX_LABELS_SHOWN]
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
     calibration = config.knn_calibration
     how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
@@ -153,7 +153,7 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
 def _experts(fitted: FitReport) -> str:
     """The weight of each expert and, if some texts were held out, its accuracy alone."""
     weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
-    measured = {record["expert"]: _formatted(record[name] for name in METRICS) for record in fitted.measured}
+    measured = {record["expert"]: _formatted(record[name] for name in METRIC_TITLES) for record in fitted.measured}
     rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
     remark = ""
     if measured:
@@ -161,7 +161,7 @@ def _experts(fitted: FitReport) -> str:
     return (
         f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
         f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
-        f"{remark}\n\n" + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
+        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows)
     )
 
 
@@ -173,11 +173,11 @@ def _evaluation(log_history: Sequence[Mapping[str, float]]) -> str:
     metrics = logs[-1]
     prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
     rows = [
-        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRICS))
+        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRIC_TITLES))
         for part, title in TITLES.items()
         if f"{prefix}_{part}_accuracy" in metrics
     ]
-    return f"On the {prefix} examples:\n\n" + table(("", *METRICS.values()), rows)
+    return f"On the {prefix} examples:\n\n" + table(("", *METRIC_TITLES.values()), rows)
 
 
 def _formatted(values: Iterable[float]) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import cut_texts_summed_up
 from ..text.file_formats import find_text_files
-from .active_learning import SUGGESTED
-from .answer_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .active_learning import SUGGESTED_SETTING
+from .answer_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .call_options import checked_options
 from .prediction import NO_CONTENT
 
@@ -217,7 +217,7 @@ def _fingerprint(pipe: KNNClassifierPipeline) -> str:
         parts.append(pipe.datastore.content_sha256.encode())
         fitted = pipe.datastore.fitted
         if fitted is not None:
-            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
+            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED_SETTING}
             parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
             for name, array in sorted(fitted.arrays.items()):  # files order arrays in their own way
                 parts += [f"{name} {array.shape}".encode(), array]
@@ -243,7 +243,7 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
             end = position
             for number, line in enumerate(file, start=1):
                 position += len(line)
-                if number % BLOCK == 0 and line.endswith(b"\n"):
+                if number % ROWS_AT_A_TIME == 0 and line.endswith(b"\n"):
                     done = number
                     end = position
             if done <= rows:

@@ -17,7 +17,7 @@ from transformers import EvalPrediction
 from ..classification.editing import add_documents
 from ..classification.fit import fit
 from ..classification.knn.calibration import (
-    HELD_OUT,
+    HELD_OUT_SOURCE,
     Calibration,
     KnownExamplesError,
     calibrate_leaving_one_out,
@@ -193,7 +193,7 @@ class KNNClassifierTrainer(BaseTrainer):
         calibration = None
         if dataset is not None:
             calibration = self._calibrate_on_held_out(embedder, datastore, dataset)
-            source = HELD_OUT
+            source = HELD_OUT_SOURCE
         if calibration is None:
             calibration = self._calibrate_leaving_one_out(embedder, datastore)
             source = "the examples of the datastore, each left out in turn"

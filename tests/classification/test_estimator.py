@@ -19,7 +19,7 @@ from transformers import pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
 from docsplit_hf.classification import estimator
-from docsplit_hf.classification.estimator import NAMELESS, embed_once, encoder_pipeline
+from docsplit_hf.classification.estimator import DEFAULT_EXPERTS, embed_once, encoder_pipeline
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 CLASSES = ["nature", "places", "works"]
@@ -75,7 +75,7 @@ def test_the_pipeline_equals_one_made_by_hand(encoder, texts, labels):
     pipe = pipeline("docsplit-knn", model=encoder)
     pipe.add_documents(unlabeled)
     pipe.add_examples(examples, labels[order].tolist(), allow_duplicates=True)
-    report = pipe.fit(experts=NAMELESS, show_progress=False)  # labels of an estimator may be no words
+    report = pipe.fit(experts=DEFAULT_EXPERTS, show_progress=False)  # labels of an estimator may be no words
     np.testing.assert_allclose(model.predict_proba(texts), scores(pipe, texts), atol=1e-4)
     assert (report.examples, report.documents) == (model.report_.examples, model.report_.documents) == (30, 18)
     assert model.pipeline_.model.config.k == pipe.model.config.k

@@ -240,7 +240,7 @@ def test_with_several_labels_answers_have_those_above_their_threshold(untrained,
 
 def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     """Documents of one label reduce the proportions of the others in every vote."""
-    monkeypatch.setattr("docsplit_hf.classification.fit.EVIDENCE", 1.0)
+    monkeypatch.setattr("docsplit_hf.classification.fit.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
     store = misleading_store(noise=1.0)
     report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)

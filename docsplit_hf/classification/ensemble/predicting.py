@@ -1,4 +1,4 @@
-"""Predictions by fitted experts."""
+"""Predictions by fitted experts, with shown neighbors and explanations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .explaining import explain
 from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
-    from ...datastore.snapshot import Neighbors as SearchResult
+    from ...datastore.snapshot import SearchResult
     from ..prediction import Explanation, Shown, TextInputs
     from .fitted_experts import ReadyExperts, ScoredTexts
 
-PROBABILITY_TOLERANCE = 1e-6  # copies of a passage differ by rounding
+PROBABILITY_TOLERANCE = 1e-6  # probabilities of equal passages differ by rounding
 
 
 class ShownVoters:
-    """Texts that voted, nearest first: examples with their labels, documents with the most probable propagated ones."""
+    """Nearest texts that voted: examples with their labels, documents with their most probable propagated labels."""
 
     def __init__(self, ready: ReadyExperts, scored: ScoredTexts) -> None:
         nearest = scored.nearest
@@ -29,13 +29,13 @@ class ShownVoters:
         self._columns = scored.columns
         self._examples = nearest.examples
         self._documents = nearest.documents
-        most = nearest.distances.shape[1]
-        count = int(np.isfinite(nearest.distances).sum(1).min(initial=most))
+        width = nearest.distances.shape[1]
+        count = int(np.isfinite(nearest.distances).sum(1).min(initial=width))
         self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :count]
         self.weights = np.take_along_axis(scored.votes, self._order, axis=1)
 
     def example(self, query: int, rank: int) -> ShownText:
-        """Describe one neighbor, as a search result does."""
+        """Describe one neighbor of a text; rank 0 is the nearest."""
         found, column = self._at(query, rank)
         shown = found.example(query, column)
         if found is self._examples:
@@ -72,9 +72,9 @@ def predict_with_experts(
         ready: The experts.
         inputs: N texts with their embeddings.
         shown: What the answers show.
-        reject: The highest error rate: less confident answers are rejected, and those to novel texts. None: no answer
-            is rejected.
-        lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
+        reject: The error rate to allow, from 0 to 1: less confident answers, and answers to novel texts, are rejected.
+            None: no answer is rejected.
+        lost: The fraction of texts of known labels that may be rejected as novel. None: the default that ``fit`` chose.
 
     Returns:
         The prediction.
@@ -113,7 +113,7 @@ def predict_with_experts(
 
 
 class _Explainer:
-    """Explanations of the labels of scored texts."""
+    """Makes explanations of the labels of scored texts."""
 
     def __init__(self, ready: ReadyExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
         self._ready = ready
@@ -122,6 +122,7 @@ class _Explainer:
         self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
 
     def explain(self, row: int, label: int) -> Explanation:
+        """Explain a label of a text; name the passage that gives it the highest probability."""
         explanation = explain(self._scored, self._ready.fitted, row, label)
         passages = self._inputs.encoded.passages
         if passages is not None and passages.counts[row] > 1:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.keys import as_float32
-from ..rejection import NEAREST, NEAREST_DOCUMENTS
+from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import DocumentVectors, id_numbers, unit
 from .expert import Features
 from .log_linear_pool import pool
@@ -150,7 +150,7 @@ def closeness_to_examples(
 ) -> np.ndarray:
     """Mean cosine to the 5 nearest examples, ``(N,)``; ``keys`` are those of all examples."""
     is_found = np.isfinite(nearest.example_distances)
-    return _mean_cosine(embeddings, keys, mean, nearest.examples.rows, is_found, NEAREST)
+    return _mean_cosine(embeddings, keys, mean, nearest.examples.rows, is_found, NEAREST_EXAMPLES)
 
 
 def closeness_to_documents(

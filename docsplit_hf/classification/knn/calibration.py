@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 UNIFORM_FRACTION = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
 PAPER_TEMPERATURE = 10.0
-TIE = 1e-9
+LIKELIHOOD_TIE = 1e-9
 ROWS_PER_BLOCK = 64  # keeps a block of the computation in the processor's cache
 
 
@@ -114,7 +114,7 @@ def calibrate(
     mixed = [interpolate(knn[choice], classifier, weight) for choice, weight in zip(best, weights, strict=True)]
     likelihood = np.array([likelihoods[choice.k, choice.temperature, number] for number, choice in enumerate(best)])
     allowed = _accurate_enough(mixed, labels)
-    tied = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - TIE))
+    tied = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - LIKELIHOOD_TIE))
     chosen = min(tied, key=lambda number: (best[number].k, weights[number]))
     k = ks[best[chosen].k]
     temperature = float(temperatures[best[chosen].temperature])
@@ -139,7 +139,7 @@ def _best_of_each_weight(likelihoods: np.ndarray) -> list[_Choice]:
     """The likeliest k and T for each weight, by likelihoods ``(ks, temperatures, weights)``; of ties the smallest k."""
     best = []
     for of_weight in likelihoods.transpose(2, 0, 1):
-        first = np.flatnonzero(of_weight >= of_weight.max() - TIE)[0]
+        first = np.flatnonzero(of_weight >= of_weight.max() - LIKELIHOOD_TIE)[0]
         k, temperature = divmod(int(first), likelihoods.shape[1])
         best.append(_Choice(k, temperature))
     if len(best) > 1:
@@ -212,7 +212,7 @@ logger = logging.getLogger(__name__)
 
 MAX_NEIGHBORS = 128  # the largest k to try; the paper sees no gain beyond 64
 MAX_COPIES = 4096  # of one text, searched for neighbors that are other texts
-HELD_OUT = "held-out examples"  # a source of calibration that stays valid when examples are added
+HELD_OUT_SOURCE = "held-out examples"  # a source of calibration that stays valid when examples are added
 LEAVE_ONE_OUT_SAMPLE = 2000  # passages; enough to choose three numbers
 MIN_LEFT_OUT = 200  # rows, regardless of their passages
 GROWTH_TO_RECALIBRATE = 1.1
@@ -238,14 +238,14 @@ def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Se
     check_lengths(texts, numbers)
     predictions = embedder.embed(texts, pairs)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
-    store_calibration(config, calibration, HELD_OUT, len(datastore))
+    store_calibration(config, calibration, HELD_OUT_SOURCE, len(datastore))
     return calibration
 
 
 def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
     """Calibrate neighbors without a head again after growth by a tenth, unless calibrated on held-out texts."""
     last = config.knn_calibration or {}
-    if config.num_labels or last.get("source") == HELD_OUT:
+    if config.num_labels or last.get("source") == HELD_OUT_SOURCE:
         return
     if len(datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
         with contextlib.suppress(TooFewExamplesError):

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import weighing
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX, HeldOut
 from docsplit_hf.classification.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
 from docsplit_hf.classification.ensemble.registry import EXPERTS
-from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 
 from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
 
@@ -30,7 +30,7 @@ def test_settings_and_report_of_a_small_datastore():
     assert [record["expert"] for record in settings.report.measured] == [
         *EVERYTHING,
         "mixture",
-        WORD_COUNTS,
+        WORD_REGRESSION,
         LARGEST_CLASS,
     ]
     report = str(settings.report)
@@ -67,7 +67,7 @@ def test_descriptions_of_labels_are_learned_from_and_never_held_out():
     store = make_store(3)
     store.remove(["0", "1", "2"])
     labels = np.arange(3)
-    store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{LABEL_ID}{name}" for name in NAMES])
+    store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in NAMES])
     assert fit(store).report.measured == []
     more = np.zeros(3, int)
     store.add(make_keys(more, 1), more, make_texts(more, 1))

@@ -86,7 +86,7 @@ def test_copies_do_not_lower_the_guaranteed_error(encoder, texts, labels, caplog
     caplog.clear()
     twice = DocSplitClassifier(encoder, experts=FAST).fit([*texts, *texts], [*labels, *labels]).report_
     assert (twice.examples, twice.least_error, twice.answered) == (once.examples, once.least_error, once.answered)
-    assert "48 of 96 examples are there already with the same label" in caplog.text
+    assert "48 of 96 examples are in the datastore already with the same label" in caplog.text
 
 
 @pytest.mark.parametrize("kinds, names", [([1, 2], "12"), ([True, False], ("true", "false")), ([1.0, 2.0], "12")])
@@ -276,7 +276,7 @@ def embedded(monkeypatch):
 
     read = ClassifierEmbedder.embed
     monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
-    monkeypatch.setattr(estimator, "_kept", {})
+    monkeypatch.setattr(estimator, "_cached_embeddings", {})
     return calls
 
 

@@ -23,7 +23,7 @@ BLOCK = 16
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     for module in (row_files, classifying):
-        monkeypatch.setattr(module, "BLOCK", BLOCK)
+        monkeypatch.setattr(module, "ROWS_AT_A_TIME", BLOCK)
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, t
 def test_too_few_texts_are_reported(fitted, untrained, texts):
     report = fitted.measure_drift(NEW[:1])
     assert all(change.low is None for change in report.drift.values())
-    assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
+    assert "intervals need at least two texts" in report.verdict and "1 text against 16 documents" in str(report)
     untrained.add_examples(texts[:2], ["river", "engine"])
     untrained.fit(show_progress=False)  # no example can be held out where each label has only one
     report = untrained.measure_drift(texts[32:])

@@ -1,4 +1,4 @@
-"""Files that are classified and files of answers: every row and every field, as it was."""
+"""Files to classify and files of answers: rows and fields are kept unchanged."""
 
 import datetime
 
@@ -137,7 +137,7 @@ def test_unreadable_files_are_named(tmp_path, name, content, said):
     (["Hello, world,1", "Bye,2"], "its rows have more fields than its header: quote texts that hold the separator"),
     (["Bye,2"] * ROWS_AT_A_TIME + ["Hello, world,1"], "Expected 2 fields in line 258, saw 3"),
 ])  # fmt: skip
-def test_fields_beyond_the_header_are_refused_as_load_file_does(tmp_path, rows, said):
+def test_fields_beyond_the_header_are_refused(tmp_path, rows, said):
     file = tmp_path / "rows.csv"
     file.write_text("\n".join(["text,id", *rows]))
     for read in (load_file, lambda path: list(read_rows(path))):

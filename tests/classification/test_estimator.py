@@ -1,4 +1,4 @@
-"""DocSplitClassifier: the pipeline's answers, in all the ways that scikit-learn asks for them."""
+"""DocSplitClassifier: the answers of the pipeline through the interface of scikit-learn."""
 
 import multiprocessing
 import os
@@ -37,7 +37,7 @@ def encoder(make_tiny_config, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def has_label(texts):
-    """Which of the classes a text speaks of, ``(48, 3)``."""
+    """Whether a text is about each class, ``(48, 3)``."""
     return np.array([[int(bool(re.search(words, text))) for words in WORDS] for text in texts])
 
 
@@ -241,7 +241,7 @@ FLOAT32 = "probabilities of the same text differ by some 1e-6 with the texts bes
 EXPECTED_TO_FAIL = {"check_methods_sample_order_invariance": FLOAT32, "check_methods_subset_invariance": FLOAT32}
 
 
-def test_scikit_learns_checks(encoder):
+def test_the_checks_of_scikit_learn_pass(encoder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = OfNumbers(encoder, experts=FAST)
@@ -257,7 +257,7 @@ def test_scikit_learns_checks(encoder):
 
 
 @pytest.mark.filterwarnings("ignore:Can't test estimator")  # which says that all others are for numbers
-def test_scikit_learns_checks_of_texts(encoder):
+def test_the_checks_of_scikit_learn_for_texts_pass(encoder):
     for model, check in estimator_checks_generator(DocSplitClassifier(encoder, experts=FAST)):
         check(model)
     tags = DocSplitClassifier().__sklearn_tags__()

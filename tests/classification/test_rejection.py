@@ -1,4 +1,4 @@
-"""reject and return_novelty: a text gets an answer only where few errors can be promised."""
+"""reject and return_novelty: texts get an answer only if an error rate is guaranteed."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ def draw(count, seed, hardest=0.4):
 
 @pytest.mark.parametrize("error", [0.05, 0.1])
 def test_the_guarantee_holds_for_nine_of_ten_draws(error):
-    """Above a level t the true share of errors is hardest (1 - t) / 2."""
+    """Above a threshold t the true error rate is hardest (1 - t) / 2."""
     levels = np.array([confidence_threshold(*draw(1000, seed), error) for seed in range(400)])
     broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
     assert broken <= binom.ppf(0.999, 400, 1 - GUARANTEE_CONFIDENCE)
@@ -68,7 +68,7 @@ def test_equal_confidence_is_accepted_together():
 
 
 def test_novel_texts_do_not_stop_the_test_of_others():
-    """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
+    """One text in a hundred has confidence 0; the others are right, and all are answered at any error rate."""
     rng = np.random.default_rng(0)
     confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
     expected = confidence[confidence > 0].min()
@@ -99,7 +99,7 @@ def test_equal_counts_change_nothing(error):
 
 
 def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
-    """As many texts of a label that is easily recognized as of one that is not; their own confidence tells no more."""
+    """Equally many texts of an easy and of a hard label, with the same distribution of confidence."""
     rng = np.random.default_rng(seed)
     labels = np.repeat([0, 1], of_each)
     right = rng.random(len(labels)) < np.array(shares_right)[labels]
@@ -110,7 +110,7 @@ def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
 
 @pytest.mark.parametrize("hard", [0.2, 0.5, 0.8])
 def test_the_guarantee_holds_for_the_proportions_of_all_texts(hard):
-    """Answers are wrong as often as labels are hard: the promise is kept if none is given where that is too often."""
+    """The guarantee holds if there is no answer where the true error rate is too high."""
     true_error = (1 - hard) * 0.01 + hard * 0.2
     broken = 0
     for seed in range(300):
@@ -120,7 +120,7 @@ def test_the_guarantee_holds_for_the_proportions_of_all_texts(hard):
     assert broken <= binom.ppf(0.999, 300, 1 - GUARANTEE_CONFIDENCE)
 
 
-def test_without_counts_that_guarantee_fails():
+def test_without_counts_the_guarantee_fails_for_other_proportions():
     """What the test before would find if balanced labels stood for all texts: 10.5 % of them are wrong, of all 16 %."""
     given = [draw_by_label((0.2, 0.8), 400, seed) for seed in range(100)]
     broken = sum(np.isfinite(confidence_threshold(confidence, right, 0.15)) for confidence, right, _ in given)
@@ -154,7 +154,7 @@ def test_uncertain_proportions_widen_the_interval():
 
 
 def test_the_interval_contains_the_true_accuracy():
-    """Of a draw label by label, with the proportions known: at least in nine of ten, as it has 95 %."""
+    """Examples are drawn label by label: the 95 % interval must hold in at least nine of ten draws."""
     proportions = (0.3, 0.7)
     true = 0.3 * 0.99 + 0.7 * 0.8
     held = 0
@@ -167,7 +167,7 @@ def test_the_interval_contains_the_true_accuracy():
 
 @pytest.mark.parametrize("lost", [0.05, 0.1])
 def test_the_limit_of_lost_texts_holds_for_nine_of_ten_draws(lost):
-    """Novelty is uniform: of a limit t, 1 - t is lost."""
+    """Novelty is uniform, so a limit t loses 1 - t of the texts."""
     limits = np.array(
         [
             highest_accepted_novelty(np.random.default_rng(seed).random(200), lost, np.ones((1, 200)))
@@ -242,7 +242,7 @@ def test_a_novel_text_has_no_confidence():
 
 
 def labels_of(texts):
-    """Labels that the texts say: otherwise nothing could be promised."""
+    """Labels that follow from the texts, so that error rates can be guaranteed."""
     return ["river" if "river" in text else "engine" for text in texts]
 
 

@@ -117,13 +117,13 @@ def test_copies_with_one_changed_sentence_are_found(count):
     assert pairs[3, 20] == pytest.approx(1 - 1 / count, abs=0.08)
 
 
-def test_scripts_without_spaces_and_short_texts_of_one_pattern():
+def test_duplicates_in_scripts_without_spaces_and_among_short_texts():
     text = "北京大学是中国的一所综合性大学，位于北京市海淀区。学校的前身是京师大学堂。"
     assert list(found([text, "上海的天气今天很好，我们去公园散步吧。", text.replace("海淀", "朝阳")])) == [(0, 2)]
     assert found(["book a flight from boston to denver", "book a flight from dallas to oakland"]) == {}
 
 
-def test_a_common_beginning_neither_makes_copies_nor_hides_them():
+def test_a_common_beginning_does_not_affect_duplicates():
     head = " ".join(sentences(2, 5))
     texts = [f"{head} {' '.join(sentences(20, 100 + seed))}" for seed in range(MAX_TEXTS_PER_HASH + 20)]
     assert list(found([*texts, texts[7].replace("w1", "v1", 1)])) == [(7, MAX_TEXTS_PER_HASH + 20)]

@@ -68,7 +68,7 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     assert len(novelties) == 5 and novelties == sorted(novelties, reverse=True)
 
 
-def test_only_different_texts_are_drift(fitted, texts):
+def test_drift_is_reported_only_for_different_texts(fitted, texts):
     other = fitted.measure_drift(NEW)
     assert other.verdict.startswith("Significant change") and "with more unknown words" in other.verdict
     assert other.drift["unknown_words"].low > 0.5
@@ -133,7 +133,7 @@ def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
     assert report.drift["closeness"].then is None  # the held-out texts are not in the store
 
 
-def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, tmp_path):
+def test_an_error_rate_that_cannot_be_guaranteed_rejects_all_texts(fitted, texts, tmp_path):
     report = fitted.measure_drift(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
@@ -187,7 +187,7 @@ def measured(store, keys, texts):
     return measure_period(ready_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
 
 
-def test_stored_texts_are_measured_without_themselves():
+def test_a_stored_text_is_no_neighbor_of_itself():
     store = fitted_store(12, 60)
     keys = store.documents.keys[:3].copy()
     texts = store.documents.texts[:3]

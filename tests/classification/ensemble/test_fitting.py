@@ -37,14 +37,14 @@ def test_settings_and_report_of_a_small_datastore():
     assert "12 examples of 3 labels and 60 documents" in report and all(name in report for name in EVERYTHING)
 
 
-def test_it_is_the_same_each_time():
+def test_a_fit_is_reproducible():
     first, second = (fitted_store().fitted for _ in range(2))
     assert first.settings == second.settings and first.vocabulary == second.vocabulary
     assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
 
 
 @pytest.mark.parametrize(("examples", "documents", "times"), [(3, 0, 2), (3, 60, 1), (12, 0, 1)])
-def test_one_example_of_each_label_and_nothing_else_has_a_sharpness_of_its_own(monkeypatch, examples, documents, times):
+def test_single_examples_without_documents_have_their_own_sharpness(monkeypatch, examples, documents, times):
     store = make_store(examples, documents)
     before = fit(store).weights
     doubled = 2 * weighing.SHARPNESS_OF_SINGLE_EXAMPLES
@@ -86,7 +86,7 @@ def test_a_label_without_examples_is_not_fitted():
 
 
 def test_held_out_texts_choose_the_weights():
-    """Where the others guess, a classifier that is always right counts more than one that guesses too."""
+    """A head that is always right gets a larger weight than one that guesses."""
     store = make_store()
     labels, keys, texts = make_queries(300)
     others = np.random.default_rng(1).permutation(300)

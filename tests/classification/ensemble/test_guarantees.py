@@ -21,7 +21,7 @@ def fitted_on(store, **options):
 
 
 def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
-    """Documents, some of which have words and embeddings that no label has."""
+    """Documents, some with words and embeddings of no label."""
     labels = np.arange(examples) % 3
     of_documents = np.arange(known) % 3
     store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
@@ -106,7 +106,7 @@ def test_familiarity_compared_with_documents_is_independent_of_the_order_of_text
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_novelty_limit_removes_answers_and_adds_none(seed):
-    """Novel held-out texts with wrong answers stop the test for confidence; without them, it would go on further."""
+    """Novel held-out texts with wrong answers raise the confidence threshold."""
     fitted = fitted_on(store_with_out_of_scope_documents())
     rng = np.random.default_rng(seed)
     count = 200
@@ -136,7 +136,7 @@ def test_documents_of_known_labels_set_no_novelty_limit():
 
 
 def test_a_state_of_the_first_version_answers_as_before():
-    """It has neither draws of proportions nor settings of guarantees: each held-out text counts one."""
+    """A state of the first version has no draws of proportions, so each held-out text counts once."""
     store = make_store(60, 0)
     new = fitted_on(store).to_state()
     settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}

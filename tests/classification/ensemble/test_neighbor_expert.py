@@ -44,7 +44,7 @@ def test_a_text_its_copies_and_later_documents_have_no_vote():
         assert weights.sum() == pytest.approx(1)
 
 
-def test_if_all_texts_are_copies_there_are_no_votes():
+def test_copies_of_the_query_have_no_votes():
     store = make_store(3, documents=0)
     same = np.ones((1, 16), np.float32)
     store.add(same, [0], ["a"])

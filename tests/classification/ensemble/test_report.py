@@ -18,7 +18,7 @@ def fit(store, held_out=None):
 
 
 def random_labels(count=124):
-    """Embeddings and texts that are independent of the label."""
+    """Embeddings and texts that do not depend on the label."""
     rng = np.random.default_rng(0)
     texts = make_texts(rng.integers(0, 3, count))
     return KNNDatastore(rng.standard_normal((count, 16)), np.arange(count) % 2, ["yes", "no"], texts)
@@ -51,7 +51,7 @@ def test_baselines_on_held_out_texts():
     assert found[WORD_REGRESSION]["accuracy"] > 0.6 and found[LARGEST_CLASS]["accuracy"] == pytest.approx(1 / 3)
 
 
-def test_of_several_labels_the_most_frequent_set_is_the_largest_class():
+def test_the_largest_class_of_multi_label_examples_is_the_most_frequent_set():
     targets = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 1]])
     probabilities = largest_class(targets, 2, True)
     assert (probabilities >= 0.5).tolist() == [[True, True, False]] * 2

@@ -115,14 +115,14 @@ def test_the_prior_of_names_falls_with_more_examples_and_without_their_confirmat
     assert prior(WRONG) < 1e-3 * prior(RIGHT)
 
 
-def test_descriptions_of_labels_confirm_no_names():
+def test_label_descriptions_do_not_confirm_label_names():
     corpus = make_corpus(make_store(3).snapshot)
     for is_text in (np.zeros(3, bool), np.ones(3, bool)):
         data = data_with_names(corpus, np.eye(3), RIGHT, is_text)
         assert (data.label_name_reliability == 0.5) is not is_text.any()
 
 
-def test_with_few_examples_names_help_and_wrong_ones_do_not_harm():
+def test_label_names_help_with_few_examples_and_wrong_names_do_no_harm():
     labels = make_queries(300)[0]
     loss = {}
     for name, given in (("none", None), ("right", RIGHT), ("wrong", WRONG)):
@@ -152,11 +152,11 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
 
 
 @pytest.mark.parametrize("multi_label, expected", [(False, True), (True, False)])
-def test_names_are_for_one_label_per_text(multi_label, expected):
+def test_the_names_expert_needs_one_label_per_text(multi_label, expected):
     store = make_store(multi_label=multi_label)
     fitted = fit_experts(store.snapshot, show_progress=False, embed_names=lambda asked: RIGHT)
     assert ("names" in fitted.experts) is expected
 
 
-def test_marks_between_words_are_spaces():
+def test_separators_in_label_names_become_spaces():
     assert readable_names(["comp.sys.mac-hardware", "a_b/c", "..."]) == ["comp sys mac hardware", "a b c", "..."]

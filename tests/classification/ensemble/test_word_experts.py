@@ -30,7 +30,7 @@ def log_frequency(counts):
     return np.log(frequency / frequency.sum(1, keepdims=True))
 
 
-def test_words_are_naive_bayes():
+def test_the_words_expert_is_naive_bayes():
     found = fit_word_weights(WORDS, SOFT, WEIGHTS, multi_label=False)
     np.testing.assert_allclose(found, log_frequency(SOFT * WEIGHTS[:, None]), rtol=1e-4)
     np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-5)

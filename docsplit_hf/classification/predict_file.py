@@ -151,8 +151,8 @@ def classify_file(
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
-        made_with = [_fingerprint(pipe), _checksum(files.source), *reading, parameters]
-        done = _start(files.partial, to_json(made_with), content.rows)
+        made_with = to_json([_fingerprint(pipe), _checksum(files.source), *reading, parameters])
+        done = _start(files.partial, made_with, content.rows)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
             cut_texts_summed_up(),  # exited after the progress bar, so that its message does not break the bar
@@ -163,18 +163,23 @@ def classify_file(
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
-        renamed = _renamed(content.columns, added)
-
-        def merged() -> Iterator[Row]:
-            for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
-                yield {renamed[name]: value for name, value in row.items()} | answer
-
-        write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
+        _write_answers(files, content.columns, added)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
-        rejected = parameters.get("reject_label")
-        without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
+        reject_label = parameters.get("reject_label")
+        without_label = sum(answer["label"] in (None, reject_label) for answer in _kept_answers(files.partial))
         files.partial.unlink()
-    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_answer - without_text)
+    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_label - without_text)
+
+
+def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
+    """Write the rows of the file with the answers of the partial file, in the columns ``added``."""
+    renamed = _renamed(columns, added)
+
+    def merged() -> Iterator[Row]:
+        for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
+            yield {renamed[name]: value for name, value in row.items()} | answer
+
+    write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 
 
 COLUMN_OF_OPTION = {

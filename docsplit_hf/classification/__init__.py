@@ -1,1 +1,1 @@
-"""Retrieval-augmented classification: the pipeline, the ensemble of experts, editing, audit and drift."""
+"""Retrieval-augmented classification: pipeline, ensemble, calibration, rejection, audit and drift."""

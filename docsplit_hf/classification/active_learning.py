@@ -1,4 +1,4 @@
-"""Suggest documents to label next, by margin uncertainty and clusters (active learning)."""
+"""Suggestion of documents to label next, by margin uncertainty and clusters (active learning)."""
 
 from __future__ import annotations
 
@@ -25,36 +25,39 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_CANDIDATES = 10_000  # documents to choose from; more of them change the clusters little
-FITTING = threading.Lock()  # held while a fitted state is replaced by one that is derived from it
-SUGGESTED = "suggested"  # name of a setting of the fitted state: the ids of suggested documents
-MOST_CLUSTERS = 300
-FEWEST_DOCUMENTS = 3  # per cluster, on average
+MAX_CANDIDATES = 10_000  # documents to choose from; more change the clusters little
+FITTED_STATE_LOCK = threading.Lock()  # for reading a fitted state and replacing it
+SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
+MAX_CLUSTERS = 300
+MIN_DOCUMENTS_PER_CLUSTER = 3  # on average
 K_MEANS_STEPS = 20
 
 
 class Suggestion(TypedDict):
-    """A document to label next, with its present answer."""
+    """Document to label next, with its present answer."""
 
     id: str
     text: str | None
     text_pair: str | None
-    label: str
-    score: float
+    label: str  # the most probable one
+    score: float  # its probability
     labels: NotRequired[list[str]]  # if a text may have several
-    reason: str
+    reason: str  # why it was chosen
 
 
 def suggest(
     datastore: Store, count: int, again: bool = False, embedder: TextEmbedder | None = None
 ) -> list[Suggestion]:
-    """Suggest as ``KNNClassifierPipeline.suggest`` describes, and record it; ``embedder``: of a classification head."""
+    """Suggest documents, as ``KNNClassifierPipeline.suggest`` describes, and record them in the fitted state.
+
+    ``embedder`` computes the logits of a classification head; None if the classifier has no head.
+    """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
     snapshot = datastore.view().all()
     ready = prepare_experts(snapshot)
     if ready is None:
-        raise ValueError("Nothing was fitted: call fit() before suggest(n), which needs the experts.")
+        raise ValueError("Suggestions need fitted experts, and nothing was fitted: call fit() first.")
     rows = _candidates(snapshot, count, again)
     table = rows_at(snapshot.documents.rows, rows)
     texts = table["text"].to_pylist()
@@ -69,22 +72,22 @@ def suggest(
     choices = choose_documents(answers.vectors, uncertainty, vectors_of_examples(ready), count)
     found = [_suggestion(choice, table, answers.probabilities[choice.row], ready) for choice in choices]
     ids = [suggestion["id"] for suggestion in found]
-    with FITTING:
+    with FITTED_STATE_LOCK:
         fitted = datastore.fitted
         if fitted is not None:
             suggested = list(dict.fromkeys([*suggested_before(fitted), *ids]))
-            datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED: suggested})
+            datastore.fitted = replace(fitted, settings=fitted.settings | {SUGGESTED_SETTING: suggested})
     return found
 
 
 def suggested_before(fitted: FittedState | None) -> list[str]:
-    """The ids of documents suggested so far."""
-    found = None if fitted is None else fitted.settings.get(SUGGESTED)
+    """Ids of the documents suggested so far."""
+    found = None if fitted is None else fitted.settings.get(SUGGESTED_SETTING)
     return found if isinstance(found, list) else []
 
 
 def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
-    """The rows of the documents to choose from."""
+    """Select the rows of documents to choose from."""
     if snapshot.documents is None or not len(snapshot.documents.keys):
         raise ValueError("There are no documents without labels to choose from: add_documents(texts).")
     ids = snapshot.documents.rows["id"].to_pylist()
@@ -94,17 +97,17 @@ def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
         known = len(ids) - len(rows)
         others = f" beside {known} that were suggested before: ask for fewer, or pass again=True." if known else "."
         raise ValueError(f"n is {count}, and there are {len(rows)} documents without labels{others}")
-    if len(rows) > MOST_CANDIDATES:
-        logger.info("Of %d documents, a random %d are candidates.", len(rows), MOST_CANDIDATES)
-        rows = np.sort(np.random.default_rng(len(rows)).choice(rows, max(MOST_CANDIDATES, count), replace=False))
+    if len(rows) > MAX_CANDIDATES:
+        logger.info("Of %d documents, a random %d are candidates.", len(rows), MAX_CANDIDATES)
+        rows = np.sort(np.random.default_rng(len(rows)).choice(rows, max(MAX_CANDIDATES, count), replace=False))
     return rows
 
 
 def margin_uncertainty(probabilities: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Margin uncertainty, ``(N,)``, from probabilities ``(N, L)``.
+    """Margin uncertainty ``(N,)``, from 0 to 1, by probabilities ``(N, L)``.
 
     It is 1 minus the margin between the two best labels; if a text may have several labels, 1 minus the smallest
-    margin between yes and no.
+    margin of a label between having and not having it.
     """
     if multi_label:
         return 1 - np.abs(2 * probabilities - 1).min(1)
@@ -113,18 +116,18 @@ def margin_uncertainty(probabilities: np.ndarray, multi_label: bool) -> np.ndarr
 
 
 def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: PreparedExperts) -> Suggestion:
-    """Describe a chosen document; ``table``: all candidates; ``probabilities``: of this one, ``(L,)``."""
+    """Describe a document that was chosen from a table of candidates, with its probabilities ``(L,)``."""
     (document,) = table.slice(choice.row, 1).to_pylist()
     names = ready.view.label_names
     best_first = np.argsort(-probabilities, kind="stable")
     best = best_first[0]
     suggestion: Suggestion = {**document, "label": names[best], "score": float(probabilities[best])}
-    contenders = best_first[:2]
+    least_certain = best_first[:2]
     if ready.view.multi_label:
         thresholds = ready.fitted.settings.label_thresholds(names)
         suggestion["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
-        contenders = np.argsort(np.abs(2 * probabilities - 1), kind="stable")[:2]  # the least sure labels
-    guessed = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in contenders)
+        least_certain = np.argsort(np.abs(2 * probabilities - 1), kind="stable")[:2]
+    guessed = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in least_certain)
     unlabeled = len(choice.cluster) - 1
     suggestion["reason"] = (
         f"similar documents without a label: {unlabeled:,}, with a label: {choice.examples:,}; guessed: {guessed}"
@@ -133,25 +136,25 @@ def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, read
 
 
 class Choice(NamedTuple):
-    """A chosen document, and its cluster."""
+    """Chosen document, and its cluster."""
 
     row: int
-    cluster: np.ndarray  # the rows of all documents in it
-    examples: int  # the number of examples in it
+    cluster: np.ndarray  # rows of all documents of the cluster
+    examples: int  # number of examples in the cluster
 
 
 def choose_documents(vectors: np.ndarray, uncertainty: np.ndarray, examples: np.ndarray, count: int) -> list[Choice]:
     """Choose ``count`` of N documents to label.
 
-    Documents and examples are clustered together, into half as many clusters as there will be examples. The clusters
-    with the largest ``sum of uncertainty / (1 + examples)^2`` give a document each: the one nearest to the mean of the
-    cluster's documents, weighted by uncertainty. The uncertainty of a single text is largest for outliers; that of many
-    similar texts shows where labels are missing.
+    Documents and examples are clustered together, into half as many clusters as there will be examples. One document is
+    chosen from each of the clusters with the largest ``sum of uncertainty / (1 + examples)^2``: the one nearest to the
+    mean of the documents, weighted by uncertainty. A single uncertain text may be an outlier; many similar ones show
+    that examples are missing there.
 
     Args:
-        vectors: The documents, ``(N, D)``.
-        uncertainty: Their uncertainty, ``(N,)``.
-        examples: The examples, ``(n, D)``.
+        vectors: The vectors of documents, ``(N, D)``.
+        uncertainty: The uncertainty of each document, ``(N,)``.
+        examples: The vectors of examples, ``(n, D)``.
         count: The number of documents to choose.
 
     Returns:
@@ -180,12 +183,12 @@ def choose_documents(vectors: np.ndarray, uncertainty: np.ndarray, examples: np.
 
 
 def _clusters(vectors: np.ndarray, count: int) -> np.ndarray:
-    """The cluster of each vector, computed by one thread so that results are reproducible."""
+    """Cluster vectors by k-means, in one thread so that results are reproducible; int64 ``(N,)``."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    count = max(min(count, MOST_CLUSTERS, len(vectors) // FEWEST_DOCUMENTS), 1)
+    count = max(min(count, MAX_CLUSTERS, len(vectors) // MIN_DOCUMENTS_PER_CLUSTER), 1)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # equal vectors make fewer clusters
         return KMeans(count, n_init=1, max_iter=K_MEANS_STEPS, random_state=0).fit(vectors).labels_

@@ -1,4 +1,4 @@
-"""Options of a pipeline call: their types, and the checks of each and of their combinations."""
+"""Options of a pipeline call: types, and checks of single options and of their combinations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from .rejection import NOVEL, check_error, check_lost, least_held_out
+from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, least_held_out
 
 if TYPE_CHECKING:
     from .ensemble.fitted_experts import PreparedExperts
@@ -46,7 +46,7 @@ class CallOptions(ReadingOptions, total=False):
 
 
 READING_OPTIONS = tuple(ReadingOptions.__annotations__)
-KNN_OPTIONS = ("k", "knn_temperature", "knn_weight")  # any of them makes a call answer with head and neighbors
+KNN_OPTIONS = ("k", "knn_temperature", "knn_weight")  # with any of them, answers are by equation 3
 MINIMUMS = {
     "top_k": 1,
     "k": 1,
@@ -57,18 +57,18 @@ MINIMUMS = {
     "return_documents": 0,
 }
 FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
-OF_TRANSFORMERS = ("truncation", "padding")  # accepted for compatibility, without effect
+IGNORED_OPTIONS = ("truncation", "padding")  # of other pipelines of transformers; accepted for compatibility
 
 
 def checked_options(**options: Any) -> CallOptions:
-    """Check each option by itself, and leave out those that are None or without effect.
+    """Check each option, and remove those that are None or ignored.
 
     Raises:
         TypeError: If an option is unknown, or ``reject_label`` is not a string.
         ValueError: If an option is out of its range.
     """
     given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
-    unknown = given.keys() - {*CallOptions.__annotations__, *OF_TRANSFORMERS}
+    unknown = given.keys() - {*CallOptions.__annotations__, *IGNORED_OPTIONS}
     if unknown:
         raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
     if given.get("truncation", True) not in (True, "longest_first"):
@@ -88,21 +88,21 @@ def checked_options(**options: Any) -> CallOptions:
     if "reject" in given:
         check_error(given["reject"])
     if "novelty" in given:
-        check_lost(given["novelty"])
+        check_lost_fraction(given["novelty"])
     if not isinstance(given.get("reject_label", ""), str):
         raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
-    return {name: value for name, value in given.items() if name not in OF_TRANSFORMERS}
+    return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}
 
 
 def check_reading_options(options: ReadingOptions) -> None:
-    """Refuse options that are not about reading texts."""
+    """Raise TypeError for options other than ``ReadingOptions``."""
     unknown = options.keys() - {*READING_OPTIONS}
     if unknown:
         raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
 
 
-def check_rejection(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
-    """Refuse combinations of options that exclude each other, and warn of limits that cannot be guaranteed."""
+def check_rejection(options: CallOptions, ready: PreparedExperts | None, label_names: Sequence[str]) -> None:
+    """Raise ValueError for options that exclude each other, and warn about limits that cannot be guaranteed."""
     reject = options.get("reject")
     reject_label = options.get("reject_label")
     most_lost = options.get("novelty")
@@ -116,15 +116,15 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
     if reject_label in label_names:
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
-    if experts is None:
+    if ready is None:
         return
-    guarantees = experts.fitted.guarantees
+    guarantees = ready.fitted.guarantees
     if np.isinf(guarantees.confidence_threshold(reject, most_lost)):
         logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe())
-    if most_lost and guarantees.novelty_limit(most_lost) == NOVEL:
+    if most_lost and guarantees.novelty_limit(most_lost) == HIGHEST_NOVELTY:
         logger.warning(
-            "novelty=%g leaves out no more texts than without it: so few lost texts need %d held-out texts to be "
-            "guaranteed, and there are %d. Add examples and fit() again, or allow more.",
+            "novelty=%g has no effect: to guarantee that so few texts are lost takes %d held-out texts, not %d. "
+            "Add examples and fit() again, or allow more.",
             most_lost,
             least_held_out(most_lost),
             len(guarantees.held_out.ids),

@@ -1,4 +1,4 @@
-"""Add examples and documents to a datastore, and relabel examples; a missing datastore is created."""
+"""Addition and relabeling of examples and documents of a datastore, which is created if necessary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..encoders.chunking import Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling
-from .ensemble.held_out_scores import LABEL_ID
+from .ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
-    """The datastore, or a new one. Without a head, the ``labels`` decide whether a text may have several labels."""
+    """Return the datastore, or a new one; without a head, ``labels`` determine whether a text may have several."""
     config = embedder.model.config
     multi_label = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
     if datastore is None:
@@ -41,7 +41,7 @@ def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels
 
 
 def new_datastore(embedder: TextEmbedder, label_names: Sequence[str], multi_label: bool) -> KNNDatastore:
-    """An empty datastore for the embeddings of an embedder."""
+    """Make an empty datastore for the embeddings of an embedder."""
     probe = embedder.probe()
     return KNNDatastore.empty(probe.shape[1], label_names, multi_label=multi_label, probe=probe)
 
@@ -58,14 +58,14 @@ def add_examples(
 ) -> list[str]:
     """Add examples as ``KNNClassifierPipeline.add_examples`` describes, and return their ids.
 
-    With ``replace_ids``, they replace existing examples with these ids.
+    With ``replace_ids``, new examples replace existing ones with the same ids.
     """
     texts, pairs = texts_and_pairs(texts)
     labels = names_of_labels(labels)
     ids = None if ids is None else list(ids)
     for i, text in enumerate(texts):
         if not text.strip():
-            raise ValueError(f"Text {i} is empty: Leave it out.")
+            raise ValueError(f"Text {i} is empty: leave it out.")
     check_lengths(texts, labels, ids)
     if embedder.model.config.num_labels and not allow_new_labels:
         _refuse_labels_new_to_head(labels, datastore.label_names)
@@ -74,15 +74,15 @@ def add_examples(
     new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
     warn_of_contradictions([*examples_of_texts(found, texts, pairs), *new_examples])
     _warn_of_alike(labels, datastore.label_names)
-    known: list[Any] = [None] * len(texts)
-    first: Sequence[int] = range(len(texts))
+    ids_by_row: list[Any] = [None] * len(texts)  # ids of existing examples
+    first: Sequence[int] = range(len(texts))  # number of the first equal example among the given ones
     if not allow_duplicates:
-        known = ids_of_examples(found, texts, pairs, labels)
+        ids_by_row = ids_of_examples(found, texts, pairs, labels)
         first = first_of_equals(texts, pairs, labels)
-    rows = [i for i in range(len(texts)) if first[i] == i and known[i] is None]
+    rows = [i for i in range(len(texts)) if first[i] == i and ids_by_row[i] is None]
     if len(rows) < len(texts):
         logger.warning(
-            "%d of %d examples are there already with the same label, and are not added again%s: "
+            "%d of %d examples are in the datastore already with the same label, and are not added again%s: "
             "allow_duplicates=True adds them.",
             len(texts) - len(rows),
             len(texts),
@@ -102,12 +102,12 @@ def add_examples(
             passages=embedded.passages,
         )
         for i, added_id in zip(rows, added, strict=True):
-            known[i] = added_id
-    return [known[i] for i in first]
+            ids_by_row[i] = added_id
+    return [ids_by_row[i] for i in first]
 
 
 def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
-    """Refuse labels that a trained head does not have."""
+    """Raise ValueError for labels that a trained classification head does not have."""
     for given in labels:
         for name in [given] if isinstance(given, str) else given:
             _refuse_new_label(
@@ -120,11 +120,11 @@ def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequenc
 
 
 def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
-    """Warn of new labels that differ from others only in their spelling."""
+    """Warn of new labels that differ from other labels only in spelling."""
     given = Counter(chain.from_iterable([label] if isinstance(label, str) else label for label in labels))
     new = {plain_spelling(name) for name in given.keys() - set(known)}
     counts = {name: given[name] for name in (*known, *given) if plain_spelling(name) in new}
-    remark = describe_alike(counts, "If they are the same, give them one name: each is a label of its own here.")
+    remark = describe_alike(counts, "If they are the same label, give them one name.")
     if remark is not None:
         logger.warning(remark)
 
@@ -133,16 +133,16 @@ class _Embedded(NamedTuple):
     """Embeddings of N texts."""
 
     keys: np.ndarray  # float32 (N, D)
-    passages: Passages | None  # if any text has several
-    documents: list[str]  # ids of the documents among the texts, which become examples
+    passages: Passages | None  # None if each text has one
+    documents: list[str]  # ids of documents with these texts, which become examples
 
 
 def _embed_examples(
     embedder: TextEmbedder, documents: Snapshot | None, texts: list[str], pairs: list[str | None]
 ) -> _Embedded:
-    """Embed texts; those among the ``documents`` keep their embeddings."""
+    """Embed texts; texts of ``documents`` keep their embeddings."""
     if documents is None or not len(documents.keys):
-        keys, passages = _embed_sorted(embedder, texts, pairs)
+        keys, passages = _embed_in_sorted_order(embedder, texts, pairs)
         return _Embedded(keys=keys, passages=passages, documents=[])
     document_rows = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[document_rows].astype(np.float32)  # rows of new texts are overwritten below
@@ -150,7 +150,7 @@ def _embed_examples(
     known = np.flatnonzero(document_rows >= 0)
     passages = _by_text(known, take_passages(documents.passages, document_rows[known]))
     if len(new):
-        keys[new], new_passages = _embed_sorted(embedder, [texts[i] for i in new], [pairs[i] for i in new])
+        keys[new], new_passages = _embed_in_sorted_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
         passages |= _by_text(new, new_passages)
     joined = None
     if passages:
@@ -161,10 +161,10 @@ def _embed_examples(
     return _Embedded(keys=keys, passages=joined, documents=ids)
 
 
-def _embed_sorted(
+def _embed_in_sorted_order(
     embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None]:
-    """Embed texts in sorted order, so that batches and rounding do not depend on the given order."""
+    """Embed texts in sorted order: batches change rounding, and results must not depend on the given order."""
     order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
     embedded = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
     back = np.argsort(order)
@@ -172,7 +172,7 @@ def _embed_sorted(
 
 
 def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """The passages of texts, by the ``numbers`` of the texts."""
+    """Map the ``numbers`` of texts to their passages; empty without passages."""
     return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
 
 
@@ -185,9 +185,16 @@ class DescribedLabels(NamedTuple):
 
 
 def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
-    """Make examples from descriptions of labels."""
+    """Make an example of each description of a label.
+
+    Raises:
+        TypeError: If the descriptions are no mapping.
+        ValueError: If there are none, or a name or description is empty.
+    """
     if not isinstance(descriptions, Mapping):
-        raise TypeError(f"Expected {{label: description, ...}}, got {descriptions!r}: describe each in a few words.")
+        raise TypeError(
+            f"Expected {{label: description, ...}}, got {descriptions!r}: describe each label in a few words."
+        )
     for name, description in descriptions.items():
         if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
             raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
@@ -196,14 +203,14 @@ def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
     return DescribedLabels(
         texts=list(descriptions.values()),
         labels=list(descriptions),
-        ids=[f"{LABEL_ID}{name}" for name in descriptions],
+        ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions],
     )
 
 
 def add_documents(
     embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
 ) -> list[str | None]:
-    """Add documents as ``KNNClassifierPipeline.add_documents`` describes."""
+    """Add documents as ``KNNClassifierPipeline.add_documents`` describes, and return their ids."""
     if isinstance(texts, (str, Path)):
         read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
         raise TypeError(f"Expected texts, got {str(texts)!r}. To read a file or a folder: {read}; one text: [text].")
@@ -215,7 +222,7 @@ def add_documents(
     if len(new) < len(texts):
         empty = sum(not text.strip() for text in texts)
         logger.warning(
-            "%d of %d documents are not added: %d empty, %d there already or given twice.",
+            "%d of %d documents are not added: %d are empty, %d are in the datastore already or given twice.",
             len(texts) - len(new),
             len(texts),
             empty,
@@ -226,7 +233,7 @@ def add_documents(
         new_texts = [texts[i] for i in new]
         new_pairs = [pairs[i] for i in new]
         new_ids = None if ids is None else [ids[i] for i in new]
-        keys, passages = _embed_sorted(embedder, new_texts, new_pairs)
+        keys, passages = _embed_in_sorted_order(embedder, new_texts, new_pairs)
         added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages)
         for i, document_id in zip(new, added_ids, strict=True):
             added[i] = document_id
@@ -234,7 +241,7 @@ def add_documents(
 
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
-    """Positions of the texts that are not empty, not stored, and not repeated."""
+    """Numbers of the texts that are neither empty, nor in the datastore, nor repeated."""
     snapshot = datastore.view().get(texts, pairs)
     known = set()
     for state in (snapshot, snapshot.documents):
@@ -251,13 +258,13 @@ def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> l
 
 
 def _has_numbers(given: Any) -> bool:
-    """Whether a label, or one of several, is a number or a bool other than NaN."""
+    """Whether a label, or one of several labels, is a number other than NaN, or a bool."""
     labels = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
     return any(isinstance(label, Number | np.bool_) and label == label for label in labels)
 
 
 def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
-    """Relabel as ``KNNClassifierPipeline.relabel`` describes."""
+    """Relabel examples as ``KNNClassifierPipeline.relabel`` describes."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
     multi_label = datastore.multi_label
@@ -276,11 +283,11 @@ def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
             _refuse_new_label(label, datastore.label_names, which, "A new one comes with add_examples.")
     datastore.relabel(labels)
     if labels and datastore.fitted is not None:
-        logger.info("The neighbors use the new labels from now on; call fit() for the other experts.")
+        logger.info("The neighbors use the new labels from now on; call fit() again for the other experts.")
 
 
 def _refuse_new_label(label: Any, known: Sequence[str], which: str, next_step: str) -> None:
-    """Refuse an unknown label; ``which`` names it in the message."""
+    """Raise ValueError for an unknown label; ``which`` names the label in the message."""
     if label not in known:
         near = get_close_matches(str(label), known, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""

@@ -37,19 +37,19 @@ if TYPE_CHECKING:
     from ..encoders.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
-# The default: labels may be numbers, whose names carry no meaning.
-WITHOUT_LABEL_NAMES = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
-MAX_CACHED_TEXTS = 100_000  # embeddings of 384 dimensions take 150 MB
+# All but "names": labels may be numbers, which have no meaning as words.
+DEFAULT_EXPERTS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
+MAX_CACHED_TEXTS = 100_000  # in the cache of embeddings: 150 MB with 384 dimensions
 
-_embedding_cache: dict[bytes, np.ndarray] = {}  # by digest of encoder, settings and text; oldest first
+_cached_embeddings: dict[bytes, np.ndarray] = {}  # by a hash of encoder, settings and text; oldest first
 _cache_lock = threading.Lock()
 
 
 class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     """Classify texts from a few labeled texts and many unlabeled ones, as a scikit-learn estimator.
 
-    It is ``pipeline("docsplit-knn")`` with ``add_documents``, ``add_examples`` and ``fit``. The encoder is not trained:
-    a process loads it once, and embeds each text once for all folds and candidates of a cross-validation.
+    It uses ``pipeline("docsplit-knn")`` with ``add_documents``, ``add_examples`` and ``fit``. The encoder is not
+    trained. A process loads it once, and embeds each text once for all folds and candidates of a cross-validation.
 
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
@@ -57,15 +57,15 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         experts: The names of the experts to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
             labels may be numbers, whose names carry no meaning.
         max_length: The longest input in tokens. None: as many as the encoder reads.
-        long_documents: The part to read of longer texts: a strategy with one vector per text, as for
+        long_documents: The strategy for longer texts, one with a single vector per text, as for
             ``DocumentEncoder.encode``.
 
     Attributes:
-        classes_: The labels, sorted; with several labels per text the numbers of the columns.
+        classes_: The labels, sorted, ``(C,)``; with several labels per text the numbers of the columns of ``y``.
         pipeline_: The fitted ``KNNClassifierPipeline``, for explanations, neighbors and saving
-            (``pipeline_.save_pretrained``). Its label names are the classes as text: 1, 1.0 and True are ``"1"``,
-            ``"1"`` and ``"true"``.
-        report_: The weights of the experts, and their accuracy on folds of the examples.
+            (``pipeline_.save_pretrained``). The names of its labels are the classes as text: 1, 1.0 and True become
+            ``"1"``, ``"1"`` and ``"true"``.
+        report_: The ``FitReport``, with the weights of the experts and their metrics on folds of the examples.
 
     Example:
 
@@ -95,16 +95,16 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         Args:
             X: Texts, or pairs of texts: a list, an array (also of shape ``(n, 1)``, or ``(n, 2)`` for pairs), a Series,
                 or a DataFrame with the column ``text`` and optionally ``text_pair``.
-            y: Their labels, of any type that scikit-learn takes; or, if a text may have several, a matrix of 0 and 1,
-                dense or sparse.
+            y: The labels, ``(n,)``, of any type that scikit-learn takes; or, if a text may have several, a matrix of 0
+                and 1, ``(n, C)``, dense or sparse.
 
         Returns:
             The estimator.
 
         Raises:
             TypeError: If a text is not a string.
-            ValueError: If a text is empty, a label is missing, there is one class only, the numbers differ, or a
-                parameter is out of its range.
+            ValueError: If a text is empty, a label is missing, there is only one class, the numbers of texts and labels
+                differ, or a parameter is out of its range.
         """
         texts, pairs = _texts_of(X)
         targets = _targets_of(y)
@@ -129,7 +129,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             pipe.datastore.add_documents(embeddings, all_texts, all_pairs)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
-        experts = WITHOUT_LABEL_NAMES if self.experts is None else self.experts
+        experts = DEFAULT_EXPERTS if self.experts is None else self.experts
         self.report_ = fit(pipe.embedder, pipe.datastore, experts=experts)
         self.classes_ = targets.classes
         self.pipeline_ = pipe
@@ -140,11 +140,15 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """Predict the probability of each class, or of each label.
 
         Args:
-            X: As for ``fit``.
+            X: Texts, as for ``fit``.
 
         Returns:
-            Probabilities, ``(n, C)``, in the order of ``classes_``. Rows add up to 1, unless a text may have several
-            labels.
+            Probabilities, float64 ``(n, C)``, in the order of ``classes_``. Rows sum to 1, unless a text may have
+            several labels.
+
+        Raises:
+            NotFittedError: If ``fit`` was not called.
+            TypeError: If a text is not a string.
         """
         check_is_fitted(self)
         texts, pairs = _texts_of(X)
@@ -154,13 +158,17 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         return score_texts(experts, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """Predict the most probable class; or the labels with a probability above the threshold that ``fit`` chose.
+        """Predict the most probable class; or, with several labels per text, those above their thresholds.
 
         Args:
-            X: As for ``fit``.
+            X: Texts, as for ``fit``.
 
         Returns:
-            Classes, ``(n,)``; or 0 and 1, ``(n, C)``.
+            Classes, ``(n,)``; or int ``(n, C)`` of 0 and 1.
+
+        Raises:
+            NotFittedError: If ``fit`` was not called.
+            TypeError: If a text is not a string.
         """
         probabilities = self.predict_proba(X)
         datastore = self.pipeline_.datastore
@@ -180,16 +188,16 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
 
 
 class _Targets(NamedTuple):
-    """Classes, and labels of texts."""
+    """Classes, and the labels of texts."""
 
     classes: np.ndarray  # (C,)
-    names: list[str]  # of the classes, in the pipeline
-    labels: list[str] | list[list[str]]  # of the texts
+    names: list[str]  # names of the classes in the pipeline
+    labels: list[str] | list[list[str]]  # names for each text
     multi_label: bool
 
 
 def _targets_of(y: Any) -> _Targets:
-    """Check labels, and name them."""
+    """Check labels, and convert them to names."""
     if y is None:
         raise ValueError("DocSplitClassifier requires y to be passed, but the target y is None.")
     y = y.toarray() if issparse(y) else y
@@ -217,7 +225,7 @@ def _targets_of(y: Any) -> _Targets:
 
 
 def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
-    """The texts, and the second text of each or None."""
+    """Convert to lists of texts and of second texts, or None."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] in (1, 2):
         X = pd.DataFrame(X, columns=["text", "text_pair"][: X.shape[1]])  # noqa: N806
     texts, pairs = texts_and_pairs(X)
@@ -227,7 +235,7 @@ def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
 
 
 def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, str]:
-    """A new pipeline of an encoder, and the encoder's fingerprint; the last one is cached until its files change."""
+    """Make a pipeline of an encoder, and its fingerprint; the last encoder is cached until its files change."""
     path = find_checkpoint(name)
     path = str(Path(path).resolve()) if Path(path).exists() else path
     states = ((str(file), file.stat()) for file in sorted(Path(path).rglob("*")))
@@ -240,20 +248,20 @@ def _load(path: str, files: tuple[tuple[str, int, int], ...]) -> tuple[KNNClassi
     """Load a pipeline and the fingerprint of its encoder; ``files`` is part of the cache key only."""
     pipe = pipeline("docsplit-knn", model=path)
     if pipe.model.config.num_labels or pipe.datastore is not None:
-        raise ValueError(f"{path} is a classifier with labels of its own: pass the encoder that it was made from.")
+        raise ValueError(f"{path} is a classifier with its own labels: pass the encoder that it was made from.")
     return pipe, encoder_fingerprint(pipe.model.encoder, pipe.tokenizer, pooling=pipe.model.config.pooling)
 
 
 def embed_once(
     embedder: TextEmbedder, fingerprint: str, texts: Sequence[str], pairs: Sequence[str | None]
 ) -> np.ndarray:
-    """Retrieval embeddings ``(N, R)`` of texts; each encoder embeds a text once, and results are cached in memory."""
+    """Embed N texts, float32 ``(N, R)``; embeddings are cached in memory, so an encoder reads each text once."""
     config = embedder.model.config
     setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
     cache_keys = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
     with _cache_lock:
-        found = {key: _embedding_cache[key] for key in cache_keys if key in _embedding_cache}
+        found = {key: _cached_embeddings[key] for key in cache_keys if key in _cached_embeddings}
     new = {key: pair for key, pair in zip(cache_keys, given, strict=True) if key not in found}
     if new:
         # Sorted, so that batches and rounding do not depend on the order of the texts.
@@ -265,7 +273,7 @@ def embed_once(
         computed = {key: row.copy() for key, row in zip(new, embeddings, strict=True)}
         found |= computed
         with _cache_lock:
-            _embedding_cache.update(computed)
-            for key in list(_embedding_cache)[: max(len(_embedding_cache) - MAX_CACHED_TEXTS, 0)]:
-                del _embedding_cache[key]
+            _cached_embeddings.update(computed)
+            for key in list(_cached_embeddings)[: max(len(_cached_embeddings) - MAX_CACHED_TEXTS, 0)]:
+                del _cached_embeddings[key]
     return np.array([found[key] for key in cache_keys], np.float32).reshape(len(texts), config.retrieval_size)

@@ -1,4 +1,4 @@
-"""Fit of the experts of a pipeline's datastore, by folds of its examples or on held-out texts."""
+"""Fit of the experts of a datastore, with weights chosen by folds of the examples or on held-out texts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 
 from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
-from .active_learning import FITTING, SUGGESTED, suggested_before
+from .active_learning import FITTED_STATE_LOCK, SUGGESTED_SETTING, suggested_before
 from .ensemble.corpus import KeptCorpus, unit
 from .ensemble.fitting import fit_experts
 from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
-from .ensemble.vector_experts import EVIDENCE, readable_names
+from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COLLAPSED_COSINE = 0.9999  # raw BERT has 0.9 between any two texts, and still tells them apart
-MAX_COMPARED = 200  # texts of each kind
+COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddings are still useful
+MAX_COMPARED_TEXTS = 200  # examples, and documents
 
 
 def fit(
@@ -47,12 +47,12 @@ def fit(
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
-        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels, not folds.")
+        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
     held_out = None if texts is None else _held_out(embedder, datastore, texts, labels)
     snapshot = datastore.view().all()
     _warn_of_one_vector(embedder, snapshot)
 
-    @cache  # both fits need the same embeddings
+    @cache  # the second fit needs the same embeddings
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
         return embedder.embed(readable_names(names)).retrieval_embeddings
 
@@ -67,8 +67,9 @@ def fit(
         class_proportions=class_proportions,
     )
     documents = fitted.settings.report.documents
-    if held_out is None and documents > fitted.settings.report.examples:  # fewer can hardly mislead
-        examples_only = fit_experts(
+    # Documents of other distributions may mislead the experts; fewer documents than examples hardly do.
+    if held_out is None and documents > fitted.settings.report.examples:
+        without_documents = fit_experts(
             replace(snapshot, documents=None),
             experts,
             show_progress=False,
@@ -76,24 +77,26 @@ def fit(
             class_proportions=class_proportions,
             left_out=documents,
         )
-        if examples_only.settings.log_likelihood > fitted.settings.log_likelihood + EVIDENCE:
-            fitted = examples_only
+        if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
+            fitted = without_documents
     state = fitted.to_state()
-    with FITTING:
-        datastore.fitted = replace(state, settings=state.settings | {SUGGESTED: suggested_before(datastore.fitted)})
+    with FITTED_STATE_LOCK:
+        datastore.fitted = replace(
+            state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
+        )
     report = fitted.settings.report
     if report.foreign:
-        logger.info(report.foreign_documents())
+        logger.info(report.describe_out_of_scope())
     return report
 
 
 def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
-    """Warn if different texts have nearly the same embedding."""
+    """Warn if different texts have nearly equal embeddings."""
     cosine = least_cosine(snapshot)
     if cosine is not None and cosine > COLLAPSED_COSINE:
         logger.warning(
             "The encoder %s gives nearly one vector for all texts: the least cosine of a sample is %.6f. Answers "
-            "depend on words alone. Is the encoder untrained or damaged, or made for another pooling? Try the one "
+            "depend on words alone. The encoder may be untrained or damaged, or made for another pooling. Try the one "
             "that ships: pipeline('docsplit-knn').",
             embedder.model.config.name_or_path or type(embedder.model).__name__,
             cosine,
@@ -106,7 +109,7 @@ def least_cosine(snapshot: Snapshot) -> float | None:
     for rows in (snapshot, snapshot.documents):
         if rows is None:
             continue
-        texts = rows.rows["text"].slice(0, MAX_COMPARED).to_pylist()
+        texts = rows.rows["text"].slice(0, MAX_COMPARED_TEXTS).to_pylist()
         places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
         vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
     joined = unit(np.concatenate(vectors))
@@ -114,6 +117,7 @@ def least_cosine(snapshot: Snapshot) -> float | None:
 
 
 def _held_out(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
+    """Embed held-out texts, except those that are among the examples."""
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)

@@ -1,4 +1,4 @@
-"""Model card of a KNNClassifier with its datastore."""
+"""Model card of a ``KNNClassifier`` with its datastore."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ import numpy as np
 
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, save_model_card, table
-from .ensemble.report import LARGEST_CLASS, WORD_COUNTS, FitReport
+from .ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport, printed_name
 
 if TYPE_CHECKING:
     from ..datastore.store import Store
     from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 
-# Titles of the evaluated parts and of two baselines, on the card and on the screen.
+# Titles of the evaluated parts and of two baselines, on the card and on the screen. The mixture is equation 3; the
+# experts are the fitted ensemble.
 TITLES = {
     "classifier": "classifier",
     "knn": "neighbors only",
     "mixture": "mixture",
     "experts": "experts",
-    "word_counts": WORD_COUNTS,
+    "word_counts": WORD_REGRESSION,
     "largest_class": LARGEST_CLASS,
 }
-METRICS = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
-MOST_LABELS_SHOWN = 20
+METRIC_TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
+MAX_LABELS_SHOWN = 20
 NOT_TRAINED = "None in this run: a pretrained encoder, with labeled examples."
 
 
@@ -40,15 +41,15 @@ def save_classifier_card(
     log_history: Sequence[Mapping[str, float]] = (),
     self_contained: bool = False,
 ) -> None:
-    """Write ``README.md``.
+    """Write the model card, ``README.md``.
 
     Args:
         folder: The folder to write to.
-        location: The name on the Hub, or the folder, in the examples of use.
+        location: The name on the Hub, or the folder, for the usage examples.
         config: The configuration of the classifier.
         datastore: The datastore, if any.
-        training: Rows of a table about the training, if any.
-        log_history: The logs of a Trainer.
+        training: Rows of the table on training: names and values. None: the classifier was not trained.
+        log_history: The logs of a ``Trainer``, with the last evaluation.
         self_contained: Whether the classifier comes with the code of docsplit_hf.
     """
     fitted = _fitted(datastore)
@@ -59,16 +60,6 @@ def save_classifier_card(
         "base_model": base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
         "tags": ["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
     }
-    heads = "no classification head"
-    if config.num_labels:
-        heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
-    endpoint = getattr(config, "endpoint", None)
-    if endpoint:
-        heads += f", behind {endpoint}: texts are sent there"
-    mixing = "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
-    if fitted is not None:
-        documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
-        mixing = f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
     labels = _labels(config, datastore)
     if fitted is not None:
         labels += f"\n\n{_experts(fitted)}"
@@ -78,8 +69,8 @@ def save_classifier_card(
         location,
         metadata,
         "faiss-cpu",
-        heads=heads,
-        mixing=mixing,
+        heads=_heads(config),
+        mixing=_mixing(config, fitted),
         usage=_usage(location, config, fitted is not None, self_contained),
         labels=labels,
         evaluation=_evaluation(log_history),
@@ -87,21 +78,40 @@ def save_classifier_card(
     )
 
 
+def _heads(config: KNNClassifierConfig) -> str:
+    """Phrase on the heads of the encoder, and on its endpoint, if any."""
+    heads = "no classification head"
+    if config.num_labels:
+        heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    endpoint = getattr(config, "endpoint", None)
+    if endpoint:
+        heads += f", behind {endpoint}: texts are sent there"
+    return heads
+
+
+def _mixing(config: KNNClassifierConfig, fitted: FitReport | None) -> str:
+    """Phrase on the way in which probabilities are computed."""
+    if fitted is not None:
+        documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
+        return f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
+    return "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
+
+
 def _fitted(datastore: Store | None) -> FitReport | None:
-    """The report of the fitted experts, if any."""
+    """Report of the fitted experts, if any."""
     fitted = None if datastore is None else datastore.fitted
     if fitted is None:
         return None
-    # A datastore keeps any fitted state. Fields with a default were added after the first version.
-    needed = {
+    # A datastore keeps any fitted state, also of other code. Fields with a default were added after the first version.
+    required = {
         field.name for field in fields(FitReport) if field.default is MISSING and field.default_factory is MISSING
     }
-    is_ours = needed <= fitted.settings.keys()
-    return FitReport.of(fitted.settings) if is_ours else None
+    has_report = required <= fitted.settings.keys()
+    return FitReport.of(fitted.settings) if has_report else None
 
 
 def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool, self_contained: bool) -> str:
-    """Examples of use."""
+    """Usage examples."""
     code = f"""import docsplit_hf
 from transformers import pipeline
 
@@ -125,19 +135,19 @@ model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_r
 
 
 def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
-    """The labels, the examples and the calibration."""
+    """Paragraphs on the labels, the examples and the calibration."""
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
     if not datastore.is_saved_with_classifier:
         return (
-            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a store of their own, "
-            "outside this folder: give it to the pipeline as `datastore`."
+            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a separate datastore, "
+            "outside this folder: pass it to the pipeline as `datastore`."
         )
     snapshot = datastore.view().all()
     has_texts = snapshot.rows["text"].null_count < len(snapshot.rows)
     counts = snapshot.labels.sum(0) if datastore.multi_label else np.bincount(snapshot.labels, minlength=len(names))
-    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MOST_LABELS_SHOWN]
+    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MAX_LABELS_SHOWN]
     more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
     calibration = config.knn_calibration
     how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
@@ -151,33 +161,33 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
 
 
 def _experts(fitted: FitReport) -> str:
-    """The weight of each expert and, if some texts were held out, its accuracy alone."""
+    """Table of the weight of each expert, and of its metrics, if some texts were held out."""
     weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
-    measured = {record["expert"]: _formatted(record[name] for name in METRICS) for record in fitted.measured}
-    rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
+    measured = {record["expert"]: _formatted(record[name] for name in METRIC_TITLES) for record in fitted.measured}
+    rows = [(printed_name(name), weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
     remark = ""
     if measured:
-        remark = " The figures are of the same texts, so those of the mixture are slightly too good."
+        remark = " The figures are for the same texts, so those of the ensemble are slightly optimistic."
     return (
         f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
         f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
-        f"{remark}\n\n" + table(("expert", "weight", *(METRICS.values() if measured else ())), rows)
+        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows)
     )
 
 
 def _evaluation(log_history: Sequence[Mapping[str, float]]) -> str:
-    """The last evaluation as a table."""
-    logs = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
-    if not logs:
+    """Table of the last evaluation."""
+    evaluations = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
+    if not evaluations:
         return "Not evaluated in this run."
-    metrics = logs[-1]
+    metrics = evaluations[-1]
     prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
     rows = [
-        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRICS))
+        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRIC_TITLES))
         for part, title in TITLES.items()
         if f"{prefix}_{part}_accuracy" in metrics
     ]
-    return f"On the {prefix} examples:\n\n" + table(("", *METRICS.values()), rows)
+    return f"On the {prefix} examples:\n\n" + table(("", *METRIC_TITLES.values()), rows)
 
 
 def _formatted(values: Iterable[float]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Open the parts of a pipeline: classifier, tokenizer, datastore, and the settings for long texts."""
+"""Opening of the parts of a pipeline: classifier, tokenizer, datastore, and settings for long texts."""
 
 from __future__ import annotations
 
@@ -33,27 +33,31 @@ logger = logging.getLogger(__name__)
 
 
 def use_installed_class(model: PreTrainedModel) -> None:
-    """Give a classifier that a repository's copy of our code loaded the installed class."""
+    """Replace the class of a classifier that was loaded by the code in its repository with the installed class."""
     if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
         model.__class__ = KNNClassifier
         model.config.__class__ = KNNClassifierConfig
 
 
 def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = None) -> KNNClassifier:
-    """Turn an encoder into a classifier without a head; embeddings get norm 1, since no triplet loss trained them."""
+    """Turn an encoder into a classifier without a head, with embeddings of norm 1.
+
+    Raises:
+        ValueError: If the encoder has an adapter.
+    """
     if getattr(model, "peft_config", None):
         raise ValueError(
             "The pipeline got an encoder with an adapter on it: give it "
             "KNNClassifier.from_encoder(adapter, 0, decouple=False, normalize=True, knn_weight=1.0), which merges them."
         )
     if model.base_model is not model:
-        logger.warning("The head of %s is not used: neighbors alone will decide.", type(model).__name__)
+        logger.warning("The head of %s is not used: only neighbors are.", type(model).__name__)
     encoder = model.base_model
     name = encoder.config.name_or_path
     revision = getattr(model, "loaded_revision", None)
     settings = checkpoint_settings(name, encoder.config, revision) if name else {}
     if "pooling" not in settings:
-        logger.warning("%s states no pooling: taking the first token ('cls').", name or type(model).__name__)
+        logger.warning("%s does not say how it pools: the first token is used ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
     return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
 
@@ -63,17 +67,17 @@ class Parts(NamedTuple):
 
     model: PreTrainedModel
     tokenizer: Any
-    was_classifier: bool  # False for an encoder, which was made a classifier
+    was_classifier: bool  # False for an encoder that was turned into a classifier
     datastore: KNNDatastore | None  # from the model's folder or repository
 
 
 def open_parts(
     model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool, token: str | bool | None
 ) -> Parts:
-    """Open the parts of a pipeline; those in one folder are from one save, even if another process saves there.
+    """Open the parts of a pipeline; parts in one folder come from the same save.
 
-    ``transformers.pipeline`` has read model and tokenizer one after the other, and the datastore is read now. If the
-    folder was saved to in between, all of them are read again.
+    ``transformers.pipeline`` read the model and then the tokenizer, and the datastore is read now. If another process
+    saved to the folder in between, all of them are read again.
     """
 
     def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
@@ -91,13 +95,13 @@ def open_parts(
         return parts_of(model, tokenizer)
     try:
         parts = parts_of(model, tokenizer)
-    except Exception:  # of any kind: a mix of two saves can break anything
+    except Exception:  # of any type, since parts of two saves may fail anywhere
         if loaded.state.is_unchanged(loaded.folder):
             raise
     else:
         if loaded.state.is_unchanged(loaded.folder):
             return parts
-    logger.info("%s was saved to while it was loaded: it is loaded again.", loaded.folder)
+    logger.info("%s was changed while it was loaded: it is loaded again.", loaded.folder)
     is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder
     given = None if is_of_folder else tokenizer
     parts, _ = read_at_once(loaded.folder, lambda: parts_of(loaded.load(), given), hold=True)
@@ -107,10 +111,10 @@ def open_parts(
 def open_or_create_datastore(
     embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
 ) -> Store | None:
-    """Open the given datastore, creating a missing collection on a server; by default the model's ``own`` one.
+    """Open the given datastore, or create a missing collection on a server; None: use the ``own`` one of the model.
 
     Raises:
-        ValueError: If it was built by another encoder, or its labels are not those of the classifier.
+        ValueError: If the datastore was built by another encoder, or has other labels.
     """
     config = embedder.model.config
     trained = tuple(config.label_names)
@@ -146,7 +150,7 @@ def open_or_create_datastore(
 
 
 def _datastore_of_model(model: PreTrainedModel, token: str | bool | None) -> KNNDatastore | None:
-    """The datastore in the folder or repository of a model, if any."""
+    """Open the datastore in the folder or repository of a model, if any."""
     name = model.config.name_or_path
     if not name:
         return None
@@ -170,11 +174,11 @@ def set_reading_strategy(
     passage_length: int | None,
     truncate_dim: int | None,
 ) -> None:
-    """Set how long texts are read; None leaves a setting as it is.
+    """Set how texts are read; None keeps a setting.
 
     Raises:
-        ValueError: If texts of the model's ``own`` datastore were read with another setting, or the setting does not
-            fit the model.
+        ValueError: If texts of the ``own`` datastore of the model were read in another way, or the model does not
+            support the settings.
     """
     config = embedder.model.config
     if long_documents is not None:
@@ -194,7 +198,7 @@ def set_reading_strategy(
                 setattr(config, name, value)
             config.validate()
             with unlogged():
-                embedder.embed(["a"])  # so that an impossible setting is refused now
+                embedder.embed(["a"])  # so that an unsupported setting raises now
         except (ValueError, StrictDataclassError):
             for name in changed:
                 setattr(config, name, before[name])
@@ -202,11 +206,12 @@ def set_reading_strategy(
 
 
 def warn_of_different_strategy(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
-    """Warn if the texts of a given datastore were read with another strategy, or may have been."""
+    """Warn if the texts of a given datastore were, or may have been, read in another way."""
     strategy = embedder.model.config.long_documents
     if given.has_passages and strategy not in SEVERAL_VECTORS:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", strategy)
     elif not is_strategy_known and (len(given) or given.documents):
         logger.warning(
-            "A datastore does not keep how it was read. Texts are read with long_documents=%r: give it.", strategy
+            "A datastore does not record how its texts were read. Texts are read with long_documents=%r: pass it.",
+            strategy,
         )

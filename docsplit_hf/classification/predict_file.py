@@ -1,4 +1,4 @@
-"""Classify all texts of a file into another file, resuming interrupted runs."""
+"""Classification of all texts of a file into another file; interrupted runs are resumed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import sum_up_warnings
 from ..text.file_formats import find_text_files
-from .active_learning import SUGGESTED
+from .active_learning import SUGGESTED_SETTING
 from .call_options import checked_options
 from .prediction import NO_CONTENT
-from .row_files import BLOCK, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 
 if TYPE_CHECKING:
     from .call_options import CallOptions
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class PredictionFiles(NamedTuple):
-    """The file with the texts to classify, and the file for the answers."""
+    """File with the texts to classify, and file for the answers."""
 
     source: Path  # a file, or a folder of .txt files
     target: Path  # .csv, .jsonl or .parquet
@@ -43,16 +43,16 @@ class PredictionFiles(NamedTuple):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns with texts."""
+        """Names of the columns with texts."""
         return [self.text_column] + ([self.text_pair_column] if self.text_pair_column else [])
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the file."""
+        """Read the rows of the file."""
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
 
     @property
     def partial(self) -> Path:
-        """The file for the answers so far."""
+        """File for the answers so far."""
         return self.target.with_name(f"{self.target.name}.partial")
 
 
@@ -60,20 +60,20 @@ class Outcome(NamedTuple):
     """Numbers of rows."""
 
     rows: int  # written
-    without_text: int
-    resumed: int  # answered by an earlier run
-    rejected: int
+    without_text: int  # rows without a text, which get no label
+    resumed: int  # rows answered by an earlier run
+    rejected: int  # rows with a rejected text
 
 
 class Content(NamedTuple):
-    """The content of a file to classify."""
+    """Content of a file to classify."""
 
     columns: list[str]
-    rows: int
+    rows: int  # number of rows
 
 
 def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
-    """Read all rows once, so that unusable files are refused before anything is computed.
+    """Read all rows once, so that unusable files raise before anything is computed.
 
     Args:
         files: The files.
@@ -113,8 +113,8 @@ def classify_file(
 ) -> Outcome:
     """Classify all texts of a file, and write its rows with the answers as further columns, in the same order.
 
-    Texts are read and classified 256 at a time, and answers are kept in ``<target>.partial``: memory is bounded, and
-    after a killed run the next one continues, with the same result to the byte. A partial file of another input,
+    Texts are read and classified 256 at a time, and answers are stored in ``<target>.partial``. Memory is bounded, and
+    the next run continues an interrupted one, with the same result to the byte. A partial file of another input,
     classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
@@ -147,15 +147,15 @@ def classify_file(
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(files.partial, wait=False))  # a killed run holds no lock
+            stack.enter_context(locked(files.partial, wait=False))  # the lock of an interrupted run is released
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
-        made_with = [_fingerprint(pipe), _checksum(files.source), *reading, parameters]
-        done = _start(files.partial, to_json(made_with), content.rows)
+        made_with = to_json([_fingerprint(pipe), _checksum(files.source), *reading, parameters])
+        done = _start(files.partial, made_with, content.rows)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
-            sum_up_warnings(),  # closed last, so that its message does not break the progress bar
+            sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(itertools.islice(files.rows(), done, None)):
@@ -163,18 +163,23 @@ def classify_file(
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
-        renamed = _renamed(content.columns, added)
-
-        def merged() -> Iterator[Row]:
-            for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
-                yield {renamed[name]: value for name, value in row.items()} | answer
-
-        write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
+        _write_answers(files, content.columns, added)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
-        rejected = parameters.get("reject_label")
-        without_answer = sum(answer["label"] in (None, rejected) for answer in _kept_answers(files.partial))
+        reject_label = parameters.get("reject_label")
+        without_label = sum(answer["label"] in (None, reject_label) for answer in _kept_answers(files.partial))
         files.partial.unlink()
-    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_answer - without_text)
+    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_label - without_text)
+
+
+def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
+    """Write the rows of the file with the answers of the partial file, in the columns ``added``."""
+    renamed = _renamed(columns, added)
+
+    def merged() -> Iterator[Row]:
+        for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
+            yield {renamed[name]: value for name, value in row.items()} | answer
+
+    write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 
 
 COLUMN_OF_OPTION = {
@@ -187,7 +192,7 @@ COLUMN_OF_OPTION = {
 
 
 def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[str]:
-    """The columns of the answers beside label and score."""
+    """Columns of the answers in addition to label and score."""
     if "top_k" in parameters:
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
@@ -199,7 +204,7 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:
-    """The options of a call, with the defaults of the pipeline, sorted by name."""
+    """Options of a call with the defaults of the pipeline, sorted by name."""
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
     # Private in transformers 5.23: Pipeline has no public access to the defaults that it was made with.
     parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
@@ -210,16 +215,16 @@ def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOption
 
 
 def _fingerprint(pipe: KNNClassifierPipeline) -> str:
-    """SHA-256 of model, tokenizer, precision, examples, documents and fitted experts: of all that answers depend on."""
+    """SHA-256 of everything that answers depend on: model, tokenizer, precision, datastore and fitted experts."""
     precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
     parts = [encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode()]
     if pipe.datastore is not None:
         parts.append(pipe.datastore.content_sha256.encode())
         fitted = pipe.datastore.fitted
         if fitted is not None:
-            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED}
+            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED_SETTING}
             parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
-            for name, array in sorted(fitted.arrays.items()):  # files order arrays in their own way
+            for name, array in sorted(fitted.arrays.items()):  # a loaded file may have another order of arrays
                 parts += [f"{name} {array.shape}".encode(), array]
     return sha256_of_parts(parts)
 
@@ -233,7 +238,7 @@ def _checksum(source: Path) -> str:
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:
-    """Begin the partial file, or cut an existing one after its last whole block; returns its number of answers."""
+    """Start a partial file, or cut an existing one after its last complete block; return its number of answers."""
     header = f"{made_with}\n".encode()
     with open(open_or_make(partial), "r+b") as file:
         before = file.readline()
@@ -243,14 +248,14 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
             end = position
             for number, line in enumerate(file, start=1):
                 position += len(line)
-                if number % BLOCK == 0 and line.endswith(b"\n"):
+                if number % ROWS_AT_A_TIME == 0 and line.endswith(b"\n"):
                     done = number
                     end = position
             if done <= rows:
                 file.truncate(end)
-                logger.info("%s holds %d answers: going on after them.", partial, done)
+                logger.info("%s has %d answers: continuing after them.", partial, done)
                 return done
-            logger.warning("%s holds %d answers, and there are %d rows: starting over.", partial, done, rows)
+            logger.warning("%s has %d answers, but there are %d rows: starting over.", partial, done, rows)
         elif before:
             logger.warning("%s comes from another input, classifier or options: starting over.", partial)
     partial.write_bytes(header)
@@ -260,7 +265,7 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
 def _answers(
     pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
 ) -> list[Row]:
-    """Answer each row; a row without a text gets no label, and with ``with_reason`` the reason."""
+    """Answer each row; rows without a text get no label, and a reason if ``with_reason``."""
     given = [tuple(row.get(name) for name in columns) for row in block]
     usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
     inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
@@ -278,7 +283,7 @@ def _answers(
 
 
 def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
-    """The names in the output for the columns of the input."""
+    """Map the columns of the input to their names in the output."""
     names: dict[str, str] = {}
     for column in columns:
         name = column
@@ -286,12 +291,12 @@ def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
             name = f"input_{name}"
         names[column] = name
     if changed := [f"{column!r} is {name!r}" for column, name in names.items() if name != column]:
-        logger.warning("Columns of the input are renamed beside the answers: %s.", ", ".join(changed))
+        logger.warning("Columns of the input are renamed, as the answers have the same names: %s.", ", ".join(changed))
     return names
 
 
 def _kept_answers(partial: Path) -> Iterator[Row]:
-    """The answers in a partial file."""
+    """Read the answers in a partial file."""
     with open(partial, encoding="utf-8") as file:
         next(file)
         yield from map(json.loads, file)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..encoders.chunking import Passages
     from ..encoders.text_embedder import Predictions
 
-NO_CONTENT = "no content"  # the reason of an answer without a label
+NO_CONTENT = "no content"  # reason of an answer without a label
 
 
 class TextSpan(TypedDict):
@@ -47,31 +47,31 @@ class WordWeight(TypedDict):
 
 
 class Explanation(TypedDict, total=False):
-    """Why a text has a label rather than the next best one."""
+    """Explanation of a label, compared with the next best one."""
 
     against: str | None  # the next best label; None if a text may have several
     experts: dict[str, float]  # contributions to the log odds, by expert
     words: list[WordWeight]
-    note: str  # for a label that was added after fit
+    note: str  # for a label added after fit, instead of contributions
     passage: TextSpan  # the passage of the text with the highest probability of the label
 
 
 class Answer(TypedDict, total=False):
     """Answer to a text, as calls of the pipeline return it."""
 
-    label: str | None
-    score: float
+    label: str | None  # None if the text was rejected
+    score: float  # probability of the label
     neighbors: list[ShownText]
     explanation: Explanation
-    labels: list[str]
-    reason: str
-    novelty: float
-    read: float
+    labels: list[str]  # those above their thresholds, if a text may have several
+    reason: str  # of a rejection
+    novelty: float  # from 0 to 1
+    read: float  # fraction of the text that was read
     documents: list[ShownText]
 
 
 class ShownNeighbors(Protocol):
-    """Neighbors of N texts, nearest first, that answers show."""
+    """Neighbors of N texts that answers show, nearest first."""
 
     def example(self, query: int, rank: int) -> ShownText:
         """Describe one neighbor of text number ``query``; rank 0 is the nearest."""
@@ -99,9 +99,9 @@ class TextInputs(NamedTuple):
 
 
 class Rejection(NamedTuple):
-    """Which of N texts get no label."""
+    """Rejection of N texts."""
 
-    is_accepted: np.ndarray  # bool (N,)
+    is_accepted: np.ndarray  # bool (N,): whether a text gets a label
     has_no_content: np.ndarray  # bool (N,)
 
 
@@ -116,11 +116,15 @@ class Prediction(NamedTuple):
     thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
     rejection: Rejection | None = None  # by fitted experts; on request
-    explain: Callable[[int, int], Explanation] | None = None  # by fitted experts; of a text and a label, by number
+    explain: Callable[[int, int], Explanation] | None = None  # of a text and a label, by number; by fitted experts
 
 
 def text_inputs(texts: Sequence[str], embedded: Predictions, view: View, shown: RequestedParts) -> TextInputs:
-    """Join texts and their embeddings, and search for the nearest unlabeled documents, if they are shown."""
+    """Put together texts and their embeddings, and search the nearest documents, if they are shown.
+
+    Raises:
+        ValueError: If documents are to be shown, and there are none.
+    """
     documents = None
     if shown.documents:
         if not view.count("documents"):
@@ -137,9 +141,19 @@ def make_answer(
     best_only: bool,
     reject_label: str | None = None,
 ) -> Answer | list[Answer]:
-    """Make the answer to a text: its best label with all neighbors, or the ``top_k`` labels with theirs.
+    """Make the answer to one text.
 
-    ``reject_label`` replaces the label of a rejected text.
+    Args:
+        prediction: The predictions of all texts.
+        row: The number of the text.
+        top_k: The number of labels; None for all. Ignored with ``best_only``.
+        shown: What the answer shows.
+        best_only: Whether to answer with the best label and all neighbors. False: with a list of labels, each with the
+            neighbors that have it.
+        reject_label: The label of a rejected text.
+
+    Returns:
+        The answer, or a list of answers, best first.
     """
     scores = prediction.probabilities[row]
     count = min(shown.neighbors, prediction.neighbor_weights.shape[1])
@@ -174,10 +188,12 @@ def make_answer(
 
 
 def _labels(neighbor: ShownText) -> list[str | None]:
+    """Labels of a neighbor; ``[None]`` if it has none."""
     return neighbor["labels"] if "labels" in neighbor else [neighbor.get("label")]
 
 
 def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
+    """Describe a neighbor with its weight."""
     neighbor = prediction.neighbors.example(row, rank)
     neighbor |= {"weight": float(prediction.neighbor_weights[row, rank])}
     neighbor |= _text_passage(prediction, prediction.neighbors, row, rank)
@@ -185,12 +201,13 @@ def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
 
 
 def _document(prediction: Prediction, found: SearchResult, row: int, rank: int) -> ShownText:
+    """Describe a nearest document without empty fields."""
     document = found.example(row, rank) | _text_passage(prediction, found, row, rank)
     return {name: value for name, value in document.items() if name != "labels" and value is not None}
 
 
 def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank: int) -> ShownText:
-    """The passage of the text that a neighbor is nearest to, if the text has several."""
+    """Describe the passage of the text that a neighbor is nearest to, if the text has several."""
     passages = prediction.inputs.embedded.passages
     if passages is None or passages.counts[row] == 1:
         return {}
@@ -198,7 +215,7 @@ def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank:
 
 
 def span_of(text: str, passages: Passages, row: int, number: int) -> TextSpan:
-    """Part of a text that one of its passages covers, by the numbers of the text and of the passage."""
+    """Part of text number ``row`` that its passage ``number`` covers."""
     _, spans = passages.of(row)
     start, end = spans[number].tolist()
     return TextSpan(start=start, end=end, text=text[start:end])

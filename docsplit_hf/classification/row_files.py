@@ -1,4 +1,4 @@
-"""Read rows of a file to classify, and write rows of answers, as streams."""
+"""Readers of files to classify, and writers of files of answers, as streams of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..text.spreadsheet_cells import MARKER, harmless_cell
 
 Row = dict[str, Any]
 
-BLOCK = 256  # rows that are read, classified and written together: a killed run loses at most these
+ROWS_AT_A_TIME = 256  # read, classified and written together: an interrupted run loses at most these
 
 
 def read_rows(
@@ -28,7 +28,11 @@ def read_rows(
     """Read a file, or a folder of ``.txt`` files, row by row, with all its columns.
 
     Fields of a ``.csv`` file stay strings, also ``007`` and ``NA``. Lone surrogates, which no output file can hold, are
-    replaced. ``text_column`` names the texts of ``.txt`` files.
+    replaced. ``text_column`` is the name of the column for texts of ``.txt`` files.
+
+    Raises:
+        FileNotFoundError: If there is no such file or folder, or the folder has no ``.txt`` file.
+        ValueError: If the file cannot be parsed.
     """
     if source.is_dir():
         rows = _folder_rows(source, text_column, encoding)
@@ -53,6 +57,7 @@ def _writable(value: Any) -> Any:
 
 
 def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterator[Row]:
+    """Read each ``.txt`` file of a folder as a row with its relative path as id."""
     files = sorted(find_text_files(folder))
     if not files:
         raise FileNotFoundError(f"The folder {folder} holds no .txt file: give a file, or a folder of .txt files.")
@@ -69,18 +74,18 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
         if kind == "json":
             yield from read_json_rows(source, encoding)
         elif kind == "csv":
-            import pandas as pd  # here, as pyarrow below, so that importing docsplit_hf loads neither
+            import pandas as pd  # here, like pyarrow below, so that importing docsplit_hf loads neither
 
-            # Not the csv module, which refuses long fields.
-            with pd.read_csv(source, chunksize=BLOCK, **options) as frames:
+            # The csv module refuses long fields.
+            with pd.read_csv(source, chunksize=ROWS_AT_A_TIME, **options) as frames:
                 for frame in frames:
-                    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for the row's name
+                    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
                         raise ValueError(MORE_FIELDS)
                     yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
         elif kind == "parquet":
             import pyarrow.parquet as pq
 
-            for batch in pq.ParquetFile(source).iter_batches(BLOCK):
+            for batch in pq.ParquetFile(source).iter_batches(ROWS_AT_A_TIME):
                 yield from batch.to_pylist()
         else:
             with (gzip.open if source.suffix.lower() == ".gz" else open)(source, "rt", newline="\n", **options) as file:
@@ -91,12 +96,12 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
 def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:
     """Split rows into lists of 256; the last may be shorter."""
     stream = iter(rows)
-    while block := list(itertools.islice(stream, BLOCK)):
+    while block := list(itertools.islice(stream, ROWS_AT_A_TIME)):
         yield block
 
 
 def check_output(target: Path, safe_csv: bool = False) -> None:
-    """Refuse a file with an ending that cannot be written."""
+    """Raise ValueError for a file with an ending that cannot be written."""
     ending = target.suffix.lower()
     if ending not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
@@ -107,7 +112,7 @@ def check_output(target: Path, safe_csv: bool = False) -> None:
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    """Refuse rows that cannot be written, such as mixed types in a column of Parquet; no file is written."""
+    """Raise ValueError for rows that cannot be written, such as mixed types in a column of Parquet; write no file."""
     ending = target.suffix.lower()
     if ending == ".csv" and MARKER in columns:
         raise ValueError(f"The column {MARKER!r} would mark the answers as a file made by safe_csv: rename it.")
@@ -117,11 +122,11 @@ def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
 
 
 def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str], safe_csv: bool = False) -> None:
-    """Write rows to a file, completely or not at all; an existing file is replaced. Lists are JSON in CSV.
+    """Write rows to a file atomically; an existing file is replaced. In CSV, lists become JSON.
 
     Args:
         target: The file, ``.csv``, ``.jsonl`` or ``.parquet``.
-        rows: Called for each pass over the rows.
+        rows: A function that returns the rows, called for each pass over them.
         columns: The names of the columns.
         safe_csv: Whether to quote the texts of a ``.csv`` file, and put an apostrophe before texts that a spreadsheet
             would run as formulas. If there are any, a last column marks the file, and ``read_rows`` removes the
@@ -158,6 +163,7 @@ def _write_safe_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequ
 
 
 def _csv_value(value: Any) -> Any:
+    """Convert lists, dictionaries and bools to JSON."""
     return to_json(value) if isinstance(value, list | dict | bool) else value
 
 
@@ -187,5 +193,5 @@ _WRITERS = {".csv": _write_csv, ".jsonl": _write_jsonl, ".parquet": _write_parqu
 
 
 def to_json(value: Any) -> str:
-    """JSON in one line; values of other types, such as dates, become strings."""
+    """Convert to JSON in one line; values of other types, such as dates, become strings."""
     return json.dumps(value, ensure_ascii=False, default=str)

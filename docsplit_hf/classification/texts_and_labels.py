@@ -31,7 +31,7 @@ def as_list(given: Any) -> Any:
 
 
 def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | None]]:
-    """The texts, and the second text of each or None; ``first``: number of the first text in error messages."""
+    """Convert to lists of texts and of second texts, or None; ``first`` is the number of the first text in errors."""
     given = as_list(given)
     if isinstance(given, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
@@ -52,12 +52,12 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
 
 
 def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
-    """Join the two texts of pairs; a text that is not stored becomes an empty one."""
+    """Join the two texts of pairs by a space; a missing text becomes an empty string."""
     return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
 
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
-    """Names of labels, or lists of them; numbers and bools become their text, with one warning."""
+    """Convert labels, or lists of labels, to names; numbers and bools become text, which is logged once."""
     names = []
     other: Any = None  # the first label that is not a string
     for row, given in enumerate(labels):
@@ -78,7 +78,7 @@ def names_of_labels(labels: Sequence[Any]) -> list[Any]:
 
 
 def _name_of_label(label: Any, row: int) -> str:
-    """The name of a label; numbers become their text."""
+    """Convert a label, a string or a number, to a name; ``row`` is the number of its text in errors."""
     if isinstance(label, str):
         if label.strip():
             return label
@@ -96,14 +96,14 @@ def _name_of_label(label: Any, row: int) -> str:
 
 
 def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:
-    """Refuse labels or ids if their number differs from that of the texts."""
+    """Raise ValueError unless there are as many labels, and as many ids, as texts."""
     for name, given in (("label", labels), ("id", ids)):
         if given is not None and len(given) != len(texts):
             raise ValueError(f"{len(texts)} texts and {len(given)} {name}s: give one {name} for each text.")
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of a column; None for missing ones."""
+    """Convert a column to a list, with None for missing values."""
     if hasattr(column, "notna"):  # in pandas, missing values may be NaN
         column = column.astype(object).where(column.notna(), None)
     return column.tolist() if hasattr(column, "tolist") else list(column)

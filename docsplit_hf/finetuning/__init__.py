@@ -1,1 +1,1 @@
-"""Fine-tuning with a decoupled representation."""
+"""Fine-tuning of a classifier with a decoupled representation (Liang et al. 2023)."""

@@ -25,18 +25,18 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``KNNClassifierTrainer``: those of ``TrainingArguments`` and the following.
 
     Args:
-        triplet_weight: Beta of equation 4: the loss is (1 - beta) x cross entropy + beta x triplet loss. 0.5 as in the
-            paper. 0 trains the classifier alone.
-        triplet_margin: Mu of equation 4, in squared L2 distance. The paper does not give its value.
-        triplet_choice: Choice among several positives and negatives in the batch: ``"random"``, or the ``"hardest"``
-            (the farthest positive and the nearest negative). The paper does not state its choice.
+        triplet_weight: Beta of equation 4, from 0 to below 1: the loss is (1 - beta) x cross entropy + beta x triplet
+            loss. The default is that of the paper, 0.5. 0 trains only the classifier.
+        triplet_margin: Mu of equation 4, a squared L2 distance. The paper does not give its value.
+        triplet_choice: How the positive and the negative are chosen from several in the batch: ``"random"``, or
+            ``"hardest"`` (the farthest positive and the nearest negative). The paper does not state its choice.
 
     > Defaults that differ from ``TrainingArguments``
 
     - ``num_train_epochs=3``, ``learning_rate=2e-5`` and ``per_device_train_batch_size=32``, as in the paper (appendix
       A: 2e-5 with 64 for MacBERT, 1e-5 with 32 for RoBERTa).
-    - ``warmup_steps=0.1``, a tenth of all steps. The paper's 100 to 300 steps are more than a small data set has.
-    - ``metric_for_best_model="macro_f1"``, ``greater_is_better=True``: of the classifier on held-out examples.
+    - ``warmup_steps=0.1``, a tenth of all steps. A small data set has fewer steps than the 100 to 300 of the paper.
+    - ``metric_for_best_model="macro_f1"``, ``greater_is_better=True``: macro F1 of the classifier on held-out examples.
     - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Raises:
@@ -81,7 +81,7 @@ def check_classifier_fit(
     eval_dataset: Dataset | None,
     tokenizer: PreTrainedTokenizerBase | None,
 ) -> None:
-    """Refuse model, arguments and examples that would fail in the first step; ``model``: without PEFT's wrapper."""
+    """Raise ValueError if model (without PEFT's wrapper), arguments and examples do not fit together."""
     if not isinstance(model, KNNClassifier):
         raise ValueError(f"{type(model).__name__} is not a KNNClassifier: load it with KNNClassifier.from_encoder.")
     if tokenizer is None:
@@ -102,7 +102,9 @@ def check_classifier_fit(
             "search neighbors with the representation of the classifier."
         )
     if args.label_smoothing_factor and model.config.problem_type == MULTI_LABEL:
-        raise ValueError("label_smoothing_factor is for one label per text, and these have several: set it to 0.")
+        raise ValueError(
+            "label_smoothing_factor is for one label per text, and these texts may have several: set it to 0."
+        )
     check_processes(args)
     for name, dataset in (("training", train_dataset), ("held-out", eval_dataset)):
         if dataset is not None:
@@ -110,6 +112,7 @@ def check_classifier_fit(
 
 
 def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
+    """Raise ValueError if examples are unusable, or their labels are not those of the model."""
     if not hasattr(dataset, "select"):
         raise ValueError(f"The {name} examples are a {type(dataset).__name__}: give one datasets.Dataset.")
     texts_of(dataset.select([0]) if len(dataset) else dataset)

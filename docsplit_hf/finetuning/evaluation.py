@@ -1,4 +1,4 @@
-"""Metrics of a classifier, its neighbors, the mixture of the two, and fitted experts."""
+"""Metrics of a classifier, its neighbors, their mixture by equation 3, and the fitted experts."""
 
 from __future__ import annotations
 
@@ -24,31 +24,34 @@ from ..text.labels import label_array, texts_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
     from ..encoders.text_embedder import TextEmbedder
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
-    """``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss`` of probabilities ``(N, C)``.
+    """Compute ``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss`` of probabilities ``(N, C)``.
 
-    ``labels``: ``(N,)`` numbers, or ``(N, C)`` of 0 and 1 for several labels per text.
+    The labels are numbers ``(N,)``, or 0 and 1 ``(N, C)`` for several labels per text.
     """
     metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation(), LogLoss()])
     return metrics.compute(predictions=probabilities, references=labels)
 
 
 def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
-    """``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels; both arguments ``(N,)``."""
+    """Compute ``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels; both arguments ``(N,)``."""
     metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation()])
     return metrics.compute(predictions=predictions, references=labels)
 
 
 def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
-    """Metrics ``<prefix>_<part>_<metric>`` of the classifier's parts and two baselines: word counts, largest class."""
+    """Compute metrics ``<prefix>_<part>_<metric>`` of the parts of a classifier and of two baselines.
+
+    The baselines are logistic regression on TF-IDF of words ("word_counts"), and always the largest class.
+    """
     texts, pairs = texts_of(dataset)
     config = embedder.model.config
     snapshot = datastore.view().all()
-    multi_label = snapshot.multi_label
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
     predictions = embedder.embed(texts, pairs)
@@ -61,13 +64,10 @@ def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, p
         inputs = TextInputs(joined, predictions, documents=None)
         parts["experts"] = predict_with_experts(experts, inputs, RequestedParts()).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
-    words = fit_words(texts_in(snapshot.rows))
-    if words is not None:
-        vectorizer, example_tfidf = words
-        vocabulary = fit_vocabulary(example_tfidf, targets)
-        scores = vocabulary_scores(vectorizer.transform(joined), vocabulary)
-        parts["word_counts"] = probabilities_of_log_odds(scores, multi_label)
-    parts["largest_class"] = largest_class(targets, len(texts), multi_label)
+    word_counts = _word_regression(snapshot, targets, joined)
+    if word_counts is not None:
+        parts["word_counts"] = word_counts
+    parts["largest_class"] = largest_class(targets, len(texts), snapshot.multi_label)
     metrics = {}
     for part, probabilities in parts.items():
         for name, value in classification_metrics(probabilities, labels).items():
@@ -75,9 +75,23 @@ def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, p
     return metrics
 
 
+def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) -> np.ndarray | None:
+    """Probabilities ``(N, C)`` by logistic regression on TF-IDF of the examples; None if they have no words.
+
+    The baseline of ``fit`` is the same regression, but its TF-IDF is fitted on the documents, too.
+    """
+    words = fit_words(texts_in(snapshot.rows))
+    if words is None:
+        return None
+    vectorizer, example_tfidf = words
+    regression = fit_vocabulary(example_tfidf, targets)
+    log_odds = vocabulary_scores(vectorizer.transform(texts), regression)
+    return probabilities_of_log_odds(log_odds, snapshot.multi_label)
+
+
 def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """Format the metrics of ``evaluate_parts``, with Matthews correlation if it is ``task_metric``."""
-    remark = " (used to choose the classifier: too optimistic)" if prefix == "validation" else ""
+    """Format the metrics of ``evaluate_parts``; Matthews correlation comes first if it is ``task_metric``."""
+    remark = " (optimistic: the checkpoint was chosen on them)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
         start = f"{prefix}_{part}"

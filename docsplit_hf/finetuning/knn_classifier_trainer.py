@@ -17,7 +17,7 @@ from transformers import EvalPrediction
 from ..classification.editing import add_documents
 from ..classification.fit import fit
 from ..classification.knn.calibration import (
-    HELD_OUT,
+    HELD_OUT_SOURCE,
     Calibration,
     KnownExamplesError,
     calibrate_leaving_one_out,
@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 
 
 class KNNClassifierTrainer(BaseTrainer):
-    """Fine-tune a ``KNNClassifier``, store its training set as a datastore, and calibrate the two together.
+    """Fine-tune a ``KNNClassifier``, build its datastore of the training set, and calibrate the two together.
 
     It extends the stock Trainer, and supports all ``TrainingArguments``. The loss is equation 4 of Liang et al. 2023,
     with squared L2 distance d and triplets from the batch (appendix B)::
@@ -66,12 +66,12 @@ class KNNClassifierTrainer(BaseTrainer):
     calibration and card, for ``pipeline("docsplit-knn")``.
 
     Args:
-        model: The classifier, or one with ``lora_around`` it.
+        model: The classifier, or the result of ``lora_around``.
         args: The arguments.
         train_dataset: Examples from ``load_labeled_examples``: ``text``, ``label`` and optionally ``text_pair``.
-        eval_dataset: Held-out examples. They decide the best checkpoint and the calibration.
+        eval_dataset: Held-out examples, for the choice of the best checkpoint and the calibration.
         processing_class: The tokenizer; it is saved with the model.
-        data_collator: Makes batches. None: ``DataCollatorForLabeledExamples`` with the model's maximum length.
+        data_collator: The collator. None: ``DataCollatorForLabeledExamples`` with the maximum length of the model.
         **kwargs: Passed to ``Trainer``.
 
     Raises:
@@ -121,26 +121,36 @@ class KNNClassifierTrainer(BaseTrainer):
             )
         self.datastore: KNNDatastore | None = None
         self._datastore_examples: Dataset | None = None
-        self._draw_step: tuple[int, int, int] | None = None  # of the last generator
-        self._draw = 0  # number of that generator within its step
+        self._draw_step: tuple[int, int, int] | None = None  # step of the last generator
+        self._draw = 0  # number of the last generator within its step
 
     @property
     def classifier(self) -> KNNClassifier:
-        """The classifier without its wrappers for several devices; LoRA adapters are merged into a copy."""
+        """Classifier without wrappers for several devices; with LoRA adapters, a copy that has them merged."""
         return copy.deepcopy(self._unwrapped).merge_and_unload() if self._has_adapter else self._unwrapped
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluate the classifier alone: ``eval_<metric>`` of ``classification_metrics``, and the losses."""
+        """Evaluate the classifier without neighbors.
+
+        Args:
+            *args: Passed to ``Trainer.evaluate``.
+            **kwargs: Passed to ``Trainer.evaluate``.
+
+        Returns:
+            ``eval_<metric>`` for the metrics of ``classification_metrics``, and the losses.
+        """
         with self.measuring_apart():
             return super().evaluate(*args, **kwargs)
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):  # as annotated by Trainer
-        """Equation 4 on one batch of the collator."""
+    def compute_loss(
+        self, model, inputs, return_outputs=False, num_items_in_batch=None
+    ):  # without annotations, like Trainer
+        """Compute the loss of equation 4 for one batch of the collator."""
         args = self.args
         labels = inputs["labels"]
         model_inputs = {name: value for name, value in inputs.items() if name not in ("labels", "token_counts")}
         output = model(**model_inputs)
-        if "token_counts" in inputs:  # another collator may not count tokens
+        if "token_counts" in inputs:  # absent with another collator
             cut, total = inputs["token_counts"].sum(0)
             self.means.add("fraction_tokens_cut", cut, total)
         problem_type = MULTI_LABEL if self._multi_label else None
@@ -160,14 +170,17 @@ class KNNClassifierTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples and store them with their labels as the classifier's datastore. Every process must call it.
+        """Embed examples, and store them with their labels as the datastore. Every process must call it.
 
         Args:
             dataset: The examples. None: the training set.
             **options: Passed to ``KNNDatastore.build``.
 
         Returns:
-            The datastore, also kept as ``trainer.datastore``.
+            The datastore, which is also ``trainer.datastore``.
+
+        Raises:
+            ValueError: If the examples do not fit the classifier.
         """
         self._datastore_examples = self.train_dataset if dataset is None else dataset
         options = {"packing": self.args.packing} | options
@@ -178,8 +191,8 @@ class KNNClassifierTrainer(BaseTrainer):
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            dataset: Held-out examples, never the test set. None: ``eval_dataset``. Without held-out examples, or if all
-                of them are in the training set, the examples of the datastore, each left out in turn.
+            dataset: Held-out examples, never the test set. None: ``eval_dataset``. If there are none, or all are in the
+                training set, the examples of the datastore are used, each left out in turn.
 
         Returns:
             The calibration.
@@ -193,7 +206,7 @@ class KNNClassifierTrainer(BaseTrainer):
         calibration = None
         if dataset is not None:
             calibration = self._calibrate_on_held_out(embedder, datastore, dataset)
-            source = HELD_OUT
+            source = HELD_OUT_SOURCE
         if calibration is None:
             calibration = self._calibrate_leaving_one_out(embedder, datastore)
             source = "the examples of the datastore, each left out in turn"
@@ -203,23 +216,24 @@ class KNNClassifierTrainer(BaseTrainer):
     def _calibrate_on_held_out(
         self, embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dataset
     ) -> Calibration | None:
-        """None if all examples are in the training set: after hours of training, a weaker calibration is better."""
+        """Calibrate on held-out examples; None if all are in the training set, as an error would lose the run."""
         texts, pairs = texts_of(dataset)
         predictions = embedder.embed(texts, pairs)
         labels = label_array(dataset, datastore.label_names, datastore.multi_label)
         try:
             return calibrate_on_held_out(predictions, labels, datastore, texts, pairs)
         except KnownExamplesError as error:
-            logger.warning("%s Taking none.", error)
+            logger.warning("%s No held-out examples are used.", error)
             return None
 
     def _calibrate_leaving_one_out(self, embedder: TextEmbedder, datastore: KNNDatastore) -> Calibration:
+        """Calibrate on the examples of the datastore, each left out in turn."""
         rows = leave_one_out_rows(datastore)
         texts, pairs = texts_of(self._datastore_examples.select(rows))
         calibration = calibrate_leaving_one_out(datastore, rows, embedder.embed(texts, pairs))
         logger.warning(
-            "Calibrated on the training set, whose labels the classifier has learned: the neighbors' weight of %.2f "
-            "is likely too small. Give held-out examples as eval_dataset.",
+            "Calibrated on the training set, which the classifier was fitted to: the weight of the neighbors, %.2f, is "
+            "likely too small. Pass held-out examples as eval_dataset.",
             calibration.weight,
         )
         return calibration
@@ -230,11 +244,10 @@ class KNNClassifierTrainer(BaseTrainer):
         The experts' weights are chosen on ``eval_dataset``. Every process must call it.
 
         Args:
-            documents: Rows with ``text``, and optionally ``text_pair``. None: the experts learn from the examples
-                alone.
+            documents: Rows with ``text``, and optionally ``text_pair``. None: the experts learn only from the examples.
 
         Returns:
-            The choices, and the quality of each expert.
+            The report, with the weight and the metrics of each expert.
 
         Raises:
             ValueError: If there is no datastore, or all held-out examples are in it.
@@ -249,16 +262,16 @@ class KNNClassifierTrainer(BaseTrainer):
         return fit(embedder.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
-        """Evaluate the classifier, its neighbors, the mixture of the two, and the experts, if they are fitted.
+        """Evaluate the classifier, its neighbors, their mixture by equation 3, and the experts, if they are fitted.
 
         Args:
             dataset: Labeled examples.
-            metric_key_prefix: Prefix of the metrics' names.
+            metric_key_prefix: The prefix of the names of the metrics.
 
         Returns:
             ``<prefix>_<part>_<metric>``, which is also logged. The parts are ``classifier``, ``knn``, ``mixture``,
-            ``experts``, ``word_counts`` and ``largest_class``, the metrics ``accuracy``, ``macro_f1``,
-            ``matthews_correlation`` and ``log_loss``.
+            ``experts``, and the baselines ``word_counts`` (logistic regression on TF-IDF of words) and
+            ``largest_class``. The metrics are ``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss``.
 
         Raises:
             ValueError: If there is no datastore.
@@ -268,16 +281,16 @@ class KNNClassifierTrainer(BaseTrainer):
         return metrics
 
     def begin_training(self) -> None:
-        """Remove datastore and calibration, which belong to other weights."""
+        """Remove datastore and calibration, which are of other weights."""
         self.datastore = None
         self._unwrapped.config.knn_calibration = None
 
     def collator_columns(self) -> list[str]:
-        """The columns that ``DataCollatorForLabeledExamples`` reads."""
+        """Columns that ``DataCollatorForLabeledExamples`` reads."""
         return ["text", "text_pair", "label"]
 
     def model_to_save(self) -> torch.nn.Module:
-        """The model; at the end of a run with LoRA adapters merged."""
+        """Model to save; at the end of a run, LoRA adapters are merged."""
         return self.classifier if self._has_adapter and not self.is_in_train else self.model
 
     def save_beside_weights(self, folder: Path, place: Path) -> None:
@@ -292,10 +305,10 @@ class KNNClassifierTrainer(BaseTrainer):
         return saved_together(place)
 
     def push_to_hub(self, commit_message="End of training", blocking=True, token=None, revision=None, **kwargs):
-        """As ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes the files of an older datastore."""
+        """Push as ``Trainer.push_to_hub``; if ``blocking``, a second commit deletes files of an older datastore."""
         pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         if blocking and self.datastore is not None and self.is_world_process_zero():
-            # Trainer deletes nothing there, and the files of a datastore are named after their content.
+            # Trainer deletes no files, and the files of a datastore are named after their content.
             HfApi(token=token or self.args.hub_token).upload_folder(
                 repo_id=self.hub_model_id,
                 folder_path=Path(self.args.output_dir, FOLDER),
@@ -338,7 +351,7 @@ class KNNClassifierTrainer(BaseTrainer):
         save_classifier_card(folder, location, config, self.datastore, training, self.state.log_history)
 
     def _generator(self) -> torch.Generator:
-        """A random generator determined by seed, step and batch, so that a resumed run draws the same numbers."""
+        """Make a random generator determined by seed, step and batch, so that a resumed run draws the same numbers."""
         step = (self.args.seed, self.state.global_step, int(self.model.training))
         self._draw = self._draw + 1 if step == self._draw_step else 0
         self._draw_step = step
@@ -359,7 +372,19 @@ class KNNClassifierTrainer(BaseTrainer):
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:
-    """Freeze the encoder and add LoRA adapters to all its linear layers; the new heads are trained whole."""
+    """Freeze the encoder, and add LoRA adapters to all its linear layers; the heads are fully trained.
+
+    Args:
+        model: The classifier.
+        rank: The rank of the adapters.
+        **lora_arguments: Passed to ``peft.LoraConfig``.
+
+    Returns:
+        The model with adapters, for ``KNNClassifierTrainer``.
+
+    Raises:
+        ImportError: If peft is not installed.
+    """
     check_extra("peft", "LoRA")
     from peft import LoraConfig, get_peft_model
 

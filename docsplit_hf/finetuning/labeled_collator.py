@@ -1,4 +1,4 @@
-"""DataCollatorForLabeledExamples: make padded batches of labeled texts, or labeled pairs of texts."""
+"""DataCollatorForLabeledExamples: padded batches of labeled texts, or of labeled pairs of texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LabeledExample(TypedDict):
-    """A row of ``load_labeled_examples``."""
+    """Row of ``load_labeled_examples``."""
 
     text: str
     text_pair: NotRequired[str]
@@ -28,7 +28,7 @@ class DataCollatorForLabeledExamples:
 
     Args:
         tokenizer: The tokenizer.
-        max_length: Longest input in tokens, including special tokens. Longer inputs are cut.
+        max_length: The longest input in tokens, including special tokens. Longer inputs are cut.
         num_labels: The number of labels, if a text may have several; None for one label per text.
 
     Example:
@@ -57,8 +57,8 @@ class DataCollatorForLabeledExamples:
             - ``input_ids``, ``attention_mask``, and ``token_type_ids`` if the tokenizer has them: int64 ``(B, L)``,
               padded on the right.
             - ``labels``: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1.
-            - ``token_counts``: int64 ``(B, 2)``, the cut tokens and all tokens of each row, without special tokens. In
-              a text of more than 65,536 characters they are estimated from its beginning.
+            - ``token_counts``: int64 ``(B, 2)``, the numbers of cut tokens and of all tokens of each row, without
+              special tokens. For a text of more than 65,536 characters they are estimated from its beginning.
         """
         in_pairs = "text_pair" in examples[0]
         inputs = []
@@ -80,7 +80,7 @@ class DataCollatorForLabeledExamples:
         lengths = batch["attention_mask"].sum(1)
         kept = lengths - self.tokenizer.num_special_tokens_to_add(pair=in_pairs)
         total = kept.clone()
-        for row in (lengths >= self.max_length).nonzero()[:, 0].tolist():  # the others were not cut
+        for row in (lengths >= self.max_length).nonzero()[:, 0].tolist():  # shorter rows were not cut
             total[row] = sum(map(self._count, inputs[row], beginnings[row]))
         tensors = {}
         for name in ("input_ids", "attention_mask", "token_type_ids"):
@@ -91,14 +91,14 @@ class DataCollatorForLabeledExamples:
         return tensors
 
     def _count(self, text: str | None, beginning: str | None) -> int:
-        """The tokens of a text, estimated from its beginning if it is long; 0 for None."""
+        """Number of tokens of a text, estimated from its beginning if it is long; 0 for None."""
         if not text:
             return 0
         counted = text if len(text) <= WINDOW else beginning
         return round(count_tokens(counted, self.tokenizer, None) * len(text) / len(counted))
 
     def _labels(self, labels: list[int] | list[list[int]]) -> torch.Tensor:
-        """Labels of a batch: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1."""
+        """Convert labels to a tensor: int64 ``(B,)``, or float32 ``(B, C)`` of 0 and 1."""
         if self.num_labels is None:
             return torch.tensor(labels)
         multi_hot = torch.zeros(len(labels), self.num_labels)

@@ -1,4 +1,4 @@
-"""Triplets of a batch and their loss (Liang et al. 2023, section 2.2 and appendix B)."""
+"""Choice of triplets in a batch, and the triplet loss (Liang et al. 2023, section 2.2 and appendix B)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRIPLET_CHOICES = ("random", "hardest")
 
 
 class Triplets(NamedTuple):
-    """The positive and the negative of each anchor, as places among the candidates, int64 ``(A,)`` each."""
+    """Positive and negative of each of A anchors: positions among the candidates, int64 ``(A,)`` each."""
 
     positives: torch.Tensor
     negatives: torch.Tensor
@@ -21,9 +21,9 @@ class Triplets(NamedTuple):
 def triplet_losses_of_batch(
     embeddings: torch.Tensor, labels: torch.Tensor, strategy: str, margin: float, generator: torch.Generator
 ) -> torch.Tensor:
-    """The triplet loss of each text of a batch, ``(B,)``, with candidates from the batches of all processes.
+    """Triplet loss of each text of a batch, ``(B,)``, with candidates from the batches of all processes.
 
-    ``embeddings``: ``(B, D)``. ``labels``: ``(B,)``, or ``(B, L)`` of 0 and 1. See ``choose_triplets``.
+    The embeddings are ``(B, D)``, the labels ``(B,)``, or ``(B, L)`` of 0 and 1. See ``choose_triplets``.
     """
     candidates = gather_with_gradient(embeddings)
     candidate_labels = gather(labels)
@@ -36,16 +36,16 @@ def triplet_losses_of_batch(
 
 
 def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Whether an anchor and a candidate share a label, bool ``(A, C)``, of labels ``(A,)`` or ``(A, L)``, and of C."""
+    """Whether anchors and candidates share a label, bool ``(A, C)``; labels are ``(A,)`` and ``(C,)``, or multi-hot."""
     if anchors.ndim == 1:
         return anchors[:, None] == candidates[None]
     return (anchors != 0).float() @ (candidates != 0).float().T > 0
 
 
 def squared_distances(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
-    """Squared L2 distances of anchors ``(A, D)`` to candidates ``(C, D)``, float32 ``(A, C)``, to choose among them.
+    """Squared L2 distances of anchors ``(A, D)`` to candidates ``(C, D)``, float32 ``(A, C)``.
 
-    The mean of the candidates is subtracted first; otherwise rounding would hide small distances of long vectors.
+    The mean of the candidates is subtracted first: otherwise small distances between long vectors vanish by rounding.
     """
     with torch.autocast(anchors.device.type, enabled=False):
         center = candidates.float().mean(0)
@@ -65,13 +65,23 @@ def choose_triplets(
 ) -> Triplets:
     """Choose a positive and a negative for each anchor.
 
-    The positive has the same label, or is the anchor itself if no candidate has. The negative has another label; if no
-    candidate has, it is any other instance at random, or in a batch of one the anchor (Liang et al. 2023, appendix B).
-    Among several, ``"random"`` takes any, ``"hardest"`` the farthest positive and the nearest negative (Hermans et al.
-    2017).
+    The positive has the same label as the anchor; if no candidate has it, the anchor is its own positive. The negative
+    has another label; if no candidate has one, it is a random other instance, or in a batch of one the anchor (Liang et
+    al. 2023, appendix B). From several, ``"random"`` chooses at random, and ``"hardest"`` the farthest positive and the
+    nearest negative (Hermans et al. 2017).
 
-    The noise is drawn for all candidates as anchors, ``(2, C, C)``, and each anchor reads the row of its position. So
-    several processes choose the same triplets as one process with the whole batch and the same seed.
+    Random numbers are drawn for all candidates as anchors, ``(2, C, C)``, and each anchor uses the row of its position.
+    So several processes choose the same triplets as one process with the whole batch and the same seed.
+
+    Args:
+        distances: Squared distances of anchors to candidates, ``(A, C)``.
+        same_label: Whether they share a label, bool ``(A, C)``.
+        anchor_positions: Positions of the anchors among the candidates, int64 ``(A,)``.
+        strategy: One of ``TRIPLET_CHOICES``.
+        generator: The source of random numbers. None: the default generator of the CPU.
+
+    Returns:
+        The triplets.
     """
     total = distances.shape[1]
     is_anchor = torch.nn.functional.one_hot(anchor_positions, total).bool()
@@ -85,7 +95,7 @@ def choose_triplets(
     noise = torch.rand(2, total, total, generator=generator, device=noise_device).to(distances.device)
     positive_score, negative_score = noise[:, anchor_positions]
     if strategy == "hardest":
-        distances = distances.float().nan_to_num()  # infinity is the score of candidates that are not allowed
+        distances = distances.float().nan_to_num()  # infinity marks candidates that are not allowed
         positive_score = distances
         negative_score = torch.where(has_negative, -distances, negative_score)
     return Triplets(positives=_best(positive_score, positives), negatives=_best(negative_score, negatives))
@@ -94,7 +104,7 @@ def choose_triplets(
 def triplet_loss(
     anchors: torch.Tensor, positives: torch.Tensor, negatives: torch.Tensor, margin: float
 ) -> torch.Tensor:
-    """The triplet loss on squared L2 distances (Liang et al. 2023, equation 4), float32 ``(A,)``::
+    """Triplet loss on squared L2 distances (Liang et al. 2023, equation 4), float32 ``(A,)``::
 
         loss_i = max( |a_i - p_i|^2 - |a_i - n_i|^2 + margin, 0 )
 
@@ -107,5 +117,5 @@ def triplet_loss(
 
 
 def _best(score: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """The allowed candidate of the highest score, int64 ``(A,)``."""
+    """Position of the allowed candidate with the highest score, int64 ``(A,)``."""
     return score.masked_fill(~allowed, -torch.inf).argmax(1)

@@ -1,4 +1,4 @@
-"""Evaluate a text-classification pipeline on labeled examples, with confidence intervals."""
+"""Evaluation of a text-classification pipeline on labeled examples, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BootstrapScore(TypedDict):
-    """Score with its confidence interval and standard error over resamples."""
+    """Score with its confidence interval and standard error, by bootstrap."""
 
     score: float
     confidence_interval: tuple[float, float]
@@ -45,29 +45,29 @@ def evaluate_pipeline(
     """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
 
     It replaces ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers
-    5, with three differences. Metrics that can use probabilities get them. Labels are matched by name, without a
-    mapping. Confidence intervals are percentiles of resamples, which exist even if every resample has the same score.
+    5, with three differences. Metrics that accept probabilities get them. Labels are matched by name, without a
+    mapping. Confidence intervals are percentiles of resamples, which exist even if all resamples have the same score.
 
     Args:
         pipe: The pipeline.
         data: A table with a column of texts and one of labels: a DataFrame, a data set, columns by name, or a list of
             rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
         metric: A name for ``metric_path``; or a result of ``evaluate.load`` or ``evaluate.combine``. None: all metrics
-            of classification that ``metric_path`` names. If a text may have several labels, a probability of 0.5 or
-            more assigns a label, regardless of the thresholds of the pipeline's ``labels``.
+            of classification that ``metric_path`` lists. If a text may have several labels, it gets those with a
+            probability of at least 0.5; the thresholds of the pipeline are ignored.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
-        confidence_level: Confidence level of the intervals.
-        n_resamples: Number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
-        random_state: Seed of the resamples.
-        text_column: Column of texts. None: ``text``; if it does not exist, a column is guessed from names and values,
-            which is logged.
-        label_column: Column of labels. None: ``label``, or guessed in the same way.
-        text_pair_column: Column of second texts. None: ``text_pair``, if it exists.
+        confidence_level: The confidence level of the intervals, between 0 and 1.
+        n_resamples: The number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
+        random_state: The seed of the resamples.
+        text_column: The column of texts. None: ``text``; if it does not exist, a column is guessed from names and
+            values, which is logged.
+        label_column: The column of labels. None: ``label``, or guessed in the same way.
+        text_pair_column: The column of second texts. None: ``text_pair``, if it exists.
         **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
 
     Returns:
-        Each score by its name; with ``"bootstrap"``, a dictionary of ``score``, ``confidence_interval`` (a pair) and
-        ``standard_error`` in its place. Also ``total_time_in_seconds``, ``samples_per_second`` and
+        Scores by name; with ``"bootstrap"``, each is a dictionary of ``score``, ``confidence_interval`` (a pair) and
+        ``standard_error``. Also ``total_time_in_seconds``, ``samples_per_second`` and
         ``latency_in_seconds`` of the pipeline.
 
     Raises:
@@ -106,7 +106,7 @@ def evaluate_pipeline(
     if strategy == "bootstrap":
 
         def scores_of_resample(rows: np.ndarray, axis: int) -> np.ndarray:
-            """Each score, ``(scores, 1)``, on the rows of one resample, ``(1, N)``."""
+            """Compute the scores, ``(scores, 1)``, of the rows of one resample, ``(1, N)``."""
             rows = rows.reshape(-1)
             resampled = loaded.compute(predictions=predictions[rows], references=labels[rows])
             return np.array([[resampled[name]] for name in scores])
@@ -129,13 +129,14 @@ def evaluate_pipeline(
 
 
 def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluations:
+    """Load a metric by name; None: all metrics of classification."""
     if metric is None:
         return evaluate.combine([kind() for kind in CLASSIFICATION.values()])
     return metric_class(metric)() if isinstance(metric, str) else metric
 
 
 def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:
-    """Whether the metric, or all combined metrics, take a list of numbers for each text."""
+    """Whether the metric, or each of combined metrics, accepts a list of probabilities for each text."""
     if isinstance(metric, evaluate.CombinedEvaluations):
         return all(_takes_probabilities(module) for module in metric.evaluation_modules)
     forms = metric.features if isinstance(metric.features, list) else [metric.features]
@@ -143,14 +144,18 @@ def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEv
 
 
 class LabelScore(TypedDict):
-    """One label in the answer of a pipeline."""
+    """Label in the answer of a pipeline."""
 
     label: str
     score: float
 
 
 def _all_labels(answers: list[list[LabelScore]], names: list[str]) -> list[str]:
-    """The labels of the data, followed by labels of the pipeline only, in order."""
+    """List the labels of the data, followed by further labels of the pipeline, sorted.
+
+    Raises:
+        ValueError: If the pipeline lacks a label of the data.
+    """
     known = set()
     for answers_of_text in answers:
         known.update(answer["label"] for answer in answers_of_text)
@@ -162,7 +167,7 @@ def _all_labels(answers: list[list[LabelScore]], names: list[str]) -> list[str]:
 
 
 def _probabilities(answers: list[list[LabelScore]], names: list[str]) -> np.ndarray:
-    """The scores of the answers in the order of ``names``, float64 ``(N, C)``."""
+    """Arrange the scores of answers in the order of ``names``, float64 ``(N, C)``."""
     rows = []
     for answers_of_text in answers:
         scores = {answer["label"]: answer["score"] for answer in answers_of_text}

@@ -13,15 +13,15 @@ import sklearn.metrics
 import torch
 from datasets import Features, List, Value
 
-SCORES = List(Value("float64"))
-NUMBERS = Value("int64")
-PROBABILITIES = ((SCORES, NUMBERS), (SCORES, List(NUMBERS)))  # one label per text, or several as 0 and 1
+SCORE_LIST = List(Value("float64"))
+NUMBER = Value("int64")
+PROBABILITIES = ((SCORE_LIST, NUMBER), (SCORE_LIST, List(NUMBER)))  # one label per text, or several as 0 and 1
 
 
 class ArrayMetric(evaluate.Metric):
-    """A metric that ``compute`` computes on arrays directly; ``add_batch`` collects batches as in ``evaluate``.
+    """Base class of metrics that ``compute`` computes directly on arrays; ``add_batch`` works as in ``evaluate``.
 
-    ``evaluate`` writes each row into a file first, as a list: 2 s for 50,000 rows of 100, more than all metrics take.
+    ``evaluate`` first writes each row to a file as a list: 2 s for 50,000 rows of 100, more than all metrics take.
     """
 
     inputs = PROBABILITIES  # pairs of features: predictions, references
@@ -32,14 +32,14 @@ class ArrayMetric(evaluate.Metric):
 
     def _build_data_dir(self) -> str:
         # A private method of evaluate 0.4: every metric makes a folder in the cache, although only add_batch writes to
-        # it. A run must not end in its first evaluation because its cache is read-only.
+        # it. Without this, an evaluation would fail if the cache is read-only.
         try:
             return super()._build_data_dir()
         except OSError:
             return tempfile.gettempdir()
 
     def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, float] | None:
-        """Compute the metric, as ``evaluate.Metric.compute`` does."""
+        """Compute the metric, with the arguments of ``evaluate.Metric.compute``."""
         if (predictions is None) != (references is None):
             raise ValueError("Give predictions and references, or neither after add_batch.")
         if predictions is None or len(self) or self.num_process > 1:
@@ -48,9 +48,9 @@ class ArrayMetric(evaluate.Metric):
 
 
 class LabelMetric(ArrayMetric):
-    """A metric of probabilities, or of predicted label numbers ``(N,)``."""
+    """Base class of metrics of probabilities, or of predicted label numbers ``(N,)``."""
 
-    inputs = ((NUMBERS, NUMBERS), *PROBABILITIES)
+    inputs = ((NUMBER, NUMBER), *PROBABILITIES)
 
 
 class Accuracy(LabelMetric):
@@ -62,7 +62,7 @@ class Accuracy(LabelMetric):
 
 
 class MacroF1(LabelMetric):
-    """The mean of F1 over the labels that occur or are predicted; with several labels per text, over all labels."""
+    """Mean of F1 over the labels that occur or are predicted; with several labels per text, over all labels."""
 
     def _compute(self, predictions, references):
         predicted, labels = predicted_labels(predictions, references)
@@ -80,9 +80,10 @@ class MatthewsCorrelation(LabelMetric):
 
 
 class LogLoss(ArrayMetric):
-    """The mean negative log probability of the label; with several labels per text, over all pairs of text and label.
+    """Mean negative log probability of the label; with several labels per text, over pairs of a text and a label.
 
-    scikit-learn clips probabilities at the rounding of their dtype: a single certain error in float64 would cost 36.
+    Probabilities are clipped at 1e-12. scikit-learn clips at the rounding of the dtype: in float64 a single wrong
+    answer with probability 1 costs 36.
     """
 
     def _compute(self, predictions, references):
@@ -96,12 +97,12 @@ class LogLoss(ArrayMetric):
 
 
 class ExpectedCalibrationError(ArrayMetric):
-    """The difference of confidence and accuracy (Guo et al. 2017, equation 3), in 15 bins of equal width::
+    """Mean difference of confidence and accuracy (Guo et al. 2017, equation 3), in 15 bins of equal width::
 
         ECE = sum_b |B_b| / N  |accuracy(B_b) - confidence(B_b)|
 
-    With several labels per text, over all pairs of a text and a label, with confidence p of a yes and 1 - p of a no.
-    scikit-learn does not have it.
+    With several labels per text, it is over all pairs of a text and a label, with confidence max(p, 1 - p).
+    scikit-learn does not have this metric.
     """
 
     def _compute(self, predictions, references):
@@ -118,16 +119,16 @@ class ExpectedCalibrationError(ArrayMetric):
 
 
 class RankMetric(ArrayMetric):
-    """A metric of scores ``(N, M)`` and right candidates ``(N,)``, or of ranks ``(N,)`` and numbers of candidates.
+    """Base class of metrics of scores ``(N, M)`` and right candidates ``(N,)``, or of ranks and numbers of candidates.
 
-    scikit-learn's metrics count ties as right, and do not take ranks.
+    The metrics of scikit-learn count ties as right, and do not accept ranks.
     """
 
-    inputs = ((NUMBERS, NUMBERS), (SCORES, NUMBERS))
+    inputs = ((NUMBER, NUMBER), (SCORE_LIST, NUMBER))
 
 
 class RecallAtK(RankMetric):
-    """Fraction of queries with the right candidate among the best k, and that of random guesses for k = 1."""
+    """Fraction of queries with the right candidate among the best k; for k = 1, also that of random guesses."""
 
     def __init__(self, *args, k=(1, 10), **kwargs):
         super().__init__(*args, **kwargs)
@@ -141,7 +142,7 @@ class RecallAtK(RankMetric):
 
 
 class MRR(RankMetric):
-    """The mean of 1 / rank of the right candidate, in float32."""
+    """Mean of 1 / rank of the right candidate, in float32."""
 
     def _compute(self, predictions, references):
         ranks, candidates = ranks_and_candidates(predictions, references)
@@ -159,7 +160,7 @@ RETRIEVAL = {"recall_at_k": RecallAtK, "mrr": MRR}
 
 
 def metric_class(name: str) -> type[evaluate.Metric]:
-    """The class of a metric; unlike ``evaluate.load``, it needs no writable cache."""
+    """Class of a metric by name; unlike ``evaluate.load``, it needs no writable cache."""
     metrics = CLASSIFICATION | RETRIEVAL
     if name not in metrics:
         raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(metrics)}.")
@@ -167,13 +168,13 @@ def metric_class(name: str) -> type[evaluate.Metric]:
 
 
 def metric_path(name: str) -> str:
-    """The path of a metric, for ``evaluate.load`` and ``evaluate.combine``.
+    """Return the path of a metric, for ``evaluate.load`` and ``evaluate.combine``.
 
-    All metrics of classification take ``predictions``, the probabilities ``(N, C)``, and ``references``, the label
-    numbers ``(N,)`` or, for several labels per text, ``(N, C)`` of 0 and 1. So they can be combined. ``accuracy``,
-    ``macro_f1`` and ``matthews_correlation`` also take predicted label numbers ``(N,)``. The two metrics of retrieval
-    take the scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)``
-    and the number of candidates ``(N,)``. Set the cutoffs by ``evaluate.load(metric_path("recall_at_k"), k=(1, 5))``.
+    All metrics of classification accept probabilities ``(N, C)`` as ``predictions``, and label numbers ``(N,)``, or 0
+    and 1 ``(N, C)`` for several labels per text, as ``references``. So they can be combined. ``accuracy``, ``macro_f1``
+    and ``matthews_correlation`` also accept predicted label numbers ``(N,)``. The two metrics of retrieval accept the
+    scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)`` and the
+    number of candidates ``(N,)``. Set the cutoffs by ``evaluate.load(metric_path("recall_at_k"), k=(1, 5))``.
 
     Args:
         name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``; or
@@ -223,7 +224,7 @@ def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndar
 
 
 def predicted_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Predicted and right labels: int ``(N,)``, or bool ``(N, C)``, with a yes from a probability of 0.5."""
+    """Convert to predicted and right labels: int ``(N,)``, or bool ``(N, C)`` with a threshold of 0.5."""
     predicted = np.asarray(predictions)
     labels = np.asarray(references)
     if predicted.ndim == labels.ndim == 1 and len(predicted) == len(labels) > 0:
@@ -234,7 +235,7 @@ def predicted_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.
 
 
 def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
-    """``recall@k``, ``mrr`` and ``chance_recall@1`` of ranks from 1 and numbers of candidates, ``(N,)`` each."""
+    """Compute ``recall@k``, ``mrr`` and ``chance_recall@1`` by ranks from 1 and numbers of candidates, ``(N,)``."""
     metrics = {f"recall@{k}": (ranks <= k).float().mean().item() for k in cutoffs}
     metrics["mrr"] = ranks.reciprocal().mean().item()
     metrics["chance_recall@1"] = 1 / candidates.double().mean().item()
@@ -244,9 +245,9 @@ def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[i
 def ranks_of_right(
     similarities: torch.Tensor, right: torch.Tensor, document_ids: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """The rank, from 1, of the ``right`` candidate, ``(R,)``, by similarities ``(R, N)``; ties rank before it.
+    """Rank of the ``right`` candidate, from 1, ``(R,)``, by similarities ``(R, N)``; tied candidates rank before it.
 
-    ``document_ids``: ``(N,)``, equal for duplicates; duplicates of the right candidate do not count.
+    ``document_ids`` ``(N,)`` are equal for duplicates; duplicates of the right candidate are ignored.
     """
     rows = torch.arange(len(right), device=right.device)
     better = ~(similarities < similarities[rows, right][:, None])  # also true of NaN, so that it never ranks first
@@ -257,7 +258,7 @@ def ranks_of_right(
 
 
 def ranks_and_candidates(predictions: Any, references: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Ranks from 1 and numbers of candidates, int64 ``(N,)`` each, from the arguments of a ``RankMetric``."""
+    """Convert the arguments of a ``RankMetric`` to ranks from 1 and numbers of candidates, int64 ``(N,)`` each."""
     given = torch.from_numpy(np.asarray(predictions))
     right = torch.from_numpy(np.asarray(references))
     if len(right) == 0:

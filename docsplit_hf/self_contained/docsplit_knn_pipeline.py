@@ -1,7 +1,7 @@
 """Pipeline of a self-contained repository, which transformers imports with ``trust_remote_code=True``.
 
-It is copied into repositories: without an import of docsplit_hf at the top, as transformers checks a file's imports
-before running it.
+This file is copied into repositories. It does not import docsplit_hf at the top, because transformers checks the
+imports of a file before running it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ PACKAGE = "docsplit_hf"
 
 
 class SelfContainedPipeline(TextClassificationPipeline):
-    """Make a ``KNNClassifierPipeline`` of the installed docsplit_hf, or else of the repository's copy."""
+    """Make a ``KNNClassifierPipeline`` by the installed docsplit_hf, or else by the copy in the repository."""
 
     def __new__(cls, model: Any, *arguments: Any, **kwargs: Any) -> Any:
-        """Return the pipeline class of ``docsplit_hf`` itself, so that no code is duplicated."""
+        """Return a pipeline of docsplit_hf, not of this class."""
         name = model.config.name_or_path
         if Path(name).is_dir():
             folder = Path(name, PACKAGE)
         else:
-            # The commit of this code: transformers names the folder of its copy after it.
+            # transformers names the folder of this code after the commit.
             model.loaded_revision = Path(__file__).parent.name
             folder = None
         try:
@@ -37,6 +37,7 @@ class SelfContainedPipeline(TextClassificationPipeline):
 
 
 def _download(name: str, commit: str, token: str | bool | None) -> Path:
+    """Download the copy of docsplit_hf in a repository."""
     from huggingface_hub import snapshot_download
 
     return Path(snapshot_download(name, revision=commit, token=token, allow_patterns=f"{PACKAGE}/*"), PACKAGE)

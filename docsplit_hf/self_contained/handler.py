@@ -1,4 +1,4 @@
-"""Handler for Hugging Face's Inference Endpoints, copied beside a saved pipeline."""
+"""Handler for Hugging Face's Inference Endpoints, which is saved with a pipeline."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class EndpointHandler:
         self.pipeline = pipeline(model=path, trust_remote_code=True)  # safe: it is the endpoint's own repository
 
     def __call__(self, data: dict[str, Any]) -> list[Any]:
-        """Return the answers, which can be written as JSON; ``data`` is the JSON of a request."""
+        """Return the answers, which are valid JSON, to a request, given as parsed JSON."""
         return self.pipeline(data["inputs"], **data.get("parameters") or {})

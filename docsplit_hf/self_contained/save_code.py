@@ -1,4 +1,4 @@
-"""Copy docsplit_hf into the folder of a classifier, for use without docsplit_hf."""
+"""Copying of docsplit_hf into the folder of a classifier, for use where it is not installed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CUSTOM_PIPELINES = {
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder with a package of that name that no save wrote: the next save would delete it."""
+    """Raise ValueError for a folder with a package docsplit_hf that no save wrote: the next save would delete it."""
     if (folder / PACKAGE).exists() and not (folder / ENTRY).is_file():
-        raise ValueError(f"{folder} has a {PACKAGE} of its own: save to another folder.")
+        raise ValueError(f"{folder} already has a folder {PACKAGE} that is not from a save: save to another folder.")
 
 
 def save_code(folder: Path) -> None:
-    """Write the package, its requirements and a handler, and name the pipeline in the configuration."""
+    """Write the package, its requirements and a handler, and add the pipeline to the configuration."""
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     if config.get("endpoint"):
         raise ValueError(
@@ -51,7 +51,7 @@ def save_code(folder: Path) -> None:
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
-    # If the package runs from a clone, its license is beside it.
+    # In a clone, the license is in the root of the repository.
     license_text = installed.read_text("licenses/LICENSE") or (ROOT.parent / "LICENSE").read_text(encoding="utf-8")
     (folder / PACKAGE / "LICENSE").write_text(license_text, encoding="utf-8")
     for name in (ENTRY, HANDLER):
@@ -61,7 +61,7 @@ def save_code(folder: Path) -> None:
 
 
 def code_files(folder: Path) -> list[str]:
-    """The names of the files that ``save_code`` wrote to a folder; none without the pipeline's own file."""
+    """Names of the files that ``save_code`` wrote to a folder, if it did."""
     if not (folder / ENTRY).is_file():
         return []
     package = (path.relative_to(folder).as_posix() for path in (folder / PACKAGE).rglob("*") if path.is_file())

@@ -13,7 +13,7 @@ NAMES = ["river", "engine"]
 
 
 def labels_of(texts):
-    """A label for each text, of both some, that hardly follows from what is in it."""
+    """Two labels that depend only weakly on the texts."""
     return ["river" if "river" in text or len(text) % 3 == 0 else "engine" for text in texts]
 
 
@@ -56,7 +56,7 @@ def untrained(untrained_of_module):
 
 @pytest.fixture(scope="module")
 def make_fitted(untrained_of_module, texts):
-    """Fits a copy of the untrained pipeline on so many labeled texts, and on others up to a second number."""
+    """Function that fits a copy of the untrained pipeline on texts as examples and further ones as documents."""
 
     def make(examples, documents):
         pipe = copy.deepcopy(untrained_of_module)

@@ -74,7 +74,7 @@ def test_batches_repeat_documents_on_request_only(fitted):
 
 
 def test_labeled_documents_are_not_suggested_and_fit_keeps_the_suggested_ones(fitted, monkeypatch):
-    monkeypatch.setattr(suggestions, "MOST_CANDIDATES", 9)
+    monkeypatch.setattr(suggestions, "MAX_CANDIDATES", 9)
     first = fitted.suggest(5)
     fitted.add_examples([one["text"] for one in first[:3]], ["river"] * 3)
     fitted.fit(show_progress=False)
@@ -90,14 +90,14 @@ def test_texts_may_have_several_labels(untrained, texts):
     untrained.add_documents(texts[20:40])
     untrained.fit(show_progress=False)
     same = [one["labels"] == untrained(one["text"])[0]["labels"] for one in untrained.suggest(4)]
-    assert sum(same) >= 3  # a document votes where it is asked for itself, which may move one at a threshold
+    assert sum(same) >= 3  # a document votes in its own prediction, which may move one at a threshold
 
 
 ERRORS = {
     "none": (lambda p: p.suggest(0), "n must be a whole number from 1, got 0"),
     "half a document": (lambda p: p.suggest(2.5), "n must be a whole number from 1, got 2.5"),
     "more than there are": (lambda p: p.suggest(29), "n is 29, and there are 28 documents without labels"),
-    "nothing fitted": (lambda p: (setattr(p.datastore, "fitted", None), p.suggest(1)), "call fit\\(\\) before suggest"),
+    "nothing fitted": (lambda p: (setattr(p.datastore, "fitted", None), p.suggest(1)), "Suggestions need fitted"),
     "no documents": (
         lambda p: (p.remove_documents(p.datastore.documents.ids), p.suggest(1)), "There are no documents without",
     ),

@@ -1,4 +1,4 @@
-"""Pickle, copy, multiprocessing, clone and another interpreter: the same answers, and nothing shared."""
+"""Pickle, copy, multiprocessing, clone and another interpreter: equal answers, and no shared state."""
 
 import copy
 import dataclasses

@@ -54,10 +54,10 @@ def test_adding_the_same_examples_again_changes_nothing(untrained, texts, caplog
     before = calibrated(untrained)
     assert untrained.add_examples(texts[:40], names_of(texts[:40])) == ids
     assert len(untrained.datastore) == 40 and calibrated(untrained) == before
-    assert "40 of 40 examples are there already" in caplog.text
+    assert "40 of 40 examples are in the datastore already" in caplog.text
     more = untrained.add_examples([texts[40], texts[3], texts[40]], names_of([texts[40], texts[3], texts[40]]))
     assert more == ["40", "3", "40"] and len(untrained.datastore) == 41
-    assert "2 of 3 examples are there already" in caplog.text
+    assert "2 of 3 examples are in the datastore already" in caplog.text
 
 
 def test_allowed_duplicates_leave_the_calibration(untrained, texts):
@@ -182,7 +182,7 @@ def test_existing_and_empty_documents_are_not_added(with_documents, texts, caplo
     pair = {"text": texts[12], "text_pair": "more"}  # is another text than its first half
     given = [texts[0], texts[12], "", " \n", "a new one", "a new one", pair]
     assert with_documents.add_documents(given) == [None, None, None, None, "d18", None, "d19"]
-    assert "5 of 7 documents are not added: 2 empty, 3 there already" in caplog.text
+    assert "5 of 7 documents are not added: 2 are empty, 3 are in the datastore already" in caplog.text
     assert with_documents(pair, return_documents=1)["documents"][0]["text_pair"] == "more"
     assert with_documents.add_documents(given) == [None] * 7 and len(with_documents.datastore.documents) == 20
     assert with_documents.add_documents([]) == []
@@ -244,7 +244,7 @@ def test_relabeling_changes_the_next_answers_and_embeds_nothing(filled, texts, m
         patch.setattr(ClassifierEmbedder, "embed", None)
         filled.relabel({"3": other})
     assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
-    assert filled.datastore.fitted is fitted and "call fit() for the other experts" in caplog.text
+    assert filled.datastore.fitted is fitted and "call fit() again for the other experts" in caplog.text
 
 
 def test_examples_are_relabeled_with_several_labels(untrained, texts):
@@ -281,7 +281,7 @@ def test_a_label_without_a_name_is_refused(label, untrained):
         untrained.add_examples(["one text", "another"], ["a", label])
 
 
-def test_labels_that_differ_only_in_spelling_are_warned_about_once(untrained, caplog):
+def test_labels_that_differ_only_in_spelling_are_logged_once(untrained, caplog):
     untrained.add_examples(["one text", "another"], ["Sport", "news"])
     assert "differ only" not in caplog.text
     untrained.add_examples(["a third"], ["sport "])

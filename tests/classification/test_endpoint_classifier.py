@@ -1,4 +1,4 @@
-"""A pipeline whose encoder is behind an endpoint: all that one of this machine does, or the reason why not."""
+"""Pipelines with an encoder behind an endpoint: supported methods, and errors for the others."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""DocSplitClassifier: the pipeline's answers, in all the ways that scikit-learn asks for them."""
+"""DocSplitClassifier: the answers of the pipeline through the interface of scikit-learn."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ from transformers import pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
 from docsplit_hf.classification import estimator
-from docsplit_hf.classification.estimator import WITHOUT_LABEL_NAMES, embed_once, encoder_pipeline
+from docsplit_hf.classification.estimator import DEFAULT_EXPERTS, embed_once, encoder_pipeline
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 CLASSES = ["nature", "places", "works"]
@@ -37,7 +37,7 @@ def encoder(make_tiny_config, tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def has_label(texts):
-    """Which of the classes a text speaks of, ``(48, 3)``."""
+    """Whether a text is about each class, ``(48, 3)``."""
     return np.array([[int(bool(re.search(words, text))) for words in WORDS] for text in texts])
 
 
@@ -75,7 +75,7 @@ def test_the_pipeline_equals_one_made_by_hand(encoder, texts, labels):
     pipe = pipeline("docsplit-knn", model=encoder)
     pipe.add_documents(unlabeled)
     pipe.add_examples(examples, labels[order].tolist(), allow_duplicates=True)
-    report = pipe.fit(experts=WITHOUT_LABEL_NAMES, show_progress=False)  # labels of an estimator may be no words
+    report = pipe.fit(experts=DEFAULT_EXPERTS, show_progress=False)  # labels of an estimator may be no words
     np.testing.assert_allclose(model.predict_proba(texts), scores(pipe, texts), atol=1e-4)
     assert (report.examples, report.documents) == (model.report_.examples, model.report_.documents) == (30, 18)
     assert model.pipeline_.model.config.k == pipe.model.config.k
@@ -86,7 +86,7 @@ def test_copies_do_not_lower_the_guaranteed_error(encoder, texts, labels, caplog
     caplog.clear()
     twice = DocSplitClassifier(encoder, experts=FAST).fit([*texts, *texts], [*labels, *labels]).report_
     assert (twice.examples, twice.least_error, twice.answered) == (once.examples, once.least_error, once.answered)
-    assert "48 of 96 examples are there already with the same label" in caplog.text
+    assert "48 of 96 examples are in the datastore already with the same label" in caplog.text
 
 
 @pytest.mark.parametrize("kinds, names", [([1, 2], "12"), ([True, False], ("true", "false")), ([1.0, 2.0], "12")])
@@ -241,7 +241,7 @@ FLOAT32 = "probabilities of the same text differ by some 1e-6 with the texts bes
 EXPECTED_TO_FAIL = {"check_methods_sample_order_invariance": FLOAT32, "check_methods_subset_invariance": FLOAT32}
 
 
-def test_scikit_learns_checks(encoder):
+def test_the_checks_of_scikit_learn_pass(encoder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = OfNumbers(encoder, experts=FAST)
@@ -257,7 +257,7 @@ def test_scikit_learns_checks(encoder):
 
 
 @pytest.mark.filterwarnings("ignore:Can't test estimator")  # which says that all others are for numbers
-def test_scikit_learns_checks_of_texts(encoder):
+def test_the_checks_of_scikit_learn_for_texts_pass(encoder):
     for model, check in estimator_checks_generator(DocSplitClassifier(encoder, experts=FAST)):
         check(model)
     tags = DocSplitClassifier().__sklearn_tags__()
@@ -276,7 +276,7 @@ def embedded(monkeypatch):
 
     read = ClassifierEmbedder.embed
     monkeypatch.setattr(ClassifierEmbedder, "embed", counted)
-    monkeypatch.setattr(estimator, "_embedding_cache", {})
+    monkeypatch.setattr(estimator, "_cached_embeddings", {})
     return calls
 
 

@@ -107,7 +107,7 @@ def test_a_later_example_changes_answers_at_once(filled, texts, caplog):
     assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
 
 
-def test_documents_are_not_read_again_to_be_answered(fitted, texts, monkeypatch):
+def test_documents_are_not_embedded_again_for_their_answers(fitted, texts, monkeypatch):
     asked = texts[10:40]
     read = []
     expected = fitted(asked, top_k=None, return_read=True)  # which reads all
@@ -239,8 +239,8 @@ def test_with_several_labels_answers_have_those_above_their_threshold(untrained,
 
 
 def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
-    """Documents of one label reduce the proportions of the others in every vote."""
-    monkeypatch.setattr("docsplit_hf.classification.fit.EVIDENCE", 1.0)
+    """Documents of one label reduce the proportions of the other labels in every vote."""
+    monkeypatch.setattr("docsplit_hf.classification.fit.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
     store = misleading_store(noise=1.0)
     report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0) and "300 documents were left out" in str(report)
@@ -252,7 +252,7 @@ def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     assert (helpful.left_out, helpful.documents) == (0, 300)
 
 
-def test_an_encoder_that_gives_one_vector_for_all_texts_is_warned_of(filled, caplog):
+def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog):
     keys = filled.datastore.keys
     same = np.ones_like(keys) + 1e-4 * keys
     store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)

@@ -1,4 +1,4 @@
-"""Texts of several passages in the pipeline: which of them decided, and that one passage is what it always was."""
+"""Texts of several passages in the pipeline: the deciding passage, and unchanged results of single passages."""
 
 import copy
 
@@ -49,7 +49,7 @@ def pipe():
 
 @pytest.fixture(scope="module")
 def fitted():
-    """The same with the sentences hidden in long examples: what a passage says was never seen alone."""
+    """The same with the sentences inside long examples, so no passage was an example by itself."""
     fitted = pipeline("docsplit-knn", **READ)
     for label, sentences in EXAMPLES.items():
         texts = [hidden(sentence, number / 5)[0] for number, sentence in enumerate(sentences)]
@@ -165,7 +165,7 @@ def test_the_fraction_that_was_read(model, tokenizer):
 
 
 def test_methods_on_documents_use_their_passages(fitted, tmp_path):
-    """Audit, suggestions, reports, labels by hand and removal know of no passages."""
+    """Audit, suggestions, reports, labels by hand and removal use whole documents."""
     pipe = KNNClassifierPipeline(fitted.model, fitted.tokenizer, copy.deepcopy(fitted.datastore), device="cpu")
     waiting = [hidden(sentence, 0.3)[0] for sentence in (*TELLING.values(), "The train was late.")]
     pipe.add_documents(waiting)
@@ -199,8 +199,8 @@ def test_impossible_strategies_are_refused_before_anything_is_added(model, token
         assert (model.config.long_documents, model.config.passage_length) == ("first", None)
 
 
-def test_the_neighbors_of_long_texts_name_the_passage_with_a_topic():
-    """All passages of the minutes are alike: only one passage of each text has a topic."""
+def test_neighbors_of_long_texts_have_the_nearest_passage():
+    """All passages of the minutes are equal; only one passage of each text has a topic."""
     pipe = pipeline("docsplit-knn", **READ)
     minutes = "The committee met and approved the minutes. " * 60
     match = "The striker scored two goals, and the team won the match. The coach praised the goalkeeper. " * 2

@@ -168,7 +168,7 @@ def test_truncated_embeddings_are_compared_kept_and_saved(tmp_path):
 def test_an_encoder_with_a_datastore_logs_its_reading_strategy(caplog):
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(["Returns the eigenvalues.", "Downloads a data set."], ["numerics", "data"])
-    for datastore, long_documents, is_said in (
+    for datastore, long_documents, is_logged in (
         (pipe.datastore, None, True),
         (pipe.datastore, "whole", False),
         (docsplit_hf.KNNDatastore.empty(384, probe=pipe.datastore.probe), None, False),
@@ -176,5 +176,5 @@ def test_an_encoder_with_a_datastore_logs_its_reading_strategy(caplog):
         caplog.clear()
         other = pipeline("docsplit-knn", device="cpu", datastore=datastore, long_documents=long_documents)
         assert other.model.config.long_documents == (long_documents or "first")
-        assert is_said == any("read with long_documents='first': give it" in message for message in caplog.messages)
+        assert is_logged == any("read with long_documents='first': pass it" in message for message in caplog.messages)
     assert pipe.model.config.long_documents == "whole"

@@ -1,4 +1,4 @@
-"""classify_file: compared with the pipeline, interrupted at any byte, and beside other runs."""
+"""classify_file: compared with the pipeline, interrupted at any byte, and with concurrent runs."""
 
 import copy
 import csv
@@ -23,7 +23,7 @@ BLOCK = 16
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     for module in (row_files, classifying):
-        monkeypatch.setattr(module, "BLOCK", BLOCK)
+        monkeypatch.setattr(module, "ROWS_AT_A_TIME", BLOCK)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_answers_of_another_run_are_ignored(pipe, classify, new, change, caplog,
     else:
         header, *answers = partial.read_bytes().splitlines(keepends=True)
         partial.write_bytes(header + b"".join(answers * 2))
-        message = "holds 48 answers, and there are 26 rows: starting over"
+        message = "has 48 answers, but there are 26 rows: starting over"
     assert classify("a.csv", column, max_length=max_length) == 0 and message in caplog.text
     pipe.remove_examples(added)
 
@@ -222,7 +222,7 @@ def test_existing_files_are_replaced_only_on_request_and_the_input_never(classif
 
 
 def test_defaults_of_the_pipeline_are_options(pipe, classify, tmp_path, monkeypatch):
-    """They are part of what a run goes on from, and what they ask for is written."""
+    """A run resumes only with the same defaults, and the requested columns are written."""
     classify("option.csv", return_neighbors=2, k=1)
     classify("plain.jsonl", interrupted=True)
     assert classify("plain.jsonl", max_length=None) == BLOCK

@@ -1,4 +1,4 @@
-"""reject and return_novelty: a text gets an answer only where few errors can be promised."""
+"""reject and return_novelty: texts get an answer only if an error rate is guaranteed."""
 
 import copy
 import json
@@ -12,18 +12,18 @@ from docsplit_hf.classification.ensemble.corpus import unit
 from docsplit_hf.classification.ensemble.report import FitReport
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
 from docsplit_hf.classification.rejection import (
-    BY_CHANCE,
-    CERTAINTY,
-    NEAREST,
+    GUARANTEE_CONFIDENCE,
+    NEAREST_EXAMPLES,
+    OUT_OF_SCOPE_P_VALUE,
     accuracy_interval,
     closeness,
     confidence,
     confidence_threshold,
+    estimate_out_of_scope_fraction,
     familiarity,
-    foreign_share,
+    highest_accepted_novelty,
     least_error,
     least_held_out,
-    most_novel,
     novelty,
     tail_probability,
     text_counts,
@@ -39,10 +39,10 @@ def draw(count, seed, hardest=0.4):
 
 @pytest.mark.parametrize("error", [0.05, 0.1])
 def test_the_guarantee_holds_for_nine_of_ten_draws(error):
-    """Above a level t the true share of errors is hardest (1 - t) / 2."""
+    """Above a threshold t the true error rate is hardest (1 - t) / 2."""
     levels = np.array([confidence_threshold(*draw(1000, seed), error) for seed in range(400)])
     broken = np.sum(0.4 * (1 - levels[np.isfinite(levels)]) / 2 > error)
-    assert broken <= binom.ppf(0.999, 400, 1 - CERTAINTY)
+    assert broken <= binom.ppf(0.999, 400, 1 - GUARANTEE_CONFIDENCE)
     assert np.isfinite(levels).mean() > 0.3  # and the guarantee is not empty
 
 
@@ -53,7 +53,7 @@ def test_if_all_answers_are_right_least_error_is_the_limit(count):
     least = least_error(np.ones((1, count)))
     assert confidence_threshold(confidence, right, least * 1.001) == confidence[0]
     assert confidence_threshold(confidence, right, least * 0.999) == np.inf
-    assert (1 - least) ** count == pytest.approx(1 - CERTAINTY)
+    assert (1 - least) ** count == pytest.approx(1 - GUARANTEE_CONFIDENCE)
     assert confidence_threshold(confidence[:0], right[:0], 0.5) == np.inf and least_error(np.ones((1, 0))) == 1
 
 
@@ -68,7 +68,7 @@ def test_equal_confidence_is_accepted_together():
 
 
 def test_novel_texts_do_not_stop_the_test_of_others():
-    """One in a hundred has confidence 0: the others are all right, and all are answered, whatever is promised."""
+    """One text in a hundred has confidence 0; the others are right, and all are answered at any error rate."""
     rng = np.random.default_rng(0)
     confidence = np.where(np.arange(600) % 100 == 0, 0, rng.uniform(0.5, 1, 600))
     expected = confidence[confidence > 0].min()
@@ -99,7 +99,7 @@ def test_equal_counts_change_nothing(error):
 
 
 def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
-    """As many texts of a label that is easily recognized as of one that is not; their own confidence tells no more."""
+    """Equally many texts of an easy and of a hard label, with the same distribution of confidence."""
     rng = np.random.default_rng(seed)
     labels = np.repeat([0, 1], of_each)
     right = rng.random(len(labels)) < np.array(shares_right)[labels]
@@ -110,22 +110,22 @@ def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
 
 @pytest.mark.parametrize("hard", [0.2, 0.5, 0.8])
 def test_the_guarantee_holds_for_the_proportions_of_all_texts(hard):
-    """Answers are wrong as often as labels are hard: the promise is kept if none is given where that is too often."""
+    """The guarantee holds if there is no answer where the true error rate is too high."""
     true_error = (1 - hard) * 0.01 + hard * 0.2
     broken = 0
     for seed in range(300):
         given = draw_by_label((1 - hard, hard), 100, seed)
         level = confidence_threshold(given[0], given[1], 0.12, given[2])
         broken += np.isfinite(level) and true_error > 0.12
-    assert broken <= binom.ppf(0.999, 300, 1 - CERTAINTY)
+    assert broken <= binom.ppf(0.999, 300, 1 - GUARANTEE_CONFIDENCE)
 
 
-def test_without_counts_that_guarantee_fails():
+def test_without_counts_the_guarantee_fails_for_other_proportions():
     """What the test before would find if balanced labels stood for all texts: 10.5 % of them are wrong, of all 16 %."""
     given = [draw_by_label((0.2, 0.8), 400, seed) for seed in range(100)]
     broken = sum(np.isfinite(confidence_threshold(confidence, right, 0.15)) for confidence, right, _ in given)
     kept = sum(np.isinf(confidence_threshold(confidence, right, 0.15, counts)) for confidence, right, counts in given)
-    assert broken > binom.ppf(0.999, 100, 1 - CERTAINTY) and kept >= 85
+    assert broken > binom.ppf(0.999, 100, 1 - GUARANTEE_CONFIDENCE) and kept >= 85
 
 
 def test_counts_follow_from_the_proportions():
@@ -154,7 +154,7 @@ def test_uncertain_proportions_widen_the_interval():
 
 
 def test_the_interval_contains_the_true_accuracy():
-    """Of a draw label by label, with the proportions known: at least in nine of ten, as it has 95 %."""
+    """Examples are drawn label by label: the 95 % interval must hold in at least nine of ten draws."""
     proportions = (0.3, 0.7)
     true = 0.3 * 0.99 + 0.7 * 0.8
     held = 0
@@ -167,11 +167,14 @@ def test_the_interval_contains_the_true_accuracy():
 
 @pytest.mark.parametrize("lost", [0.05, 0.1])
 def test_the_limit_of_lost_texts_holds_for_nine_of_ten_draws(lost):
-    """Novelty is uniform: of a limit t, 1 - t is lost."""
+    """Novelty is uniform, so a limit t loses 1 - t of the texts."""
     limits = np.array(
-        [most_novel(np.random.default_rng(seed).random(200), lost, np.ones((1, 200))) for seed in range(400)]
+        [
+            highest_accepted_novelty(np.random.default_rng(seed).random(200), lost, np.ones((1, 200)))
+            for seed in range(400)
+        ]
     )
-    assert np.sum(1 - limits > lost) <= binom.ppf(0.999, 400, 1 - CERTAINTY)
+    assert np.sum(1 - limits > lost) <= binom.ppf(0.999, 400, 1 - GUARANTEE_CONFIDENCE)
     assert np.mean(limits < 1) == 1
 
 
@@ -180,8 +183,8 @@ def test_too_few_texts_give_no_novelty_limit(lost):
     fewest = least_held_out(lost)
     for count, is_limited in ((fewest - 1, False), (fewest, True)):
         values = np.linspace(0.1, 0.9, count)
-        assert (most_novel(values, lost, np.ones((1, count))) < 1) == is_limited
-    assert most_novel(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
+        assert (highest_accepted_novelty(values, lost, np.ones((1, count))) < 1) == is_limited
+    assert highest_accepted_novelty(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
 
 
 def test_only_documents_of_other_labels_are_out_of_scope():
@@ -189,9 +192,12 @@ def test_only_documents_of_other_labels_are_out_of_scope():
     held_out = rng.beta(5, 2, 150)
     counts = np.ones((1, 150))
     mixed = np.concatenate([rng.beta(5, 2, 600), rng.beta(2, 8, 400)])
-    assert foreign_share(mixed, held_out, counts) == pytest.approx(0.4, abs=0.12)
-    wrongly = [foreign_share(rng.beta(5, 2, 800), rng.beta(5, 2, 100), np.ones((1, 100))) > 0 for _ in range(200)]
-    assert np.sum(wrongly) <= binom.ppf(0.999, 200, BY_CHANCE)
+    assert estimate_out_of_scope_fraction(mixed, held_out, counts) == pytest.approx(0.4, abs=0.12)
+    wrongly = [
+        estimate_out_of_scope_fraction(rng.beta(5, 2, 800), rng.beta(5, 2, 100), np.ones((1, 100))) > 0
+        for _ in range(200)
+    ]
+    assert np.sum(wrongly) <= binom.ppf(0.999, 200, OUT_OF_SCOPE_P_VALUE)
 
 
 def test_familiarity_beside_documents_stays_below_one_and_keeps_the_order():
@@ -210,7 +216,7 @@ def test_familiarity_beside_documents_stays_below_one_and_keeps_the_order():
 def test_closeness_is_the_mean_cosine_of_the_nearest():
     rng = np.random.default_rng(0)
     queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (6, 30))
-    expected = np.sort(queries @ examples.T, axis=1)[:, -NEAREST:].mean(1)
+    expected = np.sort(queries @ examples.T, axis=1)[:, -NEAREST_EXAMPLES:].mean(1)
     np.testing.assert_allclose(closeness(queries, examples), expected, atol=1e-5)
     np.testing.assert_allclose(closeness(queries, examples[:2]), (queries @ examples[:2].T).mean(1), atol=1e-5)
 
@@ -236,7 +242,7 @@ def test_a_novel_text_has_no_confidence():
 
 
 def labels_of(texts):
-    """Labels that the texts say: otherwise nothing could be promised."""
+    """Labels that follow from the texts, so that error rates can be guaranteed."""
     return ["river" if "river" in text else "engine" for text in texts]
 
 

@@ -1,4 +1,4 @@
-"""Files that are classified and files of answers: every row and every field, as it was."""
+"""Files to classify and files of answers: rows and fields are kept unchanged."""
 
 import datetime
 
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.classification.row_files import BLOCK, check_output, check_rows, read_rows, write_rows
+from docsplit_hf.classification.row_files import ROWS_AT_A_TIME, check_output, check_rows, read_rows, write_rows
 from docsplit_hf.text.characters import on_one_line
 from docsplit_hf.text.file_formats import find_columns, load_file
 from docsplit_hf.text.spreadsheet_cells import MARKER, harmless_cell
@@ -110,8 +110,8 @@ def test_a_folder_of_texts(tmp_path):
 
 def test_parquet_keeps_types_and_takes_late_values(tmp_path):
     day = datetime.datetime(2024, 1, 31)
-    rows = [{"n": number, "day": day, "neighbors": None} for number in range(BLOCK)]
-    rows += [{"n": BLOCK, "day": None, "neighbors": [{"label": "a", "weight": 0.5}]}]
+    rows = [{"n": number, "day": day, "neighbors": None} for number in range(ROWS_AT_A_TIME)]
+    rows += [{"n": ROWS_AT_A_TIME, "day": None, "neighbors": [{"label": "a", "weight": 0.5}]}]
     write_rows(tmp_path / "rows.parquet", lambda: rows, ["n", "day", "neighbors"])
     schema = pq.read_schema(tmp_path / "rows.parquet")
     assert schema.field("n").type == pa.int64() and pa.types.is_timestamp(schema.field("day").type)
@@ -135,9 +135,9 @@ def test_unreadable_files_are_named(tmp_path, name, content, said):
 
 @pytest.mark.parametrize("rows, said", [
     (["Hello, world,1", "Bye,2"], "its rows have more fields than its header: quote texts that hold the separator"),
-    (["Bye,2"] * BLOCK + ["Hello, world,1"], "Expected 2 fields in line 258, saw 3"),
+    (["Bye,2"] * ROWS_AT_A_TIME + ["Hello, world,1"], "Expected 2 fields in line 258, saw 3"),
 ])  # fmt: skip
-def test_fields_beyond_the_header_are_refused_as_load_file_does(tmp_path, rows, said):
+def test_fields_beyond_the_header_are_refused(tmp_path, rows, said):
     file = tmp_path / "rows.csv"
     file.write_text("\n".join(["text,id", *rows]))
     for read in (load_file, lambda path: list(read_rows(path))):

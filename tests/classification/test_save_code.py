@@ -1,4 +1,4 @@
-"""A classifier with its code along answers in an environment without docsplit_hf as in the one that saved it."""
+"""A classifier saved with its code gives the same answers in an environment without docsplit_hf."""
 
 import json
 import subprocess
@@ -85,9 +85,9 @@ def test_the_package_is_copied_and_removed_again(pipe, texts, tmp_path):
 
 
 def test_a_folder_with_another_package_of_that_name_is_refused(pipe, tmp_path):
-    """Such as the checkout of docsplit_hf itself: the next save would delete it."""
+    """For example a clone of docsplit_hf: the next save would delete it."""
     (tmp_path / "docsplit_hf").mkdir()
-    with pytest.raises(ValueError, match="has a docsplit_hf of its own"):
+    with pytest.raises(ValueError, match="already has a folder docsplit_hf"):
         pipe.save_pretrained(tmp_path, self_contained=True)
     pipe.save_pretrained(tmp_path)
     assert (tmp_path / "docsplit_hf").is_dir()

@@ -350,7 +350,7 @@ def test_no_training_chooses_weights_on_a_given_validation_set(few_labels, tmp_p
     printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
     assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
     assert (
-        "On 8 validation examples: (used to choose the classifier: too optimistic)" in printed
+        "On 8 validation examples: (optimistic: the checkpoint was chosen on them)" in printed
         and "--test_size" in printed
     )
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]

@@ -8,7 +8,7 @@ from docsplit_hf.finetuning.evaluation import classification_metrics, describe_p
 NAMES = ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
 
 
-def test_closed_forms():
+def test_metrics_equal_closed_forms():
     labels = np.array([0, 1, 2, 2])
     assert classification_metrics(np.full((4, 3), 1 / 3), labels)["log_loss"] == pytest.approx(np.log(3))
     always_two = np.tile([0.1, 0.1, 0.8], (4, 1))

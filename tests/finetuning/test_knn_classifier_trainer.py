@@ -146,7 +146,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_trainer):
         assert value.equal(resumed.model.state_dict()[name]), name
 
 
-def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
+def test_a_trained_classifier_is_evaluated_saved_and_loaded(make_trainer, examples, tokenizer):
     trainer = make_trainer(num_train_epochs=1)
     trainer.train()
     datastore = trainer.build_datastore(show_progress=False)
@@ -166,7 +166,7 @@ def test_from_training_to_pipeline(make_trainer, examples, tokenizer):
     assert arguments["triplet_weight"] == 0.5
 
 
-def test_experts_are_evaluated_beside_the_mixture(make_trainer, examples):
+def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples):
     """Metrics of classifier, neighbors and mixture do not change; those of the experts equal the saved folder's."""
     trainer = make_trainer(num_train_epochs=1)
     trainer.train()
@@ -197,7 +197,7 @@ def test_unsuitable_options_for_long_documents_are_refused_before_training(make_
 
 @pytest.mark.parametrize("held_out", [False, True])
 def test_calibration_without_new_held_out_examples_is_leave_one_out_with_a_warning(make_trainer, caplog, held_out):
-    """After hours of training, a weaker calibration is better than none."""
+    """A weaker calibration is better than an error after hours of training."""
     trainer = make_trainer(held_out=held_out, max_steps=1)
     with pytest.raises(ValueError, match="build_datastore"):
         trainer.calibrate()

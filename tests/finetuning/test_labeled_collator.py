@@ -48,7 +48,7 @@ def repeated(words, length):
 
 @given(words, words, lengths, lengths, st.integers(4, 20))
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pairs_are_truncated_like_by_the_tokenizer(
+def test_pairs_are_truncated_as_by_the_tokenizer(
     tokenizer, first_words, second_words, first_length, second_length, max_length
 ):
     long_pair = {"text": repeated(first_words, first_length), "text_pair": repeated(second_words, second_length)}
@@ -56,7 +56,7 @@ def test_pairs_are_truncated_like_by_the_tokenizer(
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_long_texts_are_truncated_like_by_the_tokenizer(tokenizer, side):
+def test_long_texts_are_truncated_as_by_the_tokenizer(tokenizer, side):
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.truncation_side = side
     assert_truncated_like_tokenizer(tokenizer, [{"text": LONG + "end"}, {"text": "a river"}], 64)

@@ -18,7 +18,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from benchmarks.quality.few_labels.embedder import SAMPLE, Embedder
 from benchmarks.quality.few_labels.protocol import Answer, FewLabels, Text, as_one_text, rest
-from docsplit_hf.classification.estimator import WITHOUT_LABEL_NAMES
+from docsplit_hf.classification.estimator import DEFAULT_EXPERTS
 from docsplit_hf.evaluation.systems import WORDS
 
 DEFAULT_C = 10.0
@@ -123,7 +123,7 @@ def name_cosine(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int
 SYSTEMS: dict[str, Callable[..., Answer]] = {
     "ours": partial(ours, documents=True, fit=True),
     "ours_without_documents": partial(ours, documents=False, fit=True),
-    "ours_without_names": partial(ours, documents=True, fit=True, experts=WITHOUT_LABEL_NAMES),
+    "ours_without_names": partial(ours, documents=True, fit=True, experts=DEFAULT_EXPERTS),
     "two_way": partial(ours, documents=False, fit=False),
     "probe": probe,
     "self_training": self_training,

@@ -1,1 +1,1 @@
-"""Which examples have wrong labels, are copies of others, or are near no others."""
+"""Audit of the examples: wrong labels, duplicates, outliers and confused labels."""

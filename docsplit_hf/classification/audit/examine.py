@@ -1,4 +1,4 @@
-"""Audit a snapshot by its fitted experts, and turn an audit into corrections."""
+"""Audit of a snapshot by its fitted experts, corrections from an audit, and inputs for cleanlab."""
 
 from __future__ import annotations
 
@@ -13,8 +13,16 @@ from ...datastore.row_table import rows_at
 from ...text.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.fitted_experts import prepare_experts
-from ..ensemble.held_out_scores import LABEL_ID
-from .findings import confused_labels, duplicate_groups, nearest_examples, outliers, suspect_labels
+from ..ensemble.held_out_scores import are_texts
+from .findings import (
+    DuplicateGroup,
+    SuspectLabel,
+    confused_labels,
+    duplicate_groups,
+    nearest_examples,
+    outliers,
+    suspect_labels,
+)
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
@@ -24,11 +32,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SHOWN_CHARACTERS = 200
+SHOWN_CHARACTERS = 200  # of each text
 
 
 def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
-    """Audit as ``KNNClassifierPipeline.audit`` describes."""
+    """Audit the examples of a snapshot, as ``KNNClassifierPipeline.audit`` describes."""
     answers = out_of_fold(snapshot)
     ids = snapshot.rows["id"].to_pylist()
     labels = _labels_of(snapshot)
@@ -41,48 +49,49 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
         progress.update()
         suspects = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()
-    issues = []
-    for suspect in suspects.found:
-        issue = LabelIssue(
-            id=ids[suspect.row],
-            given=labels[suspect.row],
-            suggested=_named(suspect.suggested, answers.names),
-            apply=suspect.sure,
-            probability=suspect.probability,
-            near_given=suspect.near_given,
-            near_suggested=suspect.near_suggested,
-            text=texts[suspect.row],
-        )
-        issues.append(issue)
-    copies = []
-    for group in groups:
-        ids_of_group = [ids[row] for row in group.rows]
-        labels_of_group = [labels[row] for row in group.rows]
-        labels_differ = any(label != labels_of_group[0] for label in labels_of_group)
-        duplicates = Duplicates(
-            ids=ids_of_group,
-            labels=labels_of_group,
-            labels_differ=labels_differ,
-            exact=group.exact,
-            similarity=group.similarity,
-            remove=ids_of_group[1:] if group.exact and not labels_differ else [],
-            text=texts[group.rows[0]],
-        )
-        copies.append(duplicates)
     return Audit(
         examples=len(ids),
         checked=len(answers.rows),
         not_checked=answers.missing,
         wrong_labels=round(suspects.wrong, 1),
-        label_issues=issues,
-        duplicates=copies,
+        label_issues=[_label_issue(suspect, answers.names, ids, labels, texts) for suspect in suspects.found],
+        duplicates=[_duplicates(group, ids, labels, texts) for group in groups],
         outliers=_outliers(nearest.closeness(), ids, labels, texts),
         confused_labels=[] if snapshot.multi_label else _confused_labels(answers),
     )
 
 
-def _named(label: int | list[int], names: list[str]) -> Labels:
-    return [names[number] for number in label] if isinstance(label, list) else names[label]
+def _label_issue(
+    suspect: SuspectLabel, names: list[str], ids: list[str], labels: list[Labels], texts: list[str]
+) -> LabelIssue:
+    """Describe a suspect label; ``names`` are those of the fitted labels, the other lists are by example."""
+    suggested = suspect.suggested
+    return LabelIssue(
+        id=ids[suspect.row],
+        given=labels[suspect.row],
+        suggested=[names[number] for number in suggested] if isinstance(suggested, list) else names[suggested],
+        apply=suspect.sure,
+        probability=suspect.probability,
+        near_given=suspect.near_given,
+        near_suggested=suspect.near_suggested,
+        text=texts[suspect.row],
+    )
+
+
+def _duplicates(group: DuplicateGroup, ids: list[str], labels: list[Labels], texts: list[str]) -> Duplicates:
+    """Describe a group of duplicates; of exact copies with equal labels all but the first are marked for removal."""
+    ids_of_group = [ids[row] for row in group.rows]
+    labels_of_group = [labels[row] for row in group.rows]
+    labels_differ = any(label != labels_of_group[0] for label in labels_of_group)
+    return Duplicates(
+        ids=ids_of_group,
+        labels=labels_of_group,
+        labels_differ=labels_differ,
+        exact=group.exact,
+        similarity=group.similarity,
+        remove=ids_of_group[1:] if group.exact and not labels_differ else [],
+        text=texts[group.rows[0]],
+    )
 
 
 def _outliers(closeness: np.ndarray, ids: list[str], labels: list[Labels], texts: list[str]) -> list[Outlier]:
@@ -107,7 +116,7 @@ def _confused_labels(answers: OutOfFold) -> list[ConfusedLabels]:
 
 
 def _labels_of(snapshot: Snapshot) -> list[Labels]:
-    """The name of the label of each row, or a list of names."""
+    """Name of the label of each example, or list of names."""
     names = np.array(snapshot.label_names, dtype=object)
     if snapshot.multi_label:
         return [names[row].tolist() for row in snapshot.labels]
@@ -115,41 +124,42 @@ def _labels_of(snapshot: Snapshot) -> list[Labels]:
 
 
 class OutOfFold(NamedTuple):
-    """The experts' answers to m examples that were held out from them; relabeling does not change them."""
+    """Answers to m examples by experts that were fitted without them; relabeling does not change them."""
 
     rows: np.ndarray  # int64 (m,), ascending
     probabilities: np.ndarray  # float32 (m, C), over the labels that were fitted
-    names: list[str]  # of these labels
+    names: list[str]  # of the labels that were fitted
     labels: np.ndarray  # of all N examples, by these names: int64 (N,), -1 for other labels; or bool (N, C)
-    missing: dict[str, int]  # the number of examples without an answer, by reason
+    missing: dict[str, int]  # number of examples without an answer, by reason
 
 
 def out_of_fold(snapshot: Snapshot) -> OutOfFold:
-    """The out-of-fold answers to the examples of a snapshot, whatever labels these have now."""
+    """Match the out-of-fold answers of the fitted experts with the present examples of a snapshot."""
     ready = prepare_experts(snapshot)
     if ready is None:
-        raise ValueError("Nothing was fitted, so there is nothing to audit by: call fit() first.")
+        raise ValueError("An audit needs fitted experts: call fit() first.")
     fitted = ready.fitted
     held_out = fitted.held_out
     if len(held_out.ids) and not held_out.ids.any():
-        raise ValueError("The experts were chosen on held-out texts: call fit() without texts, which holds out folds.")
+        raise ValueError(
+            "The weights were chosen on held-out texts, and audits need folds of examples: call fit() without texts."
+        )
     numbered = _labels_by(fitted.labels, snapshot)
     ids = id_numbers(snapshot.rows, snapshot.keys)
-    described = np.array([row_id.startswith(LABEL_ID) for row_id in snapshot.rows["id"].to_pylist()])
     reasons = {
         "came after fit()": ~np.isin(ids, fitted.ids),
-        "describe a label": described,
+        "describe a label": ~are_texts(snapshot),
         "have a label that came after fit()": numbered.have_other_label,
         "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
     }
-    left = np.ones(len(ids), bool)
+    has_answer = np.ones(len(ids), bool)
     missing = {}
     for reason, applies in reasons.items():
-        count = int((left & applies).sum())
+        count = int((has_answer & applies).sum())
         if count:
             missing[reason] = count
-        left &= ~applies
-    rows = np.flatnonzero(left)
+        has_answer &= ~applies
+    rows = np.flatnonzero(has_answer)
     order = np.argsort(held_out.ids, kind="stable")
     place = order[np.searchsorted(held_out.ids, ids[rows], sorter=order)]
     return OutOfFold(
@@ -185,14 +195,18 @@ def _labels_by(names: list[str], snapshot: Snapshot) -> _NumberedLabels:
 
 
 class Corrections(NamedTuple):
-    """Changes of a store."""
+    """Changes of a datastore."""
 
-    labels: dict[str, Labels]  # new labels by id
-    removed: list[str]  # ids
+    labels: dict[str, Labels]  # new label or labels of examples, by id
+    removed: list[str]  # ids of examples to remove
 
 
 def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
-    """Turn an audit, possibly edited, into changes. A label keeps its last example."""
+    """Turn an audit, possibly edited, into changes, except those that would leave a label without examples.
+
+    Raises:
+        ValueError: If the audit does not fit the examples.
+    """
     known = dict(zip(snapshot.rows["id"].to_pylist(), _labels_of(snapshot), strict=True))
     _check_audit(audit, snapshot, known)
     counts = Counter(name for label in known.values() for name in _names(label))
@@ -210,7 +224,7 @@ def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
             known[row_id] = label
     if kept:
         which = ", ".join(f"{row_id!r} of {name!r}" for row_id, name in kept.items())
-        logger.warning("Left out, as a label would lose its last example: %s. Add examples of these labels.", which)
+        logger.warning("Not changed, as a label would lose its last example: %s. Add examples of these labels.", which)
     return Corrections(
         labels={row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept},
         removed=[row_id for row_id in audit.to_remove if row_id not in kept],
@@ -218,7 +232,7 @@ def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
 
 
 def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> None:
-    """Refuse an audit of other examples; ``known``: the present labels by id."""
+    """Raise ValueError if the audit is of other examples; ``known`` are the present labels by id."""
     given = {issue.id: issue.given for issue in audit.label_issues}
     for group in audit.duplicates:
         given |= dict(zip(group.ids, group.labels, strict=False))
@@ -241,17 +255,18 @@ def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> 
 
 
 def _names(label: Labels) -> list[str]:
+    """Convert one label to a list of one."""
     return [label] if isinstance(label, str) else label
 
 
 class DatalabInputs(NamedTuple):
-    """The m examples that ``fit`` held out, in the form that cleanlab's Datalab takes.
+    """The m examples that ``fit`` held out, as inputs of cleanlab's Datalab.
 
     Attributes:
         data: The columns ``id``, ``text`` and ``label``: a ``ClassLabel``, or a list of numbers if a text may have
             several labels.
-        pred_probs: Out-of-fold probabilities, ``(m, C)``.
-        features: Embeddings, ``(m, D)``.
+        pred_probs: Out-of-fold probabilities, float32 ``(m, C)``.
+        features: Embeddings, float32 ``(m, D)``.
     """
 
     data: Dataset
@@ -260,7 +275,7 @@ class DatalabInputs(NamedTuple):
 
 
 def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
-    """The inputs that ``KNNClassifierPipeline.datalab_inputs`` returns."""
+    """Prepare inputs for Datalab, as ``KNNClassifierPipeline.datalab_inputs`` describes."""
     from datasets import ClassLabel, Dataset
 
     answers = out_of_fold(snapshot)

@@ -1,6 +1,6 @@
-"""Find suspect labels, confused labels, outliers and near-duplicates among examples.
+"""Search for suspect labels, confused labels, outliers and near-duplicates among examples.
 
-Near-duplicates are found by sets of word triples (shingles), or by embeddings if the store keeps no texts.
+Near-duplicates are found by sets of word triples (shingles), or by embeddings if the datastore keeps no texts.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from ..texts_and_labels import joined_texts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NEAREST = 10
-NEAREST_BLOCK = 16_384  # vectors compared at a time, to bound memory
-LENGTH = 3  # words of a shingle; a shorter text is one shingle
-MOST_SHINGLES = 256  # shingles kept per text: those with the smallest hashes, a random sample, so memory stays linear
-SIMILAR = 0.7  # the fraction of shingles that two texts have in common, 2 |A & B| / (|A| + |B|)
-# Texts that differ by a sentence also count: this many common shingles, and at most so many others in the longer text.
-SENTENCE_IN_COMMON = 15
-SENTENCE_CHANGED = 50
-# Two texts are compared if they share one of their 20 smallest hashes: if they have half of their shingles in common,
-# this misses one pair in a million.
-SMALLEST = 20
-MOST_TEXTS = 30  # with the same hash; among more texts only neighbors in the list are compared
-BLOCK = 65_536  # pairs compared at a time, to bound memory
-# Below this cosine, texts of one topic outnumber edited copies; above it lie a quarter of the edited copies of short
-# texts, and three quarters of those of long texts.
+COMPARED_NEIGHBORS = 10  # nearest examples of each example
+VECTORS_PER_BLOCK = 16_384  # vectors compared at a time, to bound memory
+WORDS_PER_SHINGLE = 3  # a shorter text is one shingle
+MAX_SHINGLES = 256  # per text; of more, those with the smallest hashes are kept, a random sample
+MIN_SIMILARITY = 0.7  # fraction of shingles that two texts have in common, 2 |A & B| / (|A| + |B|)
+# Texts that differ by a sentence are also near-duplicates: so many common shingles, and others in the longer text.
+MIN_COMMON_SHINGLES = 15
+MAX_CHANGED_SHINGLES = 50
+# Two texts are compared if they share one of their 20 smallest hashes. Of pairs with half of their shingles in common,
+# this misses one in a million.
+COMPARED_HASHES = 20
+MAX_TEXTS_PER_HASH = 30  # with the same hash; of more texts, each is compared only with the next one
+TEXT_PAIRS_PER_BLOCK = 65_536  # pairs compared at a time, to bound memory
+# At lower cosines, texts of one topic outnumber edited copies. A quarter of the edited copies of short texts have a
+# higher one, and three quarters of those of long texts.
 NEAR_COSINE = 0.95
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # the increment of SplitMix64 (Steele et al. 2014); hash_array is its other half
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # increment of SplitMix64 (Steele et al. 2014); hash_array is its mixing function
 
 
 class Nearest(NamedTuple):
-    """The nearest other examples of each of N examples, nearest first."""
+    """Nearest other examples of each of N examples, nearest first."""
 
     rows: np.ndarray  # int64 (N, k), -1 if an index found too few
     cosines: np.ndarray  # (N, k), 0 if an index found too few
@@ -52,37 +52,37 @@ class Nearest(NamedTuple):
         return int(((values[self.rows[row]] == wanted) & (self.rows[row] >= 0)).sum())
 
     def closeness(self) -> np.ndarray:
-        """The mean cosine to the neighbors, ``(N,)``; 0 without neighbors."""
+        """Mean cosine to the neighbors, ``(N,)``; 0 without neighbors."""
         return self.cosines.sum(1, dtype=np.float64) / np.maximum((self.rows >= 0).sum(1), 1)
 
 
-def nearest_examples(vectors: np.ndarray, k: int = NEAREST) -> Nearest:
-    """Find the k nearest other examples by cosine; ``vectors``: ``(N, D)`` of norm 1. Approximate above 20,000."""
+def nearest_examples(vectors: np.ndarray, k: int = COMPARED_NEIGHBORS) -> Nearest:
+    """Find the k nearest other examples by cosine, for vectors ``(N, D)`` of norm 1; approximate if N > 20,000."""
     count = len(vectors)
     found = nearest_rows(vectors, min(k, count - 1) + 1)
     found[found == np.arange(count)[:, None]] = -1
-    # Others first, in their order; then the example itself, or the last other if an index missed the example.
+    # The last column is removed: the example itself, or the farthest other example if an index missed it.
     rows = np.take_along_axis(found, np.argsort(found < 0, axis=1, kind="stable"), 1)[:, :-1]
     cosines = np.zeros(rows.shape, np.float32)
-    for start in range(0, count, NEAREST_BLOCK):
-        part = slice(start, start + NEAREST_BLOCK)
+    for start in range(0, count, VECTORS_PER_BLOCK):
+        part = slice(start, start + VECTORS_PER_BLOCK)
         cosines[part] = np.einsum("nd,nkd->nk", vectors[part], vectors[rows[part]])
     return Nearest(rows, np.where(rows < 0, 0, cosines))
 
 
 def outliers(closeness: np.ndarray) -> np.ndarray:
-    """Rows with ``closeness`` ``(N,)`` over 1.5 interquartile ranges below the first quartile (Tukey), worst first."""
+    """Find rows with ``closeness`` ``(N,)`` below the lower Tukey fence: Q1 - 1.5 (Q3 - Q1); worst first."""
     first, third = np.quantile(closeness, [0.25, 0.75])
     found = np.flatnonzero(closeness < first - 1.5 * (third - first))
     return found[np.argsort(closeness[found], kind="stable")]
 
 
 class DuplicateGroup(NamedTuple):
-    """Rows of texts that are copies of each other, directly or through other copies."""
+    """Rows of texts that are near-duplicates, directly or through other near-duplicates."""
 
     rows: list[int]
-    similarity: float  # the lowest one among the pairs of copies
-    exact: bool
+    similarity: float  # the lowest of the pairs of near-duplicates
+    exact: bool  # whether all texts are equal
 
 
 class SimilarPairs(NamedTuple):
@@ -93,7 +93,7 @@ class SimilarPairs(NamedTuple):
 
 
 def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup]:
-    """Group near-duplicates, exact copies first; ``vectors``: ``(N, D)`` of norm 1, used for rows without a text."""
+    """Group near-duplicates, exact copies first; vectors ``(N, D)`` of norm 1 are used for rows without a text."""
     texts = rows["text"].to_pylist()
     pairs = rows["text_pair"].to_pylist()
     text_numbers, _ = number_texts(rows, texts, pairs)  # -1 without a text
@@ -110,27 +110,26 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
     groups = []
     for number, edges_of_group in _by_group(group_of_row[edges[:, 0]], np.arange(len(edges))).items():
         members = rows_of_group[number]
-        similarities_in_group = similarity[edges_of_group]
-        no_texts = text_numbers[members[0]] < 0
-        is_one_text = len(np.unique(text_numbers[members])) == 1
-        exact = is_one_text and not (no_texts and (similarities_in_group < 1).any())
-        lowest = float(similarities_in_group.min())
+        lowest = float(similarity[edges_of_group].min())
+        has_texts = text_numbers[members[0]] >= 0
+        has_one_text = len(np.unique(text_numbers[members])) == 1  # also without texts: all numbers are -1
+        exact = has_one_text and (has_texts or lowest >= 1)
         groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
     return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
 
 
 def _by_group(groups: np.ndarray, values: np.ndarray) -> dict[int, np.ndarray]:
-    """The values ``(N,)`` of each group, by the group of each value ``(N,)``."""
+    """Split values ``(N,)`` by the number of their group ``(N,)``."""
     order = np.argsort(groups, kind="stable")
     numbers, starts = np.unique(groups[order], return_index=True)
     return dict(zip(numbers.tolist(), np.split(values[order], starts[1:]) if len(values) else [], strict=True))
 
 
 def _equal_texts(text_numbers: np.ndarray) -> SimilarPairs:
-    """Pair each text with the next equal one, including texts without words."""
+    """Pair each text with the next equal one, also texts without words; -1 is the number of rows without a text."""
     order = np.argsort(text_numbers, kind="stable")
-    same = (text_numbers[order][1:] == text_numbers[order][:-1]) & (text_numbers[order][1:] >= 0)
-    edges = np.stack([order[:-1][same], order[1:][same]], axis=1)
+    is_equal = (text_numbers[order][1:] == text_numbers[order][:-1]) & (text_numbers[order][1:] >= 0)
+    edges = np.stack([order[:-1][is_equal], order[1:][is_equal]], axis=1)
     return SimilarPairs(rows=edges, similarity=np.ones(len(edges)))
 
 
@@ -155,16 +154,16 @@ def near_duplicates(texts: Sequence[str]) -> SimilarPairs:
     counts = shingles.counts[pairs]
     common = similarity * counts.sum(1) / 2
     others = counts.max(1, initial=0) - common
-    is_sentence = (common >= SENTENCE_IN_COMMON) & (others <= SENTENCE_CHANGED)
-    near = (similarity >= SIMILAR) | is_sentence
+    is_sentence = (common >= MIN_COMMON_SHINGLES) & (others <= MAX_CHANGED_SHINGLES)
+    near = (similarity >= MIN_SIMILARITY) | is_sentence
     return SimilarPairs(rows=pairs[near], similarity=similarity[near])
 
 
 class Shingles(NamedTuple):
-    """The word triples of N texts."""
+    """Word triples of N texts."""
 
     sets: sp.csr_array  # (N, V), 1 for each triple of a text; of long texts a sample
-    counts: np.ndarray  # int64 (N,): the number of different triples, sampled or not
+    counts: np.ndarray  # int64 (N,): number of different triples before sampling
 
 
 def shingles_of(texts: Sequence[str]) -> Shingles:
@@ -176,13 +175,13 @@ def shingles_of(texts: Sequence[str]) -> Shingles:
     counts = np.zeros(len(texts), np.int64)
     for i, text in enumerate(texts):
         words = np.array([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words_of(text)], np.uint64)
-        length = min(LENGTH, len(words))
+        length = min(WORDS_PER_SHINGLE, len(words))
         mixed = np.zeros(len(words) - length + 1 if length else 0, np.uint64)
         for offset in range(length):
             mixed = hash_array(mixed + words[offset : offset + len(mixed)] + _STEP)
         different = np.unique(mixed)
         counts[i] = len(different)
-        kept.append(different[:MOST_SHINGLES])
+        kept.append(different[:MAX_SHINGLES])
     starts = np.cumsum([len(hashes) for hashes in kept])
     hashes, columns = np.unique(np.concatenate(kept), return_inverse=True)
     ones = np.ones(len(columns), np.int32)
@@ -190,9 +189,9 @@ def shingles_of(texts: Sequence[str]) -> Shingles:
 
 
 def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
-    """Pairs of texts that share one of their smallest shingles, int64 ``(P, 2)``."""
+    """Find pairs of texts that share one of their smallest shingles, int64 ``(P, 2)``."""
     sizes = np.diff(sets.indptr)
-    smallest = np.arange(sets.nnz) - np.repeat(sets.indptr[:-1], sizes) < SMALLEST
+    smallest = np.arange(sets.nnz) - np.repeat(sets.indptr[:-1], sizes) < COMPARED_HASHES
     texts = np.repeat(np.arange(len(sizes)), sizes)[smallest]
     shingles = sets.indices[smallest]
     order = np.lexsort((texts, shingles))
@@ -202,66 +201,73 @@ def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
     codes = [np.zeros(0, np.int64)]
     for count in np.unique(counts[counts > 1]):
         groups = texts[starts[counts == count][:, None] + np.arange(count)]
-        pairs = np.triu_indices(count, 1) if count <= MOST_TEXTS else (np.arange(count - 1), np.arange(1, count))
+        pairs = (
+            np.triu_indices(count, 1) if count <= MAX_TEXTS_PER_HASH else (np.arange(count - 1), np.arange(1, count))
+        )
         codes.append(np.unique(groups[:, pairs[0]] * len(sizes) + groups[:, pairs[1]]))
     return np.stack(np.divmod(np.unique(np.concatenate(codes)), max(len(sizes), 1)), axis=1)
 
 
 def similarities(shingles: Shingles, pairs: np.ndarray) -> np.ndarray:
-    """The fraction ``(P,)`` of shingles that pairs of texts have in common; estimated if some were left out."""
+    """Fraction of shingles that pairs of texts have in common, ``(P,)``; estimated for texts with sampled shingles."""
     sets = shingles.sets
     common = np.zeros(len(pairs), np.int64)
-    for start in range(0, len(pairs), BLOCK):
-        part = pairs[start : start + BLOCK]
-        common[start : start + BLOCK] = sets[part[:, 0]].multiply(sets[part[:, 1]]).sum(1)
+    for start in range(0, len(pairs), TEXT_PAIRS_PER_BLOCK):
+        part = pairs[start : start + TEXT_PAIRS_PER_BLOCK]
+        common[start : start + TEXT_PAIRS_PER_BLOCK] = sets[part[:, 0]].multiply(sets[part[:, 1]]).sum(1)
     sizes = np.diff(sets.indptr)[pairs].sum(1)
     counts = shingles.counts[pairs]
-    for row in np.flatnonzero((counts > MOST_SHINGLES).any(1) & (common > 0)):
+    for row in np.flatnonzero((counts > MAX_SHINGLES).any(1) & (common > 0)):
         both = [sets.indices[sets.indptr[text] : sets.indptr[text + 1]] for text in pairs[row]]
-        # Only hashes up to the largest one that is kept of both texts can be compared.
-        largest = min(own[-1] for own, count in zip(both, counts[row], strict=True) if count > MOST_SHINGLES)
+        # Hashes are comparable up to the largest one that is kept of each sampled text.
+        largest = min(own[-1] for own, count in zip(both, counts[row], strict=True) if count > MAX_SHINGLES)
         sizes[row] = sum(int(np.searchsorted(own, largest, side="right")) for own in both)
     return 2 * common / np.maximum(sizes, 1)
 
 
-# The grid that is averaged over. Probabilities from few examples or from wrong labels are too unsure, so they are
-# raised to a power, with a log-normal prior around 1. No label is wrong with prior probability 1/2.
+# Grid of the parameters that are averaged over. Probabilities learned from few examples or from wrong labels are too
+# unsure, so they are raised to a power, with a log-normal prior around 1. The prior probability that no label is wrong
+# is 1/2.
 POWERS = np.geomspace(0.5, 5, 21)
-SPREAD_OF_POWERS = 0.5
-RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
-PRIOR_OF_RATES = np.array([0.5, *[0.5 / 20] * 20])
-WORTH_A_LOOK = 0.1  # probability that a label is wrong
-SURE = 0.7  # probability that the suggested label is right
-LEAST_FRACTION = 0.1  # of two labels' examples that are confused
-LEAST_COUNT = 3
+POWER_SPREAD = 0.5
+ERROR_RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
+ERROR_RATE_PRIOR = np.array([0.5, *[0.5 / 20] * 20])
+MIN_WRONG_PROBABILITY = 0.1  # that a label is wrong, for it to be suspect
+MIN_RIGHT_PROBABILITY = 0.7  # that the suggested label is right, for it to be marked
+MIN_CONFUSED_FRACTION = 0.1  # of the examples of two labels, for these to be reported
+MIN_CONFUSED_EXAMPLES = 3
 
 
 class SuspectLabel(NamedTuple):
-    """A label that may be wrong. If a text may have several labels: the most suspect one, given or missing."""
+    """Label that may be wrong. If a text may have several labels: the most suspect one, given or missing."""
 
     row: int
-    suggested: int | list[int]  # the label, or all labels
-    sure: bool  # whether the suggested label is right with a probability of at least SURE
+    suggested: int | list[int]  # number of the label, or of all labels if a text may have several
+    sure: bool  # whether the suggested label is right with a probability of at least MIN_RIGHT_PROBABILITY
     probability: float  # that the given label is right
-    near_given: int  # the number of neighbors with the given label
-    near_suggested: int
+    near_given: int  # number of neighbors with the given label
+    near_suggested: int  # number of neighbors with the suggested label
 
 
 class SuspectLabels(NamedTuple):
-    """The suspect labels of an audit."""
+    """Suspect labels of an audit."""
 
-    found: list[SuspectLabel]  # worth a look, the least probable label first
-    wrong: float  # the expected number of wrong labels among all checked ones
+    found: list[SuspectLabel]  # the least probable label first
+    wrong: float  # expected number of wrong labels among all checked ones
 
 
 def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> SuspectLabels:
     """Find labels of N examples that are probably wrong.
 
     Args:
-        labels: ``(N,)``, numbers of C labels or -1; or bool ``(N, C)``, each entry a question of yes or no.
+        labels: The given labels: numbers from 0 to C - 1, or -1, int64 ``(N,)``; or bool ``(N, C)`` if a text may have
+            several. Then each entry is checked as a label with two classes.
         rows: The examples to check, int64 ``(m,)``.
         probabilities: Their out-of-fold probabilities, ``(m, C)``.
         nearest: The neighbors of all N examples.
+
+    Returns:
+        The suspect labels, and the expected number of wrong labels.
     """
     if labels.ndim == 2:
         return _suspects_of_multi_label(labels, rows, probabilities, nearest)
@@ -269,11 +275,11 @@ def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarr
     wrong, right = wrong_and_right(given, probabilities)
     best = probabilities.argmax(1)
     found = []
-    for i in np.flatnonzero((given != best) & (wrong >= WORTH_A_LOOK)):
+    for i in np.flatnonzero((given != best) & (wrong >= MIN_WRONG_PROBABILITY)):
         suspect = SuspectLabel(
             row=int(rows[i]),
             suggested=int(best[i]),
-            sure=bool(right[i] >= SURE),
+            sure=bool(right[i] >= MIN_RIGHT_PROBABILITY),
             probability=float(1 - wrong[i]),
             near_given=nearest.agreeing(labels, rows[i], given[i]),
             near_suggested=nearest.agreeing(labels, rows[i], best[i]),
@@ -285,20 +291,21 @@ def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarr
 def _suspects_of_multi_label(
     labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
 ) -> SuspectLabels:
+    """Check each entry of multi-label examples; at most one suspect for each example, with all likely changes."""
     given = labels[rows]
-    yes_or_no = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
-    wrong, right = wrong_and_right(given.ravel().astype(np.int64), yes_or_no)
+    binary_probabilities = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
+    wrong, right = wrong_and_right(given.ravel().astype(np.int64), binary_probabilities)
     wrong = wrong.reshape(given.shape)
     right = right.reshape(given.shape)
     suspicion = np.where(given != (probabilities > 0.5), wrong, 0)
     found = []
-    for i in np.flatnonzero((suspicion >= WORTH_A_LOOK).any(1)):
+    for i in np.flatnonzero((suspicion >= MIN_WRONG_PROBABILITY).any(1)):
         column = suspicion[i].argmax()
-        is_changed = suspicion[i] >= min(SURE, suspicion[i, column])
+        is_changed = suspicion[i] >= min(MIN_RIGHT_PROBABILITY, suspicion[i, column])
         suspect = SuspectLabel(
             row=int(rows[i]),
             suggested=np.flatnonzero(given[i] ^ is_changed).tolist(),
-            sure=bool(right[i, column] >= SURE),
+            sure=bool(right[i, column] >= MIN_RIGHT_PROBABILITY),
             probability=float(1 - wrong[i, column]),
             near_given=nearest.agreeing(labels[:, column], rows[i], given[i, column]),
             near_suggested=nearest.agreeing(labels[:, column], rows[i], not given[i, column]),
@@ -308,10 +315,11 @@ def _suspects_of_multi_label(
 
 
 def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The probability that each label is wrong, and that the most probable label is right instead, ``(m,)`` each.
+    """Probability that each label is wrong, and that the most probable label is right instead, ``(m,)`` each.
 
-    The model: labels are replaced by any other one at an unknown rate r, so a text has the label g with probability
-    ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, where q is ``probabilities`` ``(m, C)`` raised to a power.
+    In the model, labels are replaced by any other label at an unknown rate r, so a text is given the label g with
+    probability ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, where q is ``probabilities`` ``(m, C)`` raised to a power and
+    normalized. Rates and powers are averaged over, weighted by their posterior.
     """
     other_labels = probabilities.shape[1] - 1
     logits = np.log(np.maximum(probabilities, 1e-12, dtype=np.float64))
@@ -321,16 +329,16 @@ def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.n
         powered = softmax(power * logits, axis=1)
         given.append(powered[np.arange(len(powered)), labels])
         best.append(powered.max(1))
-    evidence = np.log(PRIOR_OF_RATES) - np.square(np.log(POWERS) / SPREAD_OF_POWERS)[:, None] / 2
-    evidence += [[np.log((1 - r) * q + r * (1 - q) / other_labels).sum() for r in RATES] for q in given]
+    evidence = np.log(ERROR_RATE_PRIOR) - np.square(np.log(POWERS) / POWER_SPREAD)[:, None] / 2
+    evidence += [[np.log((1 - r) * q + r * (1 - q) / other_labels).sum() for r in ERROR_RATES] for q in given]
     wrong = np.zeros(len(labels))
     right = np.zeros(len(labels))
     for (power, rate), weight in np.ndenumerate(softmax(evidence)):
         q = given[power]
-        r = RATES[rate]
-        share = weight * r / ((1 - r) * q * other_labels + r * (1 - q))
-        wrong += share * (1 - q)
-        right += share * best[power]
+        r = ERROR_RATES[rate]
+        replaced = weight * r / ((1 - r) * q * other_labels + r * (1 - q))
+        wrong += replaced * (1 - q)
+        right += replaced * best[power]
     return wrong, right
 
 
@@ -339,20 +347,20 @@ class Confusion(NamedTuple):
 
     first: int
     second: int
-    first_as_second: int  # the number of examples
+    first_as_second: int  # number of examples of the first label with the second as answer
     second_as_first: int
-    share: float  # the fraction of confused examples
+    share: float  # fraction of confused examples of the two labels
 
 
 def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[Confusion]:
-    """Pairs of ``count`` labels that are confused, most often first; ``labels`` and ``answers``: int64 ``(m,)``."""
+    """Find confused pairs of ``count`` labels, most confused first, by labels and answers, int64 ``(m,)`` each."""
     matrix = np.zeros((count, count), np.int64)
     np.add.at(matrix, (labels, answers), 1)
     confusions = []
     for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
         wrong = matrix[a, b] + matrix[b, a]
         share = wrong / (wrong + matrix[a, a] + matrix[b, b])
-        if wrong >= LEAST_COUNT and share >= LEAST_FRACTION:
+        if wrong >= MIN_CONFUSED_EXAMPLES and share >= MIN_CONFUSED_FRACTION:
             confusion = Confusion(
                 first=int(a),
                 second=int(b),

@@ -1,4 +1,4 @@
-"""Audit: findings about the examples, printed as tables, and saved as a JSON file that can be edited."""
+"""Audit: findings about the examples, printed as tables, or saved as a JSON file for editing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ...encoders.checkpoints.inside_folder import write_file
 from ...text.characters import on_one_line
 
 Labels = str | list[str]
-SHOWN = 10  # rows of a printed table
+MAX_TABLE_ROWS = 10  # of a printed table
 
 
 @dataclass(frozen=True)
 class LabelIssue:
     """An example with a label that is probably wrong.
 
-    If a text may have several labels, ``probability``, ``near_given`` and ``near_suggested`` are about the most suspect
-    one: whether the text has it.
+    If a text may have several labels, ``probability``, ``near_given`` and ``near_suggested`` refer to the most suspect
+    one, which is given or missing.
 
     Attributes:
         id: The id of the example.
@@ -51,7 +51,8 @@ class Duplicates:
         labels: Their labels.
         labels_differ: Whether any two have different labels.
         exact: Whether the texts are equal.
-        similarity: The lowest fraction of word triples that two copies have in common; without texts their cosine.
+        similarity: The lowest similarity of two matching texts: the fraction of word triples in common, from 0 to 1;
+            without texts, the cosine of the embeddings.
         remove: The ids that ``apply_audit`` removes. Edit it as needed; at first it has all but the first of exact
             copies with equal labels.
         text: The beginning of the first text.
@@ -92,7 +93,7 @@ class ConfusedLabels:
     Attributes:
         first, second: The labels.
         first_as_second, second_as_first: The number of examples of one label that were answered with the other.
-        share: The fraction of the two labels' examples that were confused.
+        share: The fraction of the examples of the two labels that were confused.
     """
 
     first: str
@@ -110,9 +111,10 @@ class Audit:
 
     Attributes:
         examples: The number of labeled examples.
-        checked: The number of examples with a checked label: those that ``fit`` held out.
+        checked: The number of examples with checked labels: those that ``fit`` held out.
         not_checked: The number of other examples, by reason.
-        wrong_labels: The expected number of wrong labels among the checked ones: the sum of the probabilities.
+        wrong_labels: The expected number of wrong labels among the checked ones: the sum of the probabilities that they
+            are wrong.
         label_issues: Labels that are wrong with a probability of at least 10 %, the least probable labels first.
         duplicates: Groups of copies and near-duplicates, exact copies first.
         outliers: Examples far from all others, the farthest first.
@@ -164,29 +166,29 @@ class Audit:
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors add a byte order mark
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not an audit, since not JSON: {error}. audit().to_json writes one.") from error
+            raise ValueError(f"{path} is not JSON: {error}. audit().to_json writes an audit.") from error
         audit = _read(cls, content, str(path))
         if len({issue.id for issue in audit.label_issues}) < len(audit.label_issues):
-            raise ValueError(f"{path} has two label_issues of one id: leave one of them.")
+            raise ValueError(f"{path} has two label_issues with the same id: remove one of them.")
         return audit
 
     def __str__(self) -> str:
-        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.not_checked.items())
+        not_checked = ", ".join(f"{count:,} {reason}" for reason, count in self.not_checked.items())
         copies = sum(len(group.ids) for group in self.duplicates)
         differ = sum(group.labels_differ for group in self.duplicates)
         lines = [
             f"{self.examples:,} examples, {self.checked:,} labels checked"
-            + (f"; not checked: {left_out}." if left_out else "."),
-            f"Wrong labels: about {self.wrong_labels:,.0f}. Worth a look: {len(self.label_issues):,}, marked to be "
-            f"changed: {len(self.new_labels):,}. {copies:,} examples are copies, in {len(self.duplicates):,} groups, "
-            f"{differ:,} of them with different labels. {len(self.outliers):,} are near no others. "
-            f"{len(self.confused_labels):,} pairs of labels are hard to tell apart.",
+            + (f"; not checked: {not_checked}." if not_checked else "."),
+            f"Wrong labels: about {self.wrong_labels:,.0f}. Suspect labels: {len(self.label_issues):,}, marked to be "
+            f"changed: {len(self.new_labels):,}. Duplicates: {copies:,} examples in {len(self.duplicates):,} groups, "
+            f"{differ:,} of them with different labels. Outliers: {len(self.outliers):,}. "
+            f"Confused pairs of labels: {len(self.confused_labels):,}.",
         ]
         for name, entries in (
-            ("Labels that the others contradict", self.label_issues),
-            ("Copies", self.duplicates),
-            ("Near no others", self.outliers),
-            ("Hard to tell apart", self.confused_labels),
+            ("Suspect labels", self.label_issues),
+            ("Duplicates", self.duplicates),
+            ("Outliers", self.outliers),
+            ("Confused labels", self.confused_labels),
         ):
             if entries:
                 lines.append(f"\n{name}:\n{_table(entries)}")
@@ -194,14 +196,16 @@ class Audit:
 
 
 def _table(entries: list[Any]) -> str:
+    """Format the first entries, dataclasses of one type, as a table."""
     import pandas as pd
 
-    rows = [{name: _shown(value) for name, value in asdict(entry).items()} for entry in entries[:SHOWN]]
-    more = f"\n... and {len(entries) - SHOWN:,} more" if len(entries) > SHOWN else ""
+    rows = [{name: _shown(value) for name, value in asdict(entry).items()} for entry in entries[:MAX_TABLE_ROWS]]
+    more = f"\n... and {len(entries) - MAX_TABLE_ROWS:,} more" if len(entries) > MAX_TABLE_ROWS else ""
     return pd.DataFrame(rows).to_string(index=False) + more
 
 
 def _shown(value: Any) -> str:
+    """Format one cell of a table."""
     if isinstance(value, float):
         return f"{value:.2f}"
     text = on_one_line(" | ".join(map(str, value)) if isinstance(value, list) else str(value))
@@ -209,7 +213,7 @@ def _shown(value: Any) -> str:
 
 
 def _read(kind: type, content: Any, where: str) -> Any:
-    """Make a dataclass from parsed JSON, and check it."""
+    """Make a dataclass from parsed JSON; ``where`` names the place in error messages."""
     names = [field.name for field in fields(kind)]
     if not isinstance(content, dict):
         raise ValueError(f"{where} is {str(content)[:60]!r}, not an audit or part of one: audit().to_json writes one.")
@@ -227,7 +231,7 @@ def _read(kind: type, content: Any, where: str) -> Any:
 
 
 def _checked(hint: Any, value: Any, where: str) -> Any:
-    """The value of a field, if its type fits the annotation ``hint``."""
+    """Convert the value of a field, and raise ValueError if its type does not fit the annotation ``hint``."""
     origin = get_origin(hint)
     parts = get_args(hint)
     if origin is list and isinstance(value, list):

@@ -1,1 +1,1 @@
-"""Drift: whether later texts still resemble those that a classifier was fitted on."""
+"""Drift: comparison of later texts with those that a classifier was fitted on."""

@@ -1,4 +1,4 @@
-"""Measure drift: compare the texts of a period with an earlier period, or with the texts of the store."""
+"""Measurement of drift: texts of a period, compared with an earlier period or with the texts of the datastore."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from ...encoders.text_embedder import TextEmbedder
     from ..ensemble.fitted_experts import PreparedExperts
+    from ..ensemble.guarantees import Guarantees
 
-WINDOW = 1024  # texts read at a time, to bound memory
-MOST_OF_STORE = 2_000  # texts of the store that are measured: more hardly narrow the interval
-MOST_NEW_WORDS = 20
-MOST_NOVEL = 5
+TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
+MAX_STORE_TEXTS = 2_000  # texts of the datastore that are measured: more hardly narrow the intervals
+MAX_NEW_WORDS = 20
+MAX_NOVEL_TEXTS = 5
 
 
 class KnownWords(NamedTuple):
-    """The words of all texts of a store, examples and documents, including rare words that the experts leave out."""
+    """Words of all examples and documents of a datastore, including rare words that the experts ignore."""
 
-    texts_with: Counter[str]  # the number of different texts with a word
-    texts: set[str]
+    texts_with: Counter[str]  # number of different texts with each word
+    texts: set[str]  # of the datastore
 
     def unknown(self, text: str) -> tuple[float, set[str]]:
-        """The fraction of a text's running words that no other text has, and these words; 0 without words."""
+        """Fraction of the words of a text that no other text has (0 without words), and the set of these words."""
         words = words_of(text)
         own = int(text in self.texts)
         unknown = [word for word in words if self.texts_with[word] <= own]
@@ -46,7 +47,7 @@ class KnownWords(NamedTuple):
 
 
 def known_words(snapshot: Snapshot) -> KnownWords | None:
-    """The words of a store; None if it keeps no texts."""
+    """Collect the words of a datastore; None if it keeps no texts."""
     texts = {text for text in texts_in(snapshot.rows) if text}
     if snapshot.documents is not None:
         texts |= {text for text in texts_in(snapshot.documents.rows) if text}
@@ -59,13 +60,13 @@ def known_words(snapshot: Snapshot) -> KnownWords | None:
 
 
 class DriftPeriod(NamedTuple):
-    """Measures of n texts: arrays ``(n,)``, empty if unknown."""
+    """Measures of n texts; an array is empty if its measure is unknown."""
 
     probabilities: np.ndarray  # (n, L), over all labels of the datastore
-    closeness: np.ndarray  # the mean cosine of the 5 nearest examples
-    novelty: np.ndarray
-    unknown_words: np.ndarray  # the fraction of a text's words that no text of the store has
-    without_content: np.ndarray  # bool
+    closeness: np.ndarray  # (n,): mean cosine to the 5 nearest examples
+    novelty: np.ndarray  # (n,), from 0 to 1
+    unknown_words: np.ndarray  # (n,): fraction of the words of a text that no other text of the datastore has
+    without_content: np.ndarray  # bool (n,)
 
 
 def measure_period(
@@ -75,7 +76,7 @@ def measure_period(
     texts: list[str],
     logits: np.ndarray | None,
 ) -> DriftPeriod:
-    """Measure embedded texts; copies of a text in the store are left out, as they would hide all that is new."""
+    """Measure n embedded texts; neighbors that are copies of a text are ignored, as they would hide novelty."""
     answers = score_texts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
     near = closeness_to_others(ready, embeddings)
     familiar = familiarity(answers.probabilities, answers.neighbor_label_proportions, near, answers.to_documents)
@@ -90,7 +91,7 @@ def measure_period(
 
 
 def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod:
-    """Measure the held-out examples, without novelty: their folds had fewer examples to compare with."""
+    """Measure the held-out examples, without novelty, since their folds had fewer examples to compare with."""
     snapshot = ready.view.all()
     held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
@@ -107,7 +108,7 @@ def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftP
 
 
 def _measure_documents(embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod | None:
-    """Measure a sample of the documents, if any; a classifier with a head has to read their texts again."""
+    """Measure a sample of the documents; None if there are none, or if a classification head needs missing texts."""
     documents = ready.view.all().documents
     if documents is None or not len(documents.keys):
         return None
@@ -127,7 +128,7 @@ def _measure_documents(embedder: TextEmbedder, ready: PreparedExperts, known: Kn
 
 
 def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.ndarray:
-    """The mean cosine of the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
+    """Mean cosine to the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
     mean = ready.fitted.ensemble.document_vectors.mean
     keys = ready.view.all().keys
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
@@ -137,8 +138,8 @@ def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.nd
 
 
 def sample(rows: np.ndarray) -> np.ndarray:
-    """At most 2,000 of some rows, in order; always the same."""
-    return np.sort(np.random.default_rng(0).permutation(rows)[:MOST_OF_STORE])
+    """Sample at most 2,000 rows, always the same ones, in ascending order."""
+    return np.sort(np.random.default_rng(0).permutation(rows)[:MAX_STORE_TEXTS])
 
 
 def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray:
@@ -148,36 +149,35 @@ def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray
 
 
 class NovelText(NamedTuple):
-    """A text among the most novel so far, its embedding ``(D,)``, and its probabilities ``(L,)``."""
+    """Text with its novelty, embedding and probabilities."""
 
     novelty: float
-    row: int
+    row: int  # among the given texts
     text: str
     text_pair: str | None
-    embedding: np.ndarray
-    probabilities: np.ndarray
+    embedding: np.ndarray  # (D,)
+    probabilities: np.ndarray  # (L,)
 
 
 class _Reading(NamedTuple):
     """Measures and novel texts of a period."""
 
     period: DriftPeriod
-    empty: int  # the number of empty texts
-    new_words: Counter[str]  # the number of texts with each word that the store does not have
+    empty: int  # number of empty texts
+    new_words: Counter[str]  # number of texts with each word that the datastore does not have
     most_novel: list[NovelText]
 
 
 def measure_drift(
     embedder: TextEmbedder, ready: PreparedExperts, texts: Any, earlier: Any, reject: float, show_progress: bool
 ) -> DriftReport:
-    """Report the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
+    """Measure the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
-    fitted = ready.fitted
     known = known_words(ready.view.all())
     reading = _read(embedder, ready, known, texts, "texts", show_progress)
     now = reading.period
     if earlier is not None:
-        then = _read(embedder, ready, known, earlier, "earlier texts", show_progress).period
+        then: DriftPeriod | None = _read(embedder, ready, known, earlier, "earlier texts", show_progress).period
         against = "texts of an earlier period"
     else:
         then = _measure_documents(embedder, ready, known)
@@ -185,14 +185,11 @@ def measure_drift(
     if then is None:
         then = measure_examples(ready, known)
         against = "held-out examples"
-    level = None
+    threshold = None
     rejected = None
-    if not fitted.multi_label and len(fitted.held_out.ids):
-        level = fitted.guarantees.confidence_threshold(reject)
-        unsure = fitted.guarantees.confidence(now.probabilities, now.novelty) < level
-        # Without an interval, since the folds of held-out examples had fewer examples to be confident from.
-        answered_before = fitted.guarantees.answered_fraction(reject)
-        rejected = Change(now=float(np.mean(unsure | now.without_content)), then=1 - answered_before)
+    if not ready.fitted.multi_label and len(ready.fitted.held_out.ids):
+        threshold = ready.fitted.guarantees.confidence_threshold(reject)
+        rejected = _rejected(ready.fitted.guarantees, now, threshold, reject)
     answered_now = _answered(ready, now.probabilities)
     answered_then = _answered(ready, then.probabilities)
     labels = {}
@@ -205,19 +202,29 @@ def measure_drift(
         against=against,
         earlier=len(then.probabilities),
         reject=reject,
-        level=level,
+        level=threshold,
         rejected=rejected,
         labels=labels,
         drift={name: mean_change(getattr(now, name), getattr(then, name)) for name in MEASURES},
-        new_words=dict(frequent_first[:MOST_NEW_WORDS]),
+        new_words=dict(frequent_first[:MAX_NEW_WORDS]),
         most_novel=_describe_novel(ready, reading.most_novel),
     )
+
+
+def _rejected(guarantees: Guarantees, now: DriftPeriod, threshold: float, reject: float) -> Change:
+    """Change of the fraction of rejected texts.
+
+    It has no interval: the folds of the held-out examples had fewer examples, which lowers confidence.
+    """
+    is_unsure = guarantees.confidence(now.probabilities, now.novelty) < threshold
+    answered_before = guarantees.answered_fraction(reject)
+    return Change(now=float(np.mean(is_unsure | now.without_content)), then=1 - answered_before)
 
 
 def _read(
     embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
 ) -> _Reading:
-    """Measure the texts of a period, count the empty ones and the new words, and find the most novel texts."""
+    """Embed and measure the texts of a period, window by window."""
     if isinstance(given, (str, Path, dict)):
         raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
     given = as_list(given)
@@ -228,7 +235,7 @@ def _read(
     new_words: Counter[str] = Counter()
     most_novel: list[NovelText] = []
     with tqdm(total=total, desc=f"Reading {what}", unit="text", disable=not show_progress) as progress:
-        while window := list(itertools.islice(stream, WINDOW)):
+        while window := list(itertools.islice(stream, TEXTS_PER_WINDOW)):
             texts, pairs = texts_and_pairs(window, count)
             rows = [row for row, text in enumerate(texts) if text.strip()]
             if rows:
@@ -248,7 +255,7 @@ def _read(
             count += len(window)
             progress.update(len(window))
     if not parts:
-        raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: nothing came in.")
+        raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give one at least.")
     period = _joined(parts)
     return _Reading(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
 
@@ -256,7 +263,7 @@ def _read(
 def _novel_texts(
     part: DriftPeriod, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
 ) -> list[NovelText]:
-    """The texts of a period with their novelty; none if it is unknown."""
+    """Describe the texts of a window with their novelty; none if novelty is unknown."""
     if not len(part.novelty):
         return []
     return [
@@ -273,15 +280,15 @@ def _novel_texts(
 
 
 def _most_novel(candidates: list[NovelText], earlier: list[NovelText]) -> list[NovelText]:
-    """The most novel of the candidates and of earlier texts, each different text once."""
+    """Select the most novel of the candidates and of earlier texts, without repetition."""
     different: dict[tuple[str, str | None], NovelText] = {}
     for text in (*candidates, *earlier):
         different[text.text, text.text_pair] = text
-    return heapq.nlargest(MOST_NOVEL, different.values(), key=lambda text: (text.novelty, -text.row))
+    return heapq.nlargest(MAX_NOVEL_TEXTS, different.values(), key=lambda text: (text.novelty, -text.row))
 
 
 def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
-    """One period of the texts of several."""
+    """Concatenate the measures of several windows."""
     return DriftPeriod(
         probabilities=np.concatenate([period.probabilities for period in periods]),
         closeness=np.concatenate([period.closeness for period in periods]),
@@ -292,7 +299,7 @@ def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
 
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
-    """Whether a text is answered by a label, bool ``(n, L)``."""
+    """Whether each text is answered with each label, bool ``(n, L)``."""
     thresholds = ready.fitted.settings.label_thresholds(ready.view.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
@@ -300,7 +307,7 @@ def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
 
 
 def _describe_novel(ready: PreparedExperts, novel: list[NovelText]) -> list[NovelEntry]:
-    """The most novel texts with their answers and nearest examples."""
+    """Describe the most novel texts with their answers and nearest examples."""
     if not novel:
         return []
     neighbors = ready.view.search(np.stack([text.embedding for text in novel]), 1)

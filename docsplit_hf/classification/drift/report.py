@@ -1,4 +1,4 @@
-"""DriftReport: drift of the texts of a period, as a table and as JSON."""
+"""DriftReport: the drift of texts, printed as a table or saved as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import numpy as np
 from ...encoders.checkpoints.inside_folder import write_file
 from ...text.characters import on_one_line
 
-CERTAINTY = 1 - 0.05 / 3  # of each of three intervals: by chance, at most 5 % of reports have one that excludes 0
-WIDTH = 100  # characters of a printed line
-MOST_LABELS = 20  # in the printed table
-MOST_CHARACTERS = 60  # of a printed text
-# Descriptions of texts for which a measure rose, and for which it fell.
+# Of each of three intervals, so that by chance at most 5 % of reports have one that excludes 0.
+INTERVAL_CONFIDENCE = 1 - 0.05 / 3
+PRINTED_WIDTH = 100  # characters per line
+MAX_PRINTED_LABELS = 20  # in the printed table
+MAX_PRINTED_CHARACTERS = 60  # of a printed text
+# Descriptions of texts when the mean of a measure rises, and when it falls.
 MEASURES = {
     "closeness": ("nearer to the examples", "farther from the examples"),
     "novelty": ("more novel", "less novel"),
@@ -28,11 +29,12 @@ MEASURES = {
 
 @dataclass(frozen=True)
 class Change:
-    """The means of a measure over the texts of two periods.
+    """Means of a measure over the texts of two periods.
 
     Attributes:
-        now, then: The means; None if unknown.
-        low, high: The 98.3 % interval of ``now - then``. None: a period has fewer than two texts, or no spread.
+        now, then: The means of the later and of the earlier period; None if unknown.
+        low, high: The 98.3 % interval of ``now - then``. None if a period has fewer than two texts, or if all values of
+            each period are equal.
     """
 
     now: float | None
@@ -47,7 +49,7 @@ class Change:
 
 
 def mean_change(now: np.ndarray, then: np.ndarray) -> Change:
-    """The change of a measure, ``(n,)`` now and ``(m,)`` then, with Welch's interval, which allows unequal spreads."""
+    """Change of the mean of a measure, ``(n,)`` now and ``(m,)`` then, with Welch's interval for unequal variances."""
     from scipy.stats import ttest_ind
 
     now = now.astype(np.float64)
@@ -57,13 +59,13 @@ def mean_change(now: np.ndarray, then: np.ndarray) -> Change:
     if min(len(now), len(then)) < 2 or np.ptp(now) == np.ptp(then) == 0:
         return Change(now=mean_now, then=mean_then)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # if one of the two has no spread
-        interval = ttest_ind(now, then, equal_var=False).confidence_interval(CERTAINTY)
+        warnings.simplefilter("ignore", RuntimeWarning)  # if all values of one period are equal
+        interval = ttest_ind(now, then, equal_var=False).confidence_interval(INTERVAL_CONFIDENCE)
     return Change(now=mean_now, then=mean_then, low=float(interval.low), high=float(interval.high))
 
 
 class Labeled(TypedDict):
-    """Entry with the name of a label, or with a list of names if a text may have several."""
+    """Entry with the name of a label, or a list of names if a text may have several."""
 
     label: NotRequired[str]
     labels: NotRequired[list[str]]
@@ -97,20 +99,21 @@ class DriftReport:
 
     Attributes:
         texts: The number of texts, without empty ones.
-        empty: The number of empty texts, which are left out of everything.
+        empty: The number of empty texts, which are ignored.
         against: The texts of comparison, "then": ``"texts of an earlier period"``, ``"documents without labels"`` or
             ``"held-out examples"``. Held-out examples have no novelty, since their folds had fewer examples.
-        earlier: The number of texts of comparison; from the store at most 2,000.
-        reject: The error limit of accepted answers.
-        level: The confidence below which texts are rejected, as by ``pipe(texts, reject=...)``; infinite if all are.
-            None if no error limit can be guaranteed: a text may have several labels, or no example could be held out.
-        rejected: The fraction of texts below that level, ``now`` and among the held-out examples, ``then``; or None.
-        labels: For each label the fraction of texts answered with it, ``now`` and ``then``, rejected or not.
-        drift: For each measure its mean ``now`` and ``then``, and the 98.3 % interval of the difference: 95 % for the
-            three together. ``closeness``: the mean cosine of the 5 nearest examples. ``novelty``: from 0 to 1, the
-            fraction of held-out examples that are more familiar. ``unknown_words``: the fraction of a text's running
-            words that no other text of the store has.
-        new_words: The number of texts with each word that the store does not have, for the 20 most frequent words.
+        earlier: The number of texts of comparison; at most 2,000 of a datastore.
+        reject: The error rate to allow.
+        level: The confidence threshold below which ``pipe(texts, reject=...)`` rejects texts; infinite if it rejects
+            all. None if no error rate can be guaranteed: a text may have several labels, or no example was held out.
+        rejected: The fraction of rejected texts, ``now``, and of rejected held-out examples, ``then``; None if
+            ``level`` is.
+        labels: For each label the fraction of texts answered with it, ``now`` and ``then``, with rejected texts.
+        drift: For each of three measures its mean ``now`` and ``then``, and the 98.3 % interval of the difference (95 %
+            for the three together). ``closeness``: the mean cosine to the 5 nearest examples. ``novelty``: from 0 to 1,
+            the fraction of held-out examples that are more familiar. ``unknown_words``: the fraction of the words of a
+            text that no other text of the datastore has.
+        new_words: The number of texts with each of the 20 most frequent words that the datastore does not have.
         most_novel: The most novel texts: ``row`` among the given texts, ``text``, ``text_pair``, ``novelty``, the
             answer, ``label`` (``labels``, if a text may have several) and ``score``, and the ``nearest`` example.
     """
@@ -129,10 +132,10 @@ class DriftReport:
 
     @property
     def verdict(self) -> str:
-        """Whether something changed, as a sentence."""
+        """Sentence on the measures that changed."""
         known = {name: change for name, change in self.drift.items() if change.low is not None}
         if not known:
-            return "Changes cannot be measured: an interval takes two texts of each period."
+            return "Changes cannot be measured: intervals need at least two texts of each period."
         changed = []
         for name, change in known.items():
             if change.is_certain:
@@ -140,8 +143,8 @@ class DriftReport:
                 changed.append(fell if change.now < change.then else rose)
         if not changed:
             measured = ", ".join(name.replace("_", " ") for name in known)
-            return f"Nothing changed that {self.texts:,} texts could show in {measured}: every interval includes 0."
-        return f"Something changed: the texts are {', '.join(changed)}."
+            return f"No significant change of {self.texts:,} texts in {measured}: every interval includes 0."
+        return f"Significant change: the texts are {', '.join(changed)}."
 
     def to_json(self, path: str | Path) -> None:
         """Write the report and its ``verdict`` as JSON; an infinite ``level`` becomes null.
@@ -161,16 +164,20 @@ class DriftReport:
         noun = "text" if self.texts == 1 else "texts"
         head = f"{self.texts:,} {noun}{empty} against {self.earlier:,} {self.against}."
         table = pd.DataFrame.from_dict({name: _cells(change) for name, change in self._rows().items()}, orient="index")
-        lines = [textwrap.fill(f"{head} {self.verdict}", WIDTH), table.to_string()]
-        if len(self.labels) > MOST_LABELS:
-            lines.append(f"Of {len(self.labels)} labels those are shown that changed most.")
+        lines = [textwrap.fill(f"{head} {self.verdict}", PRINTED_WIDTH), table.to_string()]
+        if len(self.labels) > MAX_PRINTED_LABELS:
+            lines.append(
+                f"Only the {MAX_PRINTED_LABELS} of {len(self.labels)} labels with the largest changes are shown."
+            )
         if self.rejected is None:
             lines.append("No error rate can be guaranteed: texts may have several labels, or no example was held out.")
         elif self.level == float("inf"):
-            lines.append(f"All are rejected: held-out examples cannot guarantee {100 * self.reject:g} % error.")
+            lines.append(
+                f"All texts are rejected: the held-out examples cannot guarantee {100 * self.reject:g} % error."
+            )
         if self.new_words:
             words = ", ".join(f"{word} ({count:,})" for word, count in self.new_words.items())
-            lines.append(textwrap.fill(f"New words, and how many texts have them: {words}.", WIDTH))
+            lines.append(textwrap.fill(f"New words, with the number of texts: {words}.", PRINTED_WIDTH))
         if self.most_novel:
             lines.append("Most novel:")
         for text in self.most_novel:
@@ -181,13 +188,13 @@ class DriftReport:
         return "\n".join(lines)
 
     def _rows(self) -> dict[str, Change]:
-        """The rows of the printed table."""
+        """Rows of the printed table."""
         rows = {}
         if self.rejected:
             rows[f"rejected for {100 * self.reject:g} % error"] = self.rejected
         labels = sorted(self.labels.items(), key=lambda item: -abs((item[1].now or 0) - (item[1].then or 0)))
-        for name, change in labels[:MOST_LABELS]:
-            # Without its interval: among many labels some would exclude 0 by chance.
+        for name, change in labels[:MAX_PRINTED_LABELS]:
+            # No interval: with many labels, some would exclude 0 by chance.
             rows[f"label {_cut(name)}"] = Change(change.now, change.then)
         for name, change in self.drift.items():
             if change.now is not None:
@@ -196,6 +203,7 @@ class DriftReport:
 
 
 def _cells(change: Change) -> dict[str, str]:
+    """Format the cells of one row of the printed table."""
     cells = {"now": "", "then": "", "difference": "", "98.3 % interval": ""}
     if change.now is not None:
         cells["now"] = f"{change.now:.3f}"
@@ -209,13 +217,13 @@ def _cells(change: Change) -> dict[str, str]:
 
 
 def _answer(entry: Labeled) -> str:
-    """The label or labels of an entry, as text."""
+    """Label or labels of an entry, as text."""
     if "label" in entry:
         return entry["label"]
     return ", ".join(entry["labels"]) or "no label"
 
 
 def _cut(text: str) -> str:
-    """A text on one line, and not longer than ``MOST_CHARACTERS``."""
-    text = on_one_line(text[: 4 * MOST_CHARACTERS])
-    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 3]}..."
+    """Cut a text to ``MAX_PRINTED_CHARACTERS`` on one line."""
+    text = on_one_line(text[: 4 * MAX_PRINTED_CHARACTERS])
+    return text if len(text) <= MAX_PRINTED_CHARACTERS else f"{text[: MAX_PRINTED_CHARACTERS - 3]}..."

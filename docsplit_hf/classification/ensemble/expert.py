@@ -1,8 +1,4 @@
-"""Base class of the ensemble members, and their inputs.
-
-An expert is one member of the ensemble: it gives logits of the labels from one view of a text, such as its words or its
-nearest neighbors. The classes are listed in ``ALL_EXPERTS`` in ``registry.py``.
-"""
+"""Base class of the ensemble members (experts), and their inputs. ``ALL_EXPERTS`` in ``registry.py`` lists them."""
 
 from __future__ import annotations
 
@@ -18,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class TrainingData(NamedTuple):
-    """N texts that experts are fitted on, of which n are examples with labels."""
+    """N texts that experts are fitted on; n of them are examples with labels."""
 
     corpus: Corpus
     rows: np.ndarray  # int64 (n,): places of the examples in the corpus
     targets: np.ndarray  # (n, C), 0 or 1
     multi_label: bool  # whether a text may have several labels
-    has_head: bool  # whether a trained classifier gives logits, too
-    text_weights: np.ndarray  # float32 (N,)
-    soft_labels: np.ndarray  # (N, C): label distributions of all texts, as estimated so far
-    centers: np.ndarray  # (C, D): label centroids that belong to soft_labels; (C, 0) before the first estimate
-    label_name_vectors: np.ndarray | None  # (C, H): embeddings of label names; H is the size of an embedding
-    is_text: np.ndarray  # bool (n,): whether an example is a text; False for a description of a label
-    label_name_reliability: float  # probability that label names tell the labels apart, given the examples
+    has_head: bool  # whether a trained classification head also gives logits
+    text_weights: np.ndarray  # float32 (N,): weight of each text when experts are fitted; 1 for a document
+    soft_labels: np.ndarray  # (N, C): current estimate of the label distribution of each text
+    centers: np.ndarray  # (C, D): label centroids by soft_labels; (C, 0) before the first estimate
+    label_name_vectors: np.ndarray | None  # (C, H): embeddings of the label names, of size H
+    is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
+    label_name_reliability: float  # probability that similarity to label names predicts the labels
 
     @property
     def has_documents(self) -> bool:
@@ -49,8 +45,8 @@ class Features(NamedTuple):
     vectors: np.ndarray  # (N, D), of norm 1
     whitened: np.ndarray  # (N, D)
     words: sp.csr_matrix | None  # TF-IDF (N, V)
-    neighbor_label_proportions: np.ndarray  # (N, C): label proportions among the votes of the nearest neighbors
-    head_logits: np.ndarray | None  # (N, C) of a trained classifier
+    neighbor_label_proportions: np.ndarray  # (N, C): label proportions in the votes of the nearest neighbors
+    head_logits: np.ndarray | None  # (N, C), of a trained classification head
     multi_label: bool
 
 
@@ -59,13 +55,13 @@ class Sizes(NamedTuple):
 
     labels: int
     terms: int
-    dimensions: int  # of vectors: embedding and words
+    dimensions: int  # of the vectors that join an embedding and words
     embedding_dimensions: int
     has_head: bool
 
 
 class ArraySpec(NamedTuple):
-    """Shape of an array, and the range of its numbers."""
+    """Shape of an array, and the range of its values."""
 
     shape: tuple[int, ...]
     least: float
@@ -73,24 +69,24 @@ class ArraySpec(NamedTuple):
 
 
 class Expert:
-    """Member of the ensemble. Its arrays are saved with the datastore.
+    """Member of the ensemble. Its fitted arrays are saved with the datastore.
 
-    A subclass states its needs by flags, and implements ``prior``, ``score``, and, if it learns arrays, ``fit`` and
-    ``arrays``.
+    A subclass declares its requirements by flags, and implements ``prior`` and ``score``; if it has fitted arrays, also
+    ``fit`` and ``arrays``.
     """
 
     name: ClassVar[str]
-    needs_words: ClassVar[bool] = False  # of texts that the datastore keeps
-    needs_single_label: ClassVar[bool] = False  # texts may not have several labels
-    needs_label_names: ClassVar[bool] = False  # their embeddings
-    uses_head: ClassVar[bool] = False  # scores by a trained classifier where there is one
-    learns_from_documents: ClassVar[bool] = False  # is fitted again when the soft labels of documents improve
-    tunes_example_weight: ClassVar[bool] = False  # the weight of examples is chosen by its accuracy on folds
-    refines_propagated_labels: ClassVar[bool] = False  # its scores multiply the labels propagated to documents
-    saved_names: ClassVar[Mapping[str, str]] = {}  # of arrays in saved folders, if not the default
+    needs_words: ClassVar[bool] = False  # requires a datastore that keeps texts
+    needs_single_label: ClassVar[bool] = False  # requires one label per text
+    needs_label_names: ClassVar[bool] = False  # requires embeddings of the label names
+    uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
+    learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
+    tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
+    refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
+    saved_names: ClassVar[Mapping[str, str]] = {}  # array names in saved folders that differ from the default
 
     def unmet_need(self, has_words: bool, multi_label: bool, has_label_names: bool) -> str | None:
-        """What is missing to fit this expert; None if nothing is."""
+        """Missing requirement of this expert; None if it can be fitted."""
         if self.needs_words and not has_words:
             return "texts with words in the datastore"
         if self.needs_single_label and multi_label:
@@ -100,23 +96,23 @@ class Expert:
         return None
 
     def prior(self, data: TrainingData) -> float:
-        """Unnormalized weight in the ensemble before any example is held out."""
+        """Unnormalized prior weight in the ensemble."""
         raise NotImplementedError
 
     def reliability(self, data: TrainingData) -> float:
-        """Probability that the expert is informative; it is not compared with others where it is below 0.5."""
+        """Probability that the expert is informative; below 0.5 it is not compared with other experts."""
         return 1.0
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        """Arrays by name, float32."""
+        """Fit on the training data; return float32 arrays by name."""
         return {}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        """Logits ``(N, C)``; log odds where a text may have several labels."""
+        """Return logits ``(N, C)``; log odds if a text may have several labels."""
         raise NotImplementedError
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        """Specification of each array that ``fit`` returns, to check saved folders."""
+        """Shape and range of each array that ``fit`` returns; saved folders are checked against them."""
         return {}
 
     def saved_name(self, array: str) -> str:
@@ -126,12 +122,12 @@ class Expert:
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None
     ) -> np.ndarray | None:
-        """Contribution of each stored word of one text ``(1, V)`` to the weighted logit of a label; None: not by words.
+        """Contribution of each word of one text ``(1, V)`` to the weighted logit of a label, less that of ``against``.
 
-        ``against``: the label whose contributions are subtracted.
+        None if the logits are no sums over words.
         """
         return None
 
     def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """Weights of ``fit_vocabulary``, if the expert has learned them: the baseline "word counts" uses them, too."""
+        """Weights of ``fit_vocabulary``, if the expert has them; the baseline ``WORD_REGRESSION`` then reuses them."""
         return None

@@ -12,60 +12,67 @@ from .registry import EXPERTS
 if TYPE_CHECKING:
     from .fitted_experts import FittedExperts, ScoredTexts
 
-MAX_WORDS = 5
-CLASS_PROPORTIONS = "class proportions"  # named beside the experts
-AFTER_FIT = "This label came after fit(): only the neighbors know it. Call fit() again, and all experts will."
+MAX_EXPLAINED_WORDS = 5
+CLASS_PROPORTIONS = "class proportions"  # contribution of the shift, beside those of the experts
+ADDED_AFTER_FIT = (
+    "This label was added after fit(), and only neighbors predict it. Call fit() again to use all experts."
+)
 
 
 def explain(scored: ScoredTexts, fitted: FittedExperts, row: int, label: int) -> Explanation:
-    """Explain why text ``row`` has a label, by its number among all labels, rather than the next best one.
+    """Explain why a text has a label rather than the next best one.
 
     Args:
         scored: The scored texts.
         fitted: The experts that scored them.
-        row: The number of the text.
-        label: The number of the label.
+        row: The number of the text among the scored ones.
+        label: The number of the label among all labels of the datastore.
 
     Returns:
         The next best label, ``against``; the contribution of each of the ``experts``, and of the label proportions
-        ("class proportions"), to the log odds of the two; and the ``words`` that contribute most. Of a label that came
-        after ``fit``, a ``note`` instead.
+        ("class proportions"), to the log odds of the two labels; and the ``words`` that contribute most. For a label
+        added after ``fit``, a ``note`` instead.
     """
-    place = np.flatnonzero(scored.columns == label)
-    if not len(place):
-        return Explanation(against=None, experts={}, words=[], note=AFTER_FIT)
+    places = np.flatnonzero(scored.columns == label)
+    if not len(places):
+        return Explanation(against=None, experts={}, words=[], note=ADDED_AFTER_FIT)
+    column = int(places[0])
     scores = scored.weighted_logits[:, row]
     shift = fitted.ensemble.learned.shift
-    own = int(place[0])
-    other = None
-    if not fitted.multi_label:
-        pooled = scores.sum(0) + shift
-        pooled[own] = -np.inf
-        other = int(pooled.argmax())
-    odds = scores[:, own] - (0 if other is None else scores[:, other])
-    contributions = dict(zip(fitted.experts, odds.tolist(), strict=True))
-    if other is not None and shift.any():
-        contributions[CLASS_PROPORTIONS] = float(shift[own] - shift[other])
+    against = None if fitted.multi_label else _next_best(scores.sum(0) + shift, column)
+    log_odds = scores[:, column] - (0 if against is None else scores[:, against])
+    contributions = dict(zip(fitted.experts, log_odds.tolist(), strict=True))
+    if against is not None and shift.any():
+        contributions[CLASS_PROPORTIONS] = float(shift[column] - shift[against])
     return Explanation(
-        against=None if other is None else fitted.labels[other],
+        against=None if against is None else fitted.labels[against],
         experts=contributions,
-        words=_top_words(scored, fitted, row, own, other),
+        words=_top_words(scored, fitted, row, column, against),
     )
 
 
-def _top_words(scored: ScoredTexts, fitted: FittedExperts, row: int, own: int, other: int | None) -> list[WordWeight]:
-    """The words that contribute most, by the first expert whose scores are sums over words."""
+def _next_best(logits: np.ndarray, column: int) -> int:
+    """Find the label with the highest of the logits ``(C,)``, except ``column``."""
+    others = logits.copy()
+    others[column] = -np.inf
+    return int(others.argmax())
+
+
+def _top_words(
+    scored: ScoredTexts, fitted: FittedExperts, row: int, column: int, against: int | None
+) -> list[WordWeight]:
+    """Find the words that contribute most, by the first expert with scores that are sums over words."""
     if scored.words is None:
         return []
     words = scored.words[[row]]
     for name, weight in fitted.settings.weights.items():
         learned = fitted.ensemble.learned.by_expert[name]
-        contributions = EXPERTS[name].word_contributions(learned, weight, words, own, other)
+        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
             break
     else:
         return []
-    best = np.argsort(-contributions, kind="stable")[:MAX_WORDS]
+    best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
     terms = fitted.ensemble.vectorizer.get_feature_names_out()
     return [
         WordWeight(word=str(terms[words.indices[i]]), weight=float(contributions[i]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from .report import FitReport
 
-# Names in saved folders where they differ from those of the fields.
+# Names in saved folders that differ from those of the fields.
 SAVED_MULTI_LABEL = "several"
 SAVED_COMPARES_WITH_DOCUMENTS = "beside_documents"
 
@@ -22,12 +22,13 @@ class FitSettings:
     Attributes:
         weights: The weight of each expert's logits, by its name.
         multi_label: Whether a text may have several labels.
-        has_head: Whether a trained classifier gives logits, too.
+        has_head: Whether a trained classification head also gives logits.
         temperature: The temperature of the neighbors' votes (equation 2).
-        compares_with_documents: Whether familiarity compares examples with documents, as these are out of scope.
-        log_likelihood: The log likelihood of the held-out texts, without a shift for label proportions.
-        thresholds: The least probability of each label, if a text may have several; None if it has one.
-        report: What ``fit`` returns; its fields are saved beside the others.
+        compares_with_documents: Whether familiarity compares closeness to examples with closeness to documents, because
+            some documents are out of scope.
+        log_likelihood: The log likelihood of the labels of the held-out texts, without a shift for label proportions.
+        thresholds: The probability from which a text gets each label, if it may have several; None if it has one.
+        report: The report that ``fit`` returns; its fields are saved beside the others.
     """
 
     weights: dict[str, float]
@@ -45,14 +46,14 @@ class FitSettings:
         return self.report.labels
 
     def label_thresholds(self, label_names: Sequence[str]) -> np.ndarray | None:
-        """Thresholds of all labels ``(L,)``, 0.5 for those that came after ``fit``; None if texts have one label."""
+        """Thresholds of all L labels, ``(L,)``; 0.5 for labels added after ``fit``. None if texts have one label."""
         if self.thresholds is None:
             return None
         own = dict(zip(self.labels, self.thresholds, strict=True))
         return np.array([own.get(name, 0.5) for name in label_names])
 
     def to_json(self) -> dict[str, Any]:
-        """Settings of a ``FittedState``."""
+        """Convert to the settings of a ``FittedState``."""
         report = {field.name: getattr(self.report, field.name) for field in fields(self.report)}
         saved = {
             "labels": self.labels,
@@ -69,7 +70,7 @@ class FitSettings:
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> FitSettings:
-        """Restore settings that ``check_state`` has accepted; those of the first version lack some, with defaults."""
+        """Restore settings that ``check_state`` has accepted; those missing in the first version get defaults."""
         multi_label = saved[SAVED_MULTI_LABEL]
         return cls(
             weights=saved["weights"],

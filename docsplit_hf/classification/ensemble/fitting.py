@@ -21,7 +21,7 @@ from .held_out_scores import (
 from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
 from .registry import EXPERTS, fit_all, training_data
-from .report import HELD_OUT
+from .report import HELD_OUT_TEXTS
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
 from .weighing import weigh
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .held_out_scores import Voters
 
 FOLDS_OF_EXAMPLES = "folds of the examples"
-NOTHING = "nothing to hold out"
+NOTHING_TO_HOLD_OUT = "nothing to hold out"
 
 
 def fit_experts(
@@ -48,20 +48,24 @@ def fit_experts(
     class_proportions: ClassProportions = "estimated",
     left_out: int = 0,
 ) -> FittedExperts:
-    """Fit experts on all texts of a datastore, and weigh them on ``held_out`` texts or by folds of the examples.
+    """Fit experts on all texts of a datastore, and choose their weights on held-out texts or folds of the examples.
 
     Args:
         snapshot: The datastore.
-        experts: The names of the experts; None: all that can be fitted.
-        held_out: Labeled texts that are no examples; None: folds of the examples.
-        has_head: Whether a trained classifier gives logits, too.
+        experts: The names of the experts. None: all that can be fitted.
+        held_out: Labeled texts that are no examples, to choose the weights on. None: folds of the examples.
+        has_head: Whether a trained classification head also gives logits.
         show_progress: Whether to show a progress bar.
-        make: Makes the corpus of a snapshot.
-        embed_names: Embeds the names of labels, ``(C, H)``; None: the expert "names" is left out.
-        class_proportions: The label proportions among all texts.
+        make: A function that makes the corpus of a snapshot.
+        embed_names: A function that embeds C label names, ``(C, H)``. None: the expert "names" is left out.
+        class_proportions: The label proportions among all texts: ``"estimated"``, ``"uniform"`` or given by label.
         left_out: The number of documents that the caller left out of the snapshot, for the report.
 
+    Returns:
+        The fitted experts with their weights, the report and the guarantees.
+
     Raises:
+        TypeError: If ``experts`` is a string.
         ValueError: If there are no examples, all have one label, or no expert can be fitted.
     """
     labels = _fitted_labels(snapshot)
@@ -88,17 +92,20 @@ def fit_experts(
         else:
             scores = scores_of_held_out(ensemble, snapshot, held_out, labels.columns)
     weighing = weigh(prepared.data, ensemble, scores, snapshot, proportions, on_held_out_texts=held_out is not None)
-    if held_out is not None:
-        measured_on = HELD_OUT
-    else:
-        measured_on = FOLDS_OF_EXAMPLES if len(scores.targets) else NOTHING
     source = Source(
-        measured_on=measured_on,
+        measured_on=_measured_on(held_out, len(scores.targets)),
         is_held_out_texts=held_out is not None,
         class_proportions=class_proportions if isinstance(class_proportions, str) else "given",
         left_out=left_out,
     )
     return measure(prepared.data, weighing, snapshot, source)
+
+
+def _measured_on(held_out: HeldOut | None, texts: int) -> str:
+    """Describe the texts that experts are measured on, for the report."""
+    if held_out is not None:
+        return HELD_OUT_TEXTS
+    return FOLDS_OF_EXAMPLES if texts else NOTHING_TO_HOLD_OUT
 
 
 class _Labels(NamedTuple):
@@ -119,12 +126,12 @@ def _fitted_labels(snapshot: Snapshot) -> _Labels:
 
 
 class _Prepared(NamedTuple):
-    """Training data, and what folds of the examples need."""
+    """Training data, and the folds of the examples with their neighbors."""
 
     data: TrainingData
     experts: list[str]
     example_weight: float
-    folds: np.ndarray | None  # int64 (n,): -1 of examples that are never held out; None: texts are held out instead
+    folds: np.ndarray | None  # int64 (n,): -1 for examples that are never held out; None if held-out texts are given
     voters: Voters  # neighbors of the examples
 
     @property
@@ -143,7 +150,7 @@ def _prepare(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None,
     by_folds: bool,
 ) -> _Prepared:
-    # In the order of the corpus, so that sums are rounded alike in whatever order the examples came.
+    # In the order of the corpus, so that rounding does not depend on the order in which examples were added.
     order = np.argsort(corpus.rows)
     rows = corpus.rows[order]
     targets = one_hot(snapshot.labels, labels.columns)[order]

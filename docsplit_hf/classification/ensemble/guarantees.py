@@ -1,4 +1,4 @@
-"""Error rates and novelty limits that the answers to held-out texts can guarantee."""
+"""Guaranteed error rates and novelty limits, by the answers to held-out texts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..rejection import NOVEL, confidence, confidence_threshold, least_error, most_novel, novelty, text_counts
+from ..rejection import (
+    HIGHEST_NOVELTY,
+    confidence,
+    confidence_threshold,
+    highest_accepted_novelty,
+    least_error,
+    novelty,
+    text_counts,
+)
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
 NOTHING_HELD_OUT = (
@@ -16,11 +24,11 @@ NOTHING_HELD_OUT = (
 
 
 class HeldOutAnswers(NamedTuple):
-    """Answers to m held-out texts: examples in folds, or texts that were given to fit the weights on."""
+    """Answers to m held-out texts: examples in folds, or texts that were given to ``fit``."""
 
-    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 of other texts
+    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
     probabilities: np.ndarray  # float32 (m, C)
-    labels: np.ndarray  # bool (m, C): those at the time of fitting
+    labels: np.ndarray  # bool (m, C): labels at the time of the fit
     familiarity: np.ndarray  # float32 (m,)
 
     @property
@@ -30,19 +38,21 @@ class HeldOutAnswers(NamedTuple):
 
 
 class Guarantees(NamedTuple):
-    """Held-out answers, and the error rates that follow from them.
+    """Held-out answers, and the error rates that they guarantee.
 
-    In all methods, ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: as fitted.
+    In all methods, ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: the default
+    that ``fit`` chose.
     """
 
     held_out: HeldOutAnswers
-    # (B, C): draws of the label proportions among all texts; B is 0 if they are those of the held-out texts
-    proportion_draws: np.ndarray
+    proportion_draws: (
+        np.ndarray
+    )  # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts have them
     multi_label: bool
-    default_lost: float  # 0: no limit but that of all answers
+    default_lost: float  # 0: only HIGHEST_NOVELTY limits novelty
 
     def text_counts(self) -> np.ndarray:
-        """How many texts each held-out text represents, ``(B, m)``."""
+        """Number of texts that each held-out text represents, ``(B, m)``."""
         return text_counts(self.held_out.labels, self.proportion_draws)
 
     def novelty(self, familiarity: np.ndarray) -> np.ndarray:
@@ -55,12 +65,14 @@ class Guarantees(NamedTuple):
         return confidence(probabilities, novelty, self.novelty_limit(lost))
 
     def novelty_limit(self, lost: float | None = None) -> float:
-        """Highest novelty of a text that gets an answer."""
+        """Highest novelty at which a text still gets an answer."""
         self._require_held_out()
         lost = self.default_lost if lost is None else lost
         if not lost:
-            return NOVEL
-        return min(NOVEL, most_novel(self.novelty(self.held_out.familiarity), lost, self.text_counts()))
+            return HIGHEST_NOVELTY
+        return min(
+            HIGHEST_NOVELTY, highest_accepted_novelty(self.novelty(self.held_out.familiarity), lost, self.text_counts())
+        )
 
     def lost_fraction(self, lost: float | None = None) -> float:
         """Fraction of the held-out texts above the novelty limit."""
@@ -68,10 +80,10 @@ class Guarantees(NamedTuple):
         return self._fraction(is_lost)
 
     def confidence_threshold(self, error: float, lost: float | None = None) -> float:
-        """Lowest confidence at which the error rate is at most ``error``; infinity if nothing guarantees that.
+        """Lowest confidence at which the error rate is guaranteed to be at most ``error``; infinity if there is none.
 
-        A novelty limit does not lower the threshold, unless no error rate can be guaranteed without the limit: novel
-        texts are often answered wrongly, and without them less confident answers to other novel texts would pass.
+        With a novelty limit the threshold is at least as high as without, if that one is finite. Novel held-out texts
+        are often answered wrongly; without them, less confident answers to other novel texts would be accepted.
         """
         if self.multi_label:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
@@ -89,14 +101,14 @@ class Guarantees(NamedTuple):
         return self._fraction(self.held_out_confidence(lost) >= self.confidence_threshold(error, lost))
 
     def least_error(self) -> float:
-        """Lowest error rate that so many held-out texts can guarantee."""
+        """Lowest error rate that this number of held-out texts can guarantee."""
         if not len(self.held_out.ids):
             return 1.0
         has_answer = self.held_out_confidence() > 0
         return least_error(self.text_counts()[:, has_answer])
 
     def describe(self) -> str:
-        """Which error rates can be guaranteed, in sentences."""
+        """Describe in sentences the error rates that can be guaranteed."""
         count = len(self.held_out.ids)
         achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.confidence_threshold(error))]
         found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
@@ -111,7 +123,7 @@ class Guarantees(NamedTuple):
         return self.confidence(self.held_out.probabilities, novelty_of_held_out, lost)
 
     def without(self, row: int) -> Guarantees:
-        """The same without one of the held-out texts."""
+        """Guarantees without one of the held-out texts."""
         is_kept = np.arange(len(self.held_out.ids)) != row
         kept = HeldOutAnswers(
             ids=self.held_out.ids[is_kept],
@@ -122,7 +134,7 @@ class Guarantees(NamedTuple):
         return self._replace(held_out=kept)
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
-        """Fraction of all texts represented by the chosen held-out ones, bool ``(m,)``; the mean of the draws."""
+        """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""
         counts = self.text_counts()
         return float(((counts * is_chosen).sum(1) / counts.sum(1)).mean())
 

@@ -1,4 +1,4 @@
-"""Scores of labeled texts that experts did not learn from: folds of the examples, or held-out texts."""
+"""Scores of labeled texts that the experts were not fitted on: folds of the examples, or held-out texts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from .corpus import Corpus
 
 
-LABEL_ID = "label:"  # prefix of the ids of label descriptions, which are never held out
+DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held out
 FOLDS = 5
 FOLDS_OF_MANY_EXAMPLES = 3
-MANY_EXAMPLES = 2_000
+MANY_EXAMPLES = 2_000  # with more, there are fewer folds
 
 
 class HeldOut(NamedTuple):
@@ -45,7 +45,7 @@ class HeldOut(NamedTuple):
     embeddings: np.ndarray  # (M, D)
     texts: list[str]  # pairs of texts are joined
     labels: np.ndarray  # int64 (M,) or bool (M, L), over all labels of the datastore
-    logits: np.ndarray | None  # (M, H) by the trained classifier, if there is one
+    logits: np.ndarray | None  # (M, H), of the trained classification head, if there is one
 
 
 class HeldOutScores(NamedTuple):
@@ -55,9 +55,9 @@ class HeldOutScores(NamedTuple):
     targets: np.ndarray  # (m, C), 0 or 1
     neighbor_label_proportions: np.ndarray  # (m, C)
     closeness: np.ndarray  # (m,): mean cosine to the nearest examples
-    to_documents: np.ndarray | None  # (m,): the same to the nearest documents, if there are any
-    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 of other texts
-    word_counts: np.ndarray | None  # (m, C): probabilities by a regression on words, if there are any
+    to_documents: np.ndarray | None  # (m,): mean cosine to the nearest documents, if there are any
+    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
+    word_regression: np.ndarray | None  # (m, C): probabilities of the baseline WORD_REGRESSION; None without words
     shift: np.ndarray  # (m, C): correction for the label proportions that experts learned from
 
 
@@ -67,23 +67,25 @@ def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def are_texts(snapshot: Snapshot) -> np.ndarray:
-    """Which examples are texts, not label descriptions, bool ``(n,)``."""
-    return np.array([not row_id.startswith(LABEL_ID) for row_id in snapshot.rows["id"].to_pylist()])
+    """Whether each example is a text, not a label description, bool ``(n,)``."""
+    return np.array([not row_id.startswith(DESCRIPTION_ID_PREFIX) for row_id in snapshot.rows["id"].to_pylist()])
 
 
 def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
-    """Fold of each example, or -1, independent of the order of examples and labels; ``places`` are in the corpus."""
+    """Fold of each example, or -1, by its place in the corpus, ``(n,)``, and not by the order of examples or labels."""
     rows = np.arange(len(snapshot.keys))
     table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
     groups = number_texts(snapshot.rows, table["text"], table["text_pair"])[0]
-    groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)  # texts that are not kept: all different
+    groups = np.where(
+        groups < 0, groups.max(initial=0) + 1 + rows, groups
+    )  # examples without a stored text are different texts
     groups = _renumbered(groups, places)
     labels = snapshot.labels if snapshot.multi_label else _renumbered(snapshot.labels, places)
     return assign_folds(labels, groups, are_texts(snapshot))
 
 
 def _renumbered(groups: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Renumber groups ``(n,)`` independently of input order, by the first place of a member in the corpus."""
+    """Renumber groups ``(n,)`` by the first place of a member in the corpus, independently of input order."""
     first = np.full(groups.max(initial=0) + 1, np.iinfo(np.int64).max)
     np.minimum.at(first, groups, places)
     return first[groups]
@@ -98,7 +100,7 @@ def scores_by_folds(
     example_weight: float,
     progress: tqdm,
 ) -> HeldOutScores:
-    """Score all examples that are in a fold, by experts fitted on the examples of the other folds."""
+    """Score the examples of each fold by experts that are fitted on the other folds."""
     corpus = data.corpus
     rows = data.rows
     targets = data.targets
@@ -108,7 +110,7 @@ def scores_by_folds(
     label_proportions = np.zeros(targets.shape)
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
-    word_counts = np.zeros(targets.shape)
+    word_regression = np.zeros(targets.shape)
     for fold in range(int(folds.max()) + 1):
         train = np.flatnonzero(folds != fold)
         test = np.flatnonzero(folds == fold)
@@ -136,7 +138,7 @@ def scores_by_folds(
         near[test] = closeness(embeddings[test], embeddings[train])
         if words is not None:
             regression = _word_regression(learned.by_expert, words[train], targets[train])
-            word_counts[test] = _word_probabilities(words[test], regression, data.multi_label)
+            word_regression[test] = _word_probabilities(words[test], regression, data.multi_label)
         progress.update()
     held_out = folds >= 0
     return HeldOutScores(
@@ -146,22 +148,22 @@ def scores_by_folds(
         closeness=near[held_out],
         to_documents=None if voters.to_documents is None else voters.to_documents[held_out],
         ids=corpus.ids[rows][held_out],
-        word_counts=None if words is None else word_counts[held_out],
+        word_regression=None if words is None else word_regression[held_out],
         shift=shift[held_out],
     )
 
 
 class Voters(NamedTuple):
-    """Neighbors of R texts of a corpus, without the text itself and its copies; they do not depend on labels."""
+    """Neighbors of R texts of a corpus, without the text itself and its copies; independent of labels."""
 
-    places: np.ndarray  # int64 (R, k): in the corpus
-    weights: np.ndarray  # float64 (R, k)
-    temperature: float
+    places: np.ndarray  # int64 (R, k): places of the neighbors in the corpus
+    weights: np.ndarray  # float64 (R, k): weights of the votes
+    temperature: float  # of the votes (equation 2)
     to_documents: np.ndarray | None  # float64 (R,): mean cosine to the nearest documents, if there are any
 
 
 def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> Voters:
-    """Find the neighbors of the examples, in the given ``order`` of these."""
+    """Find the neighbors of the examples, listed in the given ``order``."""
     embeddings = snapshot.keys[order]
     passages = take_passages(snapshot.passages, order)
     nearest = nearest_texts(snapshot, embeddings, passages, DocumentPlaces.known(corpus.documents), without_equal=True)
@@ -176,12 +178,12 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> V
 
 
 def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray) -> HeldOutScores:
-    """Score held-out texts that have a label of the examples; ``columns`` ``(C,)`` are the numbers of these labels."""
+    """Score the held-out texts with labels that have examples; ``columns`` ``(C,)`` are the numbers of these labels."""
     targets = one_hot(held_out.labels, columns)
     usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
-    # In the datastore's precision: or a text would not be equal to its own key in half precision.
+    # In the precision of the datastore: in half precision a text would otherwise differ from its own key.
     embeddings = held_out.embeddings[usable].astype(snapshot.keys.dtype, copy=False)
     scored = score_by_expert(
         snapshot,
@@ -197,10 +199,10 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
     if scored.nearest.documents is not None:
         to_documents = closeness_to_documents(scored.nearest, embeddings, mean)
     words = ensemble.word_features(texts_in(snapshot.rows))
-    word_counts = None
+    word_regression = None
     if words is not None:
         regression = _word_regression(ensemble.learned.by_expert, words, one_hot(snapshot.labels, columns))
-        word_counts = _word_probabilities(scored.words, regression, ensemble.multi_label)
+        word_regression = _word_probabilities(scored.words, regression, ensemble.multi_label)
     return HeldOutScores(
         scores=scored.logits,
         targets=targets[usable],
@@ -208,7 +210,7 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
         closeness=closeness_to_examples(scored.nearest, embeddings, mean),
         to_documents=to_documents,
         ids=np.zeros(len(usable), np.int64),
-        word_counts=word_counts,
+        word_regression=word_regression,
         shift=np.tile(ensemble.learned.shift, (len(usable), 1)),
     )
 
@@ -216,7 +218,7 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
 def _word_regression(
     by_expert: Mapping[str, Mapping[str, np.ndarray]], words: sp.csr_matrix, targets: np.ndarray
 ) -> np.ndarray:
-    """Take the regression on words of an expert, or fit one if no expert has it."""
+    """Reuse the regression of an expert that has one (``fit_vocabulary``), or fit it."""
     for name, learned in by_expert.items():
         regression = EXPERTS[name].word_regression(learned)
         if regression is not None:
@@ -229,26 +231,28 @@ def _word_probabilities(words: sp.csr_matrix, regression: np.ndarray, multi_labe
 
 
 def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-    """Assign a fold to each example, int64 ``(n,)``, the same each time; -1 if it is never held out.
+    """Assign a fold to each example, int64 ``(n,)``, always the same one; -1 if the example is never held out.
 
-    Never held out are examples that may not be ``held_out``, and the only example of a label ``(n,)``, unless texts may
-    have several labels ``(n, C)``. Examples of equal ``groups`` (copies) are in one fold.
+    Examples where ``held_out``, bool ``(n,)``, is False are never held out. The only example of a label is never held
+    out with one label per text, ``labels`` ``(n,)``, but may be with several, ``(n, C)``. Examples with equal
+    ``groups``, ``(n,)``, are copies of one text, and are in one fold.
     """
     rng = np.random.default_rng(0)
     count = FOLDS if len(groups) <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES
     distinct, groups = np.unique(groups, return_inverse=True)
-    folds = np.full(len(distinct), -1)  # of each group
+    folds = np.full(len(distinct), -1)  # fold of each group
     strata = labels if labels.ndim == 1 else np.zeros(len(groups), np.int64)
     members = [np.unique(groups[strata == stratum]) for stratum in np.unique(strata)]
     always = np.unique(groups[~held_out])
     for stratum in members:
         shuffled = rng.permutation(np.setdiff1d(stratum, always))
         start = rng.integers(count)
-        if len(stratum) > 1:  # a copy with another label has its fold already
+        if len(stratum) > 1:
             numbers = (start + np.arange(len(shuffled))) % count
+            # Copies of one text may have several labels: their group keeps the fold that it got first.
             folds[shuffled] = np.where(folds[shuffled] < 0, numbers, folds[shuffled])
     for stratum in members:
-        if len(np.unique(folds[stratum])) == 1:  # no example of the label would be left to learn from
+        if len(np.unique(folds[stratum])) == 1:  # otherwise another fold would have no example of the label
             folds[stratum] = -1
     used = np.unique(folds[folds >= 0])
     return np.where(folds < 0, -1, np.searchsorted(used, folds))[groups]

@@ -1,7 +1,7 @@
-"""Estimate of label proportions among texts without labels, by calibrated probabilities.
+"""Estimate of label proportions among documents, by calibrated probabilities.
 
-Examples that were drawn label by label do not show these proportions. The probabilities of the documents do (Saerens et
-al. 2002), if they are calibrated on held-out examples with a bias for each label (Alexandari et al. 2020).
+Examples that were drawn label by label do not have these proportions. They follow from the probabilities of the
+documents (Saerens et al. 2002), calibrated on held-out examples with a bias for each label (Alexandari et al. 2020).
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from scipy.special import log_softmax, softmax
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MAX_DRAWS = 50  # of the bootstrap
+MAX_DRAWS = 50  # bootstrap draws
 MIN_DRAWS = 10
-MAX_DRAWN_LOGITS = 10_000_000  # held-out logits over all draws: with more, there are fewer draws
-# Prior standard deviations of the calibration, in the logarithm.
-SHARPNESS_SPREAD = 0.5
-BIAS_SPREAD = 0.3
-PSEUDO_COUNT = 5.0  # texts of each label
-MAX_ITERATIONS = 200
-TOLERANCE = 1e-4
+MAX_DRAWN_LOGITS = 10_000_000  # draws times held-out logits: with more logits, there are fewer draws
+# Prior standard deviations of the log sharpness and of the biases of the calibration.
+CALIBRATION_SHARPNESS_SPREAD = 0.5
+CALIBRATION_BIAS_SPREAD = 0.3
+PSEUDO_COUNT = 5.0  # texts that are added to each label
+MAX_EM_ITERATIONS = 200
+EM_TOLERANCE = 1e-4
 
 
 class Proportions(NamedTuple):
     """Label proportions among all texts."""
 
-    likeliest: np.ndarray  # (C,)
+    likeliest: np.ndarray  # (C,): point estimate
     draws: np.ndarray  # (B, C): bootstrap draws
 
 
 def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: np.ndarray) -> Proportions:
     """Estimate label proportions among N documents by their logits ``(N, C)``.
 
-    ``held_out`` ``(m, C)`` are the logits of held-out examples, by which the others are calibrated. ``targets`` ``(m,
-    C)``, 0 or 1, are the labels of the examples. The bootstrap draws resample the examples of each label and the
-    documents, and shift the prior of the calibration at random.
+    The logits are calibrated on ``held_out`` ``(m, C)``, those of examples with ``targets`` ``(m, C)``, 0 or 1. Each
+    bootstrap draw resamples the examples of each label and the documents, and draws the center of the prior of the
+    calibration at random.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
@@ -74,7 +74,7 @@ def calibration(
         value = -(logs * targets).sum() + from_prior @ from_prior / 2
         return value, np.append(sharpness * (error * scores).sum(), error.sum(0)) + from_prior / spreads
 
-    spreads = np.append(SHARPNESS_SPREAD, np.full(scores.shape[1], BIAS_SPREAD))
+    spreads = np.append(CALIBRATION_SHARPNESS_SPREAD, np.full(scores.shape[1], CALIBRATION_BIAS_SPREAD))
     found = minimize(loss, np.zeros(len(spreads)), jac=True, method="L-BFGS-B").x
     return lambda logits: softmax(np.exp(found[0]) * logits + found[1:], axis=1)
 
@@ -87,12 +87,12 @@ def proportions_of(probabilities: np.ndarray, example_proportions: np.ndarray) -
     odds = probabilities / example_proportions
     labels = len(example_proportions)
     proportions = np.full(labels, 1 / labels)
-    for _ in range(MAX_ITERATIONS):
+    for _ in range(MAX_EM_ITERATIONS):
         posterior = odds * proportions
         posterior /= posterior.sum(1, keepdims=True)
         counts = posterior.sum(0) + PSEUDO_COUNT
         before = proportions
         proportions = counts / counts.sum()
-        if np.abs(proportions - before).max() < TOLERANCE:
+        if np.abs(proportions - before).max() < EM_TOLERANCE:
             break
     return proportions

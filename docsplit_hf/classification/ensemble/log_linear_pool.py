@@ -2,9 +2,10 @@
 
     p(y | x)  ~  exp( sum_e w_e s_e(y | x) + b(y) )
 
-with the logits ``s_e``, and the shift b from the label proportions among the examples to those among all texts; log
-odds without a shift if a text may have several labels. With few examples, one confident expert dominates a sum of
-distributions, as in equation 3 of Liang et al. 2023; in a product every expert counts.
+The logits are ``s_e``. The shift b corrects for label proportions among the examples that differ from those among all
+texts. If a text may have several labels, the sum gives the log odds of each, without a shift. With few examples, one
+confident expert dominates a sum of distributions, as in equation 3 of Liang et al. 2023; in a product every expert
+counts.
 """
 
 from __future__ import annotations
@@ -16,25 +17,26 @@ import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
-# Labels are balanced if the median count is at least this fraction of the largest: copies are kept once.
+# Examples are balanced if the median count of a label is at least this fraction of the largest: removed copies may
+# leave slightly unequal counts.
 BALANCED_FRACTION = 0.9
-LEAST_PROPORTION = 1e-4  # lower bound for a proportion given as 0
-DEFAULT_SHARPNESS = 0.7  # sum of the weights, for logits of standard deviation 1
+LEAST_GIVEN_PROPORTION = 1e-4  # replaces a proportion given as 0
+DEFAULT_SHARPNESS = 0.7  # prior mode of the sharpness: the sum of the weights, for logits of standard deviation 1
 SHARPNESS_OF_SINGLE_EXAMPLES = 3.0  # with one example per label and no documents
-SHARPNESS_SPREAD = 0.5  # standard deviation of the logarithm of the sharpness, before any example is held out
+PRIOR_SHARPNESS_SPREAD = 0.5  # prior standard deviation of the logarithm of the sharpness
 LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
-MAX_AGREEMENT_ACCURACY = 0.98  # beyond it, agreement shows nothing
-PRIOR_STRENGTH = 50.0  # number of examples that outweigh the prior proportions of the weights
+MAX_AGREEMENT_ACCURACY = 0.98  # upper bound for the accuracy estimated from agreement
+PRIOR_STRENGTH = 50.0  # precision of the prior of the weights, about the number of examples that balances it
 
 
 def smoothed(proportions: np.ndarray) -> np.ndarray:
-    """Move proportions half way to equal ones, as an estimate from few labels is uncertain: ``(p + 1 / C) / 2``."""
+    """Average uncertain proportions ``(C,)`` with equal ones: ``(p + 1 / C) / 2``."""
     return (proportions + 1 / len(proportions)) / 2
 
 
 def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndarray | None:
-    """Given proportions of the labels ``names``, ``(C,)``; None if they are to be estimated."""
+    """Check and normalize the given proportions of C labels, ``(C,)``; None if they are to be estimated."""
     if wanted == "estimated":
         return None
     if wanted == "uniform":
@@ -46,12 +48,12 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
     values = np.array([wanted[name] for name in names], dtype=np.float64)
     if not (np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0):
         raise ValueError(f"class_proportions must be numbers from 0, not all 0, got {dict(wanted)!r}.")
-    values = np.maximum(values / values.sum(), LEAST_PROPORTION)
+    values = np.maximum(values / values.sum(), LEAST_GIVEN_PROPORTION)
     return values / values.sum()
 
 
 def is_drawn_by_label(targets: np.ndarray) -> bool:
-    """Whether examples ``(n, C)`` are balanced, and so were drawn label by label, not as a sample of the texts."""
+    """Return whether examples ``(n, C)`` are balanced, which shows that they were drawn label by label."""
     counts = targets.sum(0, dtype=np.float64)
     return bool(np.median(counts) >= BALANCED_FRACTION * counts.max())
 
@@ -60,7 +62,7 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     """Correction of logits learned from examples ``targets`` ``(n, C)``: ``log p(y) - log q(y)``, ``(C,)``.
 
     p are the proportions among all texts, q those among the examples (Saerens et al. 2002). If p is an estimate, both
-    are smoothed, and there is no correction unless examples were drawn label by label: others mislead the estimate.
+    are smoothed, and examples that are not balanced get no correction, as the estimate is unreliable with them.
     """
     example_proportions = targets.sum(0, dtype=np.float64) / len(targets)
     if are_estimated and not is_drawn_by_label(targets):
@@ -71,16 +73,13 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
 
 
 def pool(scores: np.ndarray, weights: np.ndarray, multi_label: bool, shift: np.ndarray | float = 0.0) -> np.ndarray:
-    """Probabilities ``(N, C)`` by the logits of all experts, ``(E, N, C)``, and a shift ``(C,)`` or ``(N, C)``."""
+    """Pool the logits of all experts ``(E, N, C)`` with a shift ``(C,)`` or ``(N, C)``: probabilities ``(N, C)``."""
     pooled = np.tensordot(weights, scores, 1) + shift
     return expit(pooled) if multi_label else softmax(pooled, axis=1)
 
 
 def spread_of_scores(scores: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Standard deviation of the logits ``(E, N, C)`` of each expert, ``(E,)``, by which experts are made comparable.
-
-    Infinite if the expert scores all labels alike.
-    """
+    """Standard deviation of the logits ``(E, N, C)`` of each expert, ``(E,)``; infinite if they are constant."""
     centered = scores if multi_label else scores - scores.mean(2, keepdims=True)
     spread = np.sqrt(np.square(centered).mean((1, 2)))
     return np.where(spread > 1e-6, spread, np.inf)
@@ -95,11 +94,11 @@ def fit_weights(
     counts: np.ndarray | float = 1.0,
     sharpness: float = DEFAULT_SHARPNESS,
 ) -> np.ndarray:
-    """Most probable weights ``(E,)``, at least 0, for held-out examples: logits ``(E, n, C)``, ``targets`` ``(n, C)``.
+    """Fit weights ``(E,)``, at least 0, to the logits ``(E, n, C)`` of held-out examples with ``targets`` ``(n, C)``.
 
-    Maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over w and t: few examples determine the
-    sharpness of the ensemble, many the proportions of the weights. c are the ``counts`` ``(n, 1)`` of the examples. The
-    logits are divided by ``spread_of_scores``.
+    Maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over the weights w and the sharpness t.
+    Few examples change mainly the sharpness of the ensemble, many also the proportions of the weights. c are the
+    ``counts`` ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``.
     """
     from scipy.optimize import minimize
 
@@ -115,10 +114,10 @@ def fit_weights(
             likelihood = (counts * logs * targets).sum()
             error = counts * (np.exp(logs) - targets)
         from_prior = weights - scale * prior
-        log_scale = np.log(scale / sharpness) / SHARPNESS_SPREAD
+        log_scale = np.log(scale / sharpness) / PRIOR_SHARPNESS_SPREAD
         value = -likelihood + PRIOR_STRENGTH / 2 * from_prior @ from_prior + log_scale**2 / 2
         gradient = np.tensordot(scores, error, 2) + PRIOR_STRENGTH * from_prior
-        scale_gradient = -PRIOR_STRENGTH * from_prior @ prior + log_scale / scale / SHARPNESS_SPREAD
+        scale_gradient = -PRIOR_STRENGTH * from_prior @ prior + log_scale / scale / PRIOR_SHARPNESS_SPREAD
         return value, np.append(gradient, scale_gradient)
 
     start = np.append(sharpness * prior, sharpness)
@@ -128,11 +127,12 @@ def fit_weights(
 
 
 def sharpness_by_agreement(scores: np.ndarray, prior: np.ndarray, shift: np.ndarray, one: int, other: int) -> float:
-    """Sharpness t at which the ensemble is as confident on texts without labels as two experts must be accurate.
+    """Find the sharpness t at which the mean confidence of the ensemble equals the accuracy of two experts.
 
-    If independent experts are right with probability p and err at random, they agree on ``p^2 + (1 - p)^2 / (C - 1)``
-    of N texts: their agreement gives p without any label. With t, p is the mean probability of the best label in
-    ``softmax(t sum_e prior_e s_e + shift)``. The logits ``(E, N, C)`` are divided by ``spread_of_scores``.
+    Two independent experts that are right with probability p, and err at random, agree on a fraction
+    ``p^2 + (1 - p)^2 / (C - 1)`` of N texts, so their agreement gives the accuracy p without labels. The confidence is
+    the probability of the best label in ``softmax(t sum_e prior_e s_e + shift)``. ``one`` and ``other`` are the numbers
+    of the two experts. The logits ``(E, N, C)`` must be divided by ``spread_of_scores``.
     """
     from scipy.optimize import brentq
 

@@ -1,8 +1,8 @@
-"""Logistic regressions of many labels on sparse features, one for each label, fitted together.
+"""Logistic regressions on sparse features, one for each label, fitted in blocks of labels.
 
 scikit-learn fits one label at a time, and reads all texts for each: with a thousand labels, that takes most of the time
 of a fit. Here one pass over the texts serves a block of labels. The objective is that of scikit-learn's ``liblinear``
-solver, which penalizes the bias, too::
+solver, which also penalizes the bias::
 
     |w|^2 / 2 + C sum_i log(1 + exp(-y_i w x_i))
 
@@ -20,18 +20,18 @@ from scipy.special import expit
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-LABELS_PER_BLOCK = 128  # a block stays in the processor's cache
-TOLERANCE = 1e-3  # of the norm of the gradient; the error of the logits is about as large
+LABELS_PER_BLOCK = 128  # a block fits into the cache of the processor
+GRADIENT_TOLERANCE = 1e-3  # norm of the gradient at which a label is finished; the logits have about the same error
 MAX_NEWTON_STEPS = 50
 MAX_CONJUGATE_STEPS = 30
 MAX_HALVINGS = 20
-FORCING = 0.1  # a step is refined until this fraction of the gradient remains, and less near the minimum
-SUFFICIENT_DECREASE = 1e-4  # least fraction of the expected decrease
-ROUNDING = 1e-6  # of the objective, in float32
+MAX_FORCING_TERM = 0.1  # fraction of the gradient that may remain after a step; it is reduced near the minimum
+SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the objective
+OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
 
 
 class Problem(NamedTuple):
-    """Independent regressions of a block of B labels."""
+    """Regressions of a block of B labels."""
 
     features: sp.csr_array  # float32 (n, V)
     transposed: sp.csr_array  # (V, n)
@@ -59,7 +59,7 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
 
 
 def _minimize(problem: Problem) -> np.ndarray:
-    """Weights ``(V, B)`` that minimize the objectives."""
+    """Minimize the objectives of a block of labels; return weights ``(V, B)``."""
     weights = np.zeros((problem.features.shape[1], problem.targets.shape[1]), np.float32)
     logits = np.zeros(problem.targets.shape, np.float32)
     objectives = problem.objectives(weights, logits)
@@ -70,18 +70,18 @@ def _minimize(problem: Problem) -> np.ndarray:
         gradient = weights + problem.inverse_regularization * (problem.transposed @ residuals)
         norms = np.linalg.norm(gradient, axis=0)
         first_norms = norms if first_norms is None else first_norms
-        unfinished = norms > TOLERANCE
+        unfinished = norms > GRADIENT_TOLERANCE
         if not unfinished.any():
             break
         curvature = problem.inverse_regularization * probabilities * (1 - probabilities)
-        left = np.minimum(FORCING, np.sqrt(norms / first_norms.clip(1e-12)))
-        goals = np.where(unfinished, left * norms, np.inf)
-        step, step_of_logits = _newton_step(problem, gradient, curvature, goals)
+        forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms / first_norms.clip(1e-12)))
+        residual_limits = np.where(unfinished, forcing_terms * norms, np.inf)
+        step, step_of_logits = _newton_step(problem, gradient, curvature, residual_limits)
         slopes = (gradient * step).sum(0, dtype=np.float64)
         sizes = unfinished.astype(np.float32)
         for _ in range(MAX_HALVINGS):
             after = problem.objectives(weights + sizes * step, logits + sizes * step_of_logits)
-            allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + ROUNDING * np.abs(objectives)
+            allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + OBJECTIVE_ROUNDING * np.abs(objectives)
             if not (after > allowed).any():
                 break
             sizes = np.where(after > allowed, sizes / 2, sizes)
@@ -92,19 +92,19 @@ def _minimize(problem: Problem) -> np.ndarray:
 
 
 def _newton_step(
-    problem: Problem, gradient: np.ndarray, curvature: np.ndarray, goals: np.ndarray
+    problem: Problem, gradient: np.ndarray, curvature: np.ndarray, residual_limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Find a Newton step by conjugate gradients, until residual norms are below ``goals`` ``(B,)``.
+    """Find a Newton step by conjugate gradients, until residual norms are below ``residual_limits`` ``(B,)``.
 
     Returns the step ``(V, B)``, and the change of the logits ``(n, B)``.
     """
     step = np.zeros_like(gradient)
     step_of_logits = np.zeros_like(curvature)
-    left = -gradient
-    direction = left.copy()
-    squares = np.square(left).sum(0)
+    residual = -gradient
+    direction = residual.copy()
+    squares = np.square(residual).sum(0)
     for _ in range(MAX_CONJUGATE_STEPS):
-        unfinished = squares > np.square(goals)
+        unfinished = squares > np.square(residual_limits)
         if not unfinished.any():
             break
         of_logits = problem.features @ direction
@@ -112,9 +112,9 @@ def _newton_step(
         lengths = np.where(unfinished, squares / (direction * curved).sum(0).clip(1e-30), 0).astype(np.float32)
         step += lengths * direction
         step_of_logits += lengths * of_logits
-        left -= lengths * curved
+        residual -= lengths * curved
         before = squares
-        squares = np.where(unfinished, np.square(left).sum(0), before)
-        turns = np.where(unfinished, squares / before.clip(1e-30), 0).astype(np.float32)
-        direction = left + turns * direction
+        squares = np.where(unfinished, np.square(residual).sum(0), before)
+        momenta = np.where(unfinished, squares / before.clip(1e-30), 0).astype(np.float32)
+        direction = residual + momenta * direction
     return step, step_of_logits

@@ -1,4 +1,4 @@
-"""Measurement of weighted experts on held-out texts: metrics, thresholds and guarantees."""
+"""Measurements of the weighted ensemble on held-out texts: metrics, thresholds and guarantees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection import LOST, NOVEL, accuracy_interval, text_counts
+from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, text_counts
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
 from .guarantees import Guarantees
@@ -14,9 +14,9 @@ from .log_linear_pool import fit_weights, is_drawn_by_label, pool, spread_of_sco
 from .report import (
     ENSEMBLE,
     LARGEST_CLASS,
-    OF_SAMPLE,
-    UNKNOWN,
-    WORD_COUNTS,
+    SAMPLE_PROPORTIONS,
+    UNKNOWN_PROPORTIONS,
+    WORD_REGRESSION,
     FitReport,
     Measurement,
     largest_class,
@@ -31,45 +31,73 @@ if TYPE_CHECKING:
     from .weighing import Weighing
 
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
-METRICS = ("accuracy", "macro_f1", "log_loss")
-MIN_EXAMPLES_FOR_THRESHOLD = 5  # with and without a label, for a threshold of its own
+MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
 
 
 class Source(NamedTuple):
     """Origin of the held-out texts and of the label proportions."""
 
-    measured_on: str
-    is_held_out_texts: bool  # not folds of the examples
+    measured_on: str  # for the report
+    is_held_out_texts: bool  # False for folds of the examples
     class_proportions: str  # "estimated", "uniform" or "given"
-    left_out: int  # documents that were not used
+    left_out: int  # number of documents that were not used
 
 
 def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: Source) -> FittedExperts:
-    """Measure an ensemble on the held-out texts, and complete the fitted experts."""
+    """Measure the ensemble on the held-out texts, and put together the fitted experts."""
     ensemble = weighing.ensemble
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
-    draws = weighing.proportions.draws
-    compares_with_documents = weighing.out_of_scope > 0
-    guarantees = Guarantees(
-        held_out=held_out_answers(scores, probabilities, compares_with_documents),
-        proportion_draws=draws.astype(np.float32),
+    guarantees = _guarantees(weighing, probabilities)
+    without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
+    settings = FitSettings(
+        weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
         multi_label=multi_label,
+        has_head=data.has_head,
+        temperature=ensemble.temperature,
+        compares_with_documents=weighing.has_out_of_scope_documents,
+        log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
+        thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
+        report=_report(data, weighing, probabilities, guarantees, snapshot, source),
+    )
+    return FittedExperts(settings, ensemble, guarantees)
+
+
+def _guarantees(weighing: Weighing, probabilities: np.ndarray) -> Guarantees:
+    """Guarantees by the held-out answers, with a default limit of novelty if some documents are out of scope."""
+    compares_with_documents = weighing.has_out_of_scope_documents
+    guarantees = Guarantees(
+        held_out=held_out_answers(weighing.scores, probabilities, compares_with_documents),
+        proportion_draws=weighing.proportions.draws.astype(np.float32),
+        multi_label=weighing.ensemble.multi_label,
         default_lost=0.0,
     )
-    lost = 0.0
-    if compares_with_documents and guarantees.novelty_limit(LOST) < NOVEL:  # too few texts can guarantee nothing
-        guarantees = guarantees._replace(default_lost=LOST)
-    if compares_with_documents:
-        lost = guarantees.lost_fraction()
+    # With too few held-out texts the limit cannot be guaranteed.
+    if compares_with_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
+        return guarantees._replace(default_lost=DEFAULT_LOST_FRACTION)
+    return guarantees
+
+
+def _report(
+    data: TrainingData,
+    weighing: Weighing,
+    probabilities: np.ndarray,
+    guarantees: Guarantees,
+    snapshot: Snapshot,
+    source: Source,
+) -> FitReport:
+    ensemble = weighing.ensemble
+    scores = weighing.scores
+    draws = weighing.proportions.draws
     counts = text_counts(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
-    if not multi_label:
-        interval = list(accuracy_interval(guarantees.held_out.right, counts)[1:])
+    if not ensemble.multi_label:
+        found = accuracy_interval(guarantees.held_out.right, counts)
+        interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
-    report = FitReport(
+    return FitReport(
         examples=len(data.rows),
         documents=len(data.corpus.ids) - len(data.rows),
         left_out=source.left_out,
@@ -88,38 +116,26 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
         accuracy_interval=interval,
         foreign=weighing.out_of_scope,
         novelty=guarantees.default_lost,
-        lost=lost,
+        lost=guarantees.lost_fraction() if weighing.has_out_of_scope_documents else 0.0,
     )
-    without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
-    settings = FitSettings(
-        weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
-        multi_label=multi_label,
-        has_head=data.has_head,
-        temperature=ensemble.temperature,
-        compares_with_documents=compares_with_documents,
-        log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
-        thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
-        report=report,
-    )
-    return FittedExperts(settings, ensemble, guarantees)
 
 
 def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
-    """Label proportions for which everything is measured."""
+    """Name the label proportions for which everything is measured."""
     is_sample = source.is_held_out_texts or not is_drawn_by_label(data.targets)
-    if data.multi_label or is_sample and not has_draws:
-        return OF_SAMPLE
+    if data.multi_label or (is_sample and not has_draws):
+        return SAMPLE_PROPORTIONS
     if not has_draws:
-        return UNKNOWN
+        return UNKNOWN_PROPORTIONS
     return source.class_proportions
 
 
 def _measurements(
     data: TrainingData, weighing: Weighing, probabilities: np.ndarray, counts: np.ndarray
 ) -> list[Measurement]:
-    """Metrics of each expert alone, of the ensemble, and of two baselines, on held-out texts that stand for ``counts``.
+    """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
 
-    An expert alone has the sharpness that suits it.
+    Each held-out text represents ``counts`` ``(m,)`` texts.
     """
     scores = weighing.scores
     if not len(scores.targets):
@@ -128,8 +144,8 @@ def _measurements(
     labels = scores.targets.astype(int) if multi_label else scores.targets.argmax(1)
     predictions = _predictions_of_single_experts(scores, weighing.ensemble.experts, multi_label)
     predictions[ENSEMBLE] = probabilities
-    if scores.word_counts is not None:
-        predictions[WORD_COUNTS] = scores.word_counts
+    if scores.word_regression is not None:
+        predictions[WORD_REGRESSION] = scores.word_regression
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)
@@ -139,6 +155,7 @@ def _measurements(
 def _predictions_of_single_experts(
     scores: HeldOutScores, experts: list[str], multi_label: bool
 ) -> dict[str, np.ndarray]:
+    """Probabilities ``(m, C)`` by each expert alone, with the sharpness that fits the held-out texts best."""
     spreads = spread_of_scores(scores.scores, multi_label)
     predictions = {}
     for i, name in enumerate(experts):
@@ -149,18 +166,18 @@ def _predictions_of_single_experts(
 
 
 def _measurement(name: str, probabilities: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> Measurement:
-    """``METRICS`` of probabilities, for texts that stand for ``counts`` ``(m,)``."""
+    """Metrics of probabilities ``(m, C)``, with a weight of each text, ``counts`` ``(m,)``."""
     from sklearn.metrics import accuracy_score, f1_score
 
-    from ...metrics.registry import metric_class  # which imports evaluate, and datasets with it
+    from ...metrics.registry import metric_class  # imports evaluate and datasets
 
     if (counts == counts[0]).all():
-        found = {}
-        for metric in METRICS:
-            computed = metric_class(metric)().compute(predictions=probabilities, references=labels)
-            found[metric] = float(computed[metric])
+
+        def compute(metric: str) -> float:
+            return float(metric_class(metric)().compute(predictions=probabilities, references=labels)[metric])
+
         return Measurement(
-            expert=name, accuracy=found["accuracy"], macro_f1=found["macro_f1"], log_loss=found["log_loss"]
+            expert=name, accuracy=compute("accuracy"), macro_f1=compute("macro_f1"), log_loss=compute("log_loss")
         )
     best = probabilities.argmax(1)
     likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
@@ -173,7 +190,7 @@ def _measurement(name: str, probabilities: np.ndarray, labels: np.ndarray, count
 
 
 def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, multi_label: bool) -> float:
-    """Log likelihood of the labels of held-out texts; with several labels per text, the mean over the labels."""
+    """Sum of the log likelihoods of m held-out texts; with several labels per text, of their means over the labels."""
     logs = np.log(probabilities.clip(1e-12)) * targets
     if multi_label:
         return float((logs + np.log((1 - probabilities).clip(1e-12)) * (1 - targets)).sum() / targets.shape[1])
@@ -181,20 +198,20 @@ def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, multi_label:
 
 
 def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Thresholds ``(C,)`` with the best F1 on held-out examples ``(n, C)``; rare labels get a common one."""
+    """Choose thresholds ``(C,)`` with the best F1 on m held-out texts, ``(m, C)``; rare labels get a common one."""
     if not len(targets):
         return np.full(targets.shape[1], 0.5)
     common = _best_threshold(probabilities.ravel(), targets.ravel())
     counts = np.minimum(targets.sum(0), (1 - targets).sum(0))
     thresholds = []
-    for of_label, has_label, count in zip(probabilities.T, targets.T, counts, strict=True):
+    for scores, has_label, count in zip(probabilities.T, targets.T, counts, strict=True):
         is_frequent = count >= MIN_EXAMPLES_FOR_THRESHOLD
-        thresholds.append(_best_threshold(of_label, has_label) if is_frequent else common)
+        thresholds.append(_best_threshold(scores, has_label) if is_frequent else common)
     return np.array(thresholds)
 
 
 def _best_threshold(probabilities: np.ndarray, targets: np.ndarray) -> float:
-    """Midpoint between the last accepted and the first rejected score, at the best F1."""
+    """Find the threshold with the best F1: the midpoint between the last accepted and the first rejected score."""
     order = np.argsort(-probabilities, kind="stable")
     ranked = probabilities[order]
     hits = np.cumsum(targets[order])

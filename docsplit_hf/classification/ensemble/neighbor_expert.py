@@ -10,7 +10,7 @@ from ...datastore.duplicates import EQUAL_DISTANCE
 from ...datastore.keys import as_float32
 from ...datastore.row_table import rows_at
 from ..knn.interpolation import neighbor_weights
-from ..rejection import NEAREST, NEAREST_DOCUMENTS
+from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers, unit
 from .expert import Expert
 
@@ -179,7 +179,7 @@ def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.n
 def closeness_to_examples(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Mean cosine to the 5 nearest examples, ``(N,)``."""
     is_found = np.isfinite(nearest.example_distances)
-    return _mean_cosine(embeddings, nearest.examples, mean, is_found, NEAREST)
+    return _mean_cosine(embeddings, nearest.examples, mean, is_found, NEAREST_EXAMPLES)
 
 
 def closeness_to_documents(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Predictions by fitted experts."""
+"""Predictions by fitted experts, with shown neighbors and explanations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class VotersForDisplay:
         self.weights = np.take_along_axis(scored.votes, self._order, axis=1)
 
     def example(self, query: int, rank: int) -> ShownText:
-        """Describe one neighbor, as a search result does."""
+        """Describe one neighbor of a text; rank 0 is the nearest."""
         found, column = self._at(query, rank)
         shown = found.example(query, column)
         if found is self._examples:
@@ -126,7 +126,7 @@ def predict_with_experts(
 
 
 class _Explainer:
-    """Explanations of the labels of scored texts."""
+    """Makes explanations of the labels of scored texts."""
 
     def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
         self._experts = experts

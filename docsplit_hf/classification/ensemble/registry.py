@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
-# Pairs that use different features of a text: how often they agree shows how often they are right. The first pair that
-# was fitted is taken.
+# Pairs of experts with different features: their rate of agreement gives their accuracy (sharpness_by_agreement). The
+# first pair that was fitted is used.
 INDEPENDENT_PAIRS = ((Classifier.name, Names.name), (Neighbors.name, Vocabulary.name))
-RELIABLE = 0.5  # least reliability of an expert that is compared with others
+MIN_RELIABILITY = 0.5  # of an expert that is compared with others
 SELF_TRAINING_ROUNDS = 3
-SELF_TRAINING_SHARPNESS = 1.0  # of the ensemble's soft labels in these rounds
+SELF_TRAINING_SHARPNESS = 1.0  # sum of the weights of the ensemble in these rounds
 
 
 class Learned(NamedTuple):
-    """Arrays of fitted experts, and those that they share."""
+    """Fitted arrays: those of each expert, and those that the experts share."""
 
-    soft_labels: np.ndarray  # float32 (N, C): labels with which the texts of the corpus vote
-    shift: np.ndarray  # float32 (C,): added to pooled logits, as the labels of the examples have other proportions
-    proportions: np.ndarray  # float32 (C,): of the labels among all texts
-    by_expert: dict[str, dict[str, np.ndarray]]  # arrays by name, of each expert by name
+    soft_labels: np.ndarray  # float32 (N, C): label distributions by which the texts of the corpus vote as neighbors
+    shift: np.ndarray  # float32 (C,): added to pooled logits; corrects for the label proportions of the examples
+    proportions: np.ndarray  # float32 (C,): proportion of each label among all texts
+    by_expert: dict[str, dict[str, np.ndarray]]  # expert name to array name to array
 
 
 def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
-    """Weights of experts before any example is held out, ``(E,)``; they add up to 1."""
+    """Prior weights of E experts, ``(E,)``; they sum to 1."""
     weights = np.array([EXPERTS[name].prior(data) for name in experts])
     return weights / weights.sum()
 
@@ -52,9 +52,9 @@ def training_data(
     label_name_vectors: np.ndarray | None = None,
     is_text: np.ndarray | None = None,
 ) -> TrainingData:
-    """Training data before labels are propagated to the documents; the examples ``rows`` have ``targets`` ``(n, C)``.
+    """Assemble training data before labels are propagated; the examples at ``rows`` have ``targets`` ``(n, C)``.
 
-    ``is_text``: which examples are texts, not label descriptions; None: all.
+    ``is_text``, bool ``(n,)``: False for label descriptions; None: all examples are texts.
     """
     is_text = np.ones(len(rows), bool) if is_text is None else is_text
     text_weights = np.ones(len(corpus.vectors), np.float32)
@@ -86,18 +86,17 @@ def fit_all(
 ) -> Learned:
     """Fit experts jointly.
 
-    Labels are propagated to the documents along the graph, refined by label names, and by topics. Then the ensemble
-    scores the documents, and its soft labels are learned from, half and half with those before: alone they would
-    confirm the ensemble's own errors.
+    Labels of examples are propagated to the documents along the graph, then refined by label names and by topics. The
+    experts are fitted on these soft labels, and again in rounds of self-training.
 
-    ``proportions`` ``(C,)``: those of the labels among all texts; None: to be estimated. ``are_known``: no shift is
-    needed, as the texts that weights are chosen on show the proportions.
+    ``proportions``, ``(C,)``, are those of the labels among all texts; None: estimate them. With ``are_known`` there is
+    no shift by estimated proportions: the weights will be chosen on texts that have the proportions of all texts.
     """
     corpus = data.corpus
     propagated = propagate_labels(corpus.graph, data.rows, data.targets, data.multi_label)
     soft_labels = propagated
     for name in experts:
-        if EXPERTS[name].refines_propagated_labels and EXPERTS[name].reliability(data) > RELIABLE:
+        if EXPERTS[name].refines_propagated_labels and EXPERTS[name].reliability(data) > MIN_RELIABILITY:
             propagated = refine_labels(data, propagated, EXPERTS[name])
     if data.multi_label:
         data = data._replace(soft_labels=propagated)
@@ -134,15 +133,18 @@ def _self_train(
     by_expert: dict[str, dict[str, np.ndarray]],
     teachers: Sequence[str],
 ) -> _SelfTraining:
-    """Fit experts again on the soft labels of the ensemble of ``teachers``."""
+    """Fit experts again on soft labels of the ensemble of ``teachers``.
+
+    They are averaged with the earlier ones: alone, they would reinforce the errors of the ensemble.
+    """
     by_expert = dict(by_expert)
     weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
-    for turn in range(SELF_TRAINING_ROUNDS):
+    for round_number in range(SELF_TRAINING_ROUNDS):
         features = features_of_corpus(data.corpus, voting_labels, False)
         scores = score_all(by_expert, teachers, features)
         posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
         posterior[data.rows] = data.targets
-        if turn == SELF_TRAINING_ROUNDS - 1:  # the last round only estimates label proportions
+        if round_number == SELF_TRAINING_ROUNDS - 1:  # the last round only estimates label proportions
             break
         data = _with_soft_labels(data, (topic_labels + posterior) / 2)
         voting_labels = (data.soft_labels + voting_labels) / 2
@@ -157,11 +159,11 @@ def score_all(
 ) -> np.ndarray:
     """Logits of texts by each expert, float64 ``(E, N, C)``."""
     scores = [EXPERTS[name].score(by_expert[name], features) for name in experts]
-    return np.stack([np.asarray(one, dtype=np.float64) for one in scores])
+    return np.stack([np.asarray(logits, dtype=np.float64) for logits in scores])
 
 
 def refine_labels(data: TrainingData, propagated: np.ndarray, expert: Expert) -> np.ndarray:
-    """Propagated labels ``(N, C)``, reweighted by the scores of an expert, such as label-name similarity."""
+    """Reweight propagated labels ``(N, C)`` by the scores of an expert, such as similarity to label names."""
     pair = (Neighbors.name, expert.name)
     corpus = data.corpus
     features = Features(
@@ -187,7 +189,7 @@ def _with_soft_labels(data: TrainingData, soft_labels: np.ndarray) -> TrainingDa
 def features_of_corpus(
     corpus: Corpus, soft_labels: np.ndarray, multi_label: bool, rows: np.ndarray | slice = slice(None)
 ) -> Features:
-    """Features of texts of the corpus; their neighbors are taken from its graph, without a search."""
+    """Features of texts of the corpus; their neighbors come from the graph of the corpus, without a search."""
     graph = corpus.graph[rows]
     return Features(
         vectors=corpus.vectors[rows],

@@ -1,4 +1,4 @@
-"""Report of a fit: weights, held-out accuracy and guarantees, printed as a table."""
+"""Report of a fit: weights, held-out metrics and guarantees, printed as a table."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..rejection import LOST, least_held_out
+from ..rejection import DEFAULT_LOST_FRACTION, least_held_out
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
 
-HELD_OUT = "held-out texts"
+HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5
-# Names in ``FitReport.measured``, beside those of the experts.
-ENSEMBLE = "mixture"
-WORD_COUNTS = "word counts"
+# Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
+ENSEMBLE = "mixture"  # printed as "ensemble"
+WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
 LARGEST_CLASS = "largest class"
-# Values of ``FitReport.measured_for``, beside the three of class_proportions.
-OF_SAMPLE = "the sample"
-UNKNOWN = "unknown"
-BY_CHANCE = 1.645  # standard deviations that chance alone exceeds once in twenty times
+# Values of ``FitReport.measured_for``, beside those of ``class_proportions``.
+SAMPLE_PROPORTIONS = "the sample"
+UNKNOWN_PROPORTIONS = "unknown"
+SIGNIFICANT_DEVIATIONS = 1.645  # standard deviations of a one-sided test at 5 %
 
 
 class Measurement(TypedDict):
     """Metrics on held-out texts."""
 
-    expert: str  # or one of the names above
+    expert: str  # name of an expert, or one of the three names above
     accuracy: float
     macro_f1: float
     log_loss: float
@@ -43,30 +43,32 @@ class FitReport:
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
         texts: The number of these texts.
-        single: The labels with one example, which is never held out.
+        single: The labels with only one example, which is never held out.
         shares: The relative weight of each expert, from 0 to 1, by its name.
         proportions: The proportion of each label among all texts, examples and documents, by its name.
-        class_proportions: The source of these: ``"estimated"``, ``"uniform"`` or ``"given"``.
-        measured: The ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``, of the ensemble (``"mixture"``),
-            of word counts (TF-IDF with logistic regression, on at most 10,000 examples), and of always the largest
-            class. Those of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a
-            text may have several labels, a probability of 0.5 is a yes, not the thresholds by which calls give
-            ``labels``.
-        answered: The fraction of these texts that gets an answer with ``reject=error``, by the error: ``"0.01"``,
+        class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
+        measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
+            values of ``expert``: ``"mixture"``, the whole ensemble; ``"word counts"``, a logistic regression on TF-IDF
+            of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
+            of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a text may have
+            several labels, it gets those with a probability of at least 0.5; calls use the chosen thresholds instead.
+        answered: The fraction of these texts that get an answer with ``reject=error``, by the error: ``"0.01"``,
             ``"0.05"`` and ``"0.1"``. Empty if a text may have several labels.
-        least_error: The lowest error that so many texts can guarantee.
+        least_error: The lowest error rate that this number of texts can guarantee.
         surest_error: The most confident wrong answer to one of these texts, if many more would be answered without it:
-            its ``id``, its label (``labeled``), its answer (``answered``) and ``score``, and at an ``error`` the
-            fraction that is answered, ``share``, and ``share_without`` it. Its label may be wrong.
-        measured_for: The label proportions for which all this is measured: ``"estimated"``, ``"uniform"`` or
-            ``"given"``; ``"the sample"``, those of the measured texts; or ``"unknown"``, the same if examples were
-            drawn label by label and no document shows how often each label is.
+            its ``id``, its label (``labeled``), its answer (``answered``) and ``score``; and for an error rate
+            ``error``, the fraction of answered texts with it (``share``) and without it (``share_without``). Its label
+            may be wrong.
+        measured_for: The label proportions for which everything is measured: ``"estimated"``, ``"uniform"`` or
+            ``"given"``; ``"the sample"``, those of the measured texts; or ``"unknown"``, the same, if examples were
+            drawn label by label and no documents show how frequent each label is.
         accuracy_interval: The 95 % interval of the accuracy of the ensemble, wider if the proportions are uncertain.
             Empty if a text may have several labels.
-        foreign: The fraction of the documents that seem to be of labels without examples; 0 if chance may explain it.
+        foreign: The estimated fraction of out-of-scope documents: those of labels without examples. 0 if chance may
+            explain it.
         novelty: The default of ``novelty`` in calls with ``reject``: the fraction of texts of known labels that may be
-            lost. 0 if ``foreign`` is 0.
-        lost: The fraction of the measured texts that it loses.
+            rejected as out-of-scope. 0 if ``foreign`` is 0.
+        lost: The fraction of the measured texts that this limit rejects.
     """
 
     examples: int
@@ -83,7 +85,7 @@ class FitReport:
     answered: dict[str, float]
     least_error: float
     surest_error: SurestError | None = None
-    measured_for: str = OF_SAMPLE
+    measured_for: str = SAMPLE_PROPORTIONS
     accuracy_interval: list[float] = field(default_factory=list)
     foreign: float = 0.0
     novelty: float = 0.0
@@ -91,89 +93,100 @@ class FitReport:
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
-        """Restore a report from the settings of a fitted state, which may come from a stranger's folder."""
+        """Restore a report from the settings of a fitted state, which may be from an untrusted folder."""
         found = {name: settings[name] for name in cls.__dataclass_fields__ if name in settings}
         for name, value in found.items():
             if not is_possible(name, value):
                 raise ValueError(f"The fitted state has {name}={value!r}, which is impossible. Call fit() again.")
         return cls(**found)
 
-    def __repr__(self) -> str:  # in a notebook, ``pipe.fit()`` as the last line shows it
-        import pandas as pd
-
-        head = (
-            f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
-            f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
-        )
-        if self.left_out:
-            head += f" {self.left_out:,} documents were left out: held-out examples are answered better without them."
-        if self.measured:
-            head += (
-                f" Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
-                "weights rely less on the defaults."
-            )
-            head += self._measured_for()
-        else:
-            head += f" The weights are the defaults: there was {self.measured_on}."
-        is_estimated = self.class_proportions == "estimated" and not self.foreign
-        if self.documents and is_estimated and self.measured_on != HELD_OUT:
-            ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
-            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
-            head += f" All texts, estimated: {shown}{', and others' if len(ranked) > MAX_PRINTED_PROPORTIONS else ''}."
-        if self.single:
-            head += f" Only one example: {', '.join(map(repr, self.single))}."
+    def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
-        shares = {name: f"{share:.2f}" for name, share in self.shares.items()}
-        table = pd.DataFrame({"weight": shares}, dtype=object)
+        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{self._answered()}"
+
+    def _summary(self) -> str:
+        """Sentences on the examples, the measured texts and the label proportions."""
+        sentences = [
+            f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
+            f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
+        ]
+        if self.left_out:
+            left_out = f"{self.left_out:,} documents were left out: held-out examples are answered better without them."
+            sentences.append(left_out)
+        if self.measured:
+            sentences.append(
+                f"Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
+                "weights rely less on the defaults."
+            )
+            sentences.append(self._measured_for())
+        else:
+            sentences.append(f"The weights are the defaults: there was {self.measured_on}.")
+        is_estimated = self.class_proportions == "estimated" and not self.foreign
+        if self.documents and is_estimated and self.measured_on != HELD_OUT_TEXTS:
+            ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
+            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
+            more = ", and others" if len(ranked) > MAX_PRINTED_PROPORTIONS else ""
+            sentences.append(f"All texts, estimated: {shown}{more}.")
+        if self.single:
+            sentences.append(f"Only one example: {', '.join(map(repr, self.single))}.")
+        return " ".join(sentence for sentence in sentences if sentence)
+
+    def _table(self) -> str:
+        """Table of the weights and metrics of the experts, the ensemble and the baselines."""
+        import pandas as pd
+
+        weights = {name: f"{share:.2f}" for name, share in self.shares.items()}
+        table = pd.DataFrame({"weight": weights}, dtype=object)
         if self.measured:
             measured = pd.DataFrame(self.measured).set_index("expert")
             for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
                 measured[name] = measured[name].map(digits.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return f"{head}\n{table.rename_axis(None).to_string()}{self._interval()}{chance}{self._answered()}"
+        return table.rename(index=printed_name).rename_axis(None).to_string()
 
     def _measured_for(self) -> str:
-        """Sentence on the label proportions that the figures are for; empty if they are those of a sample."""
-        if self.measured_for == OF_SAMPLE:
+        """Sentences on the label proportions of the measurements; empty if the measured texts are a sample."""
+        if self.measured_for == SAMPLE_PROPORTIONS:
             return ""
-        if self.measured_for == UNKNOWN and self.foreign:
+        if self.measured_for == UNKNOWN_PROPORTIONS and self.foreign:
             return (
-                " Your labels are balanced, and documents that are of other labels, too, do not show how often each "
-                "is: measured as if equally often. Give class_proportions if you know them."
+                "Your examples are balanced, and some documents are of other labels, so the frequency of each label is "
+                "unknown: measured for equal frequencies. Give class_proportions if you know them."
             )
-        if self.measured_for == UNKNOWN:
+        if self.measured_for == UNKNOWN_PROPORTIONS:
             advice = "if you know them" if self.left_out else "or add documents"
             return (
-                " Your labels are balanced, and no documents show how often each label is: measured as if equally "
-                f"often. Give class_proportions, {advice}."
+                "Your examples are balanced, and there are no documents to estimate the frequency of each label: "
+                f"measured for equal frequencies. Give class_proportions, {advice}."
             )
-        return f" Your labels are balanced; measured for the proportions {self.measured_for}."
+        return f"Your examples are balanced; measured for {self.measured_for} proportions."
 
     def _interval(self) -> str:
-        """Line with the interval of the ensemble's accuracy."""
+        """Line with the accuracy of the ensemble and its interval."""
         if not (self.accuracy_interval and self.measured):
             return ""
         accuracy = next(record["accuracy"] for record in self.measured if record["expert"] == ENSEMBLE)
         low, high = self.accuracy_interval
-        return f"\nThe mixture is right in {accuracy:.1%} (95% interval: {low:.1%} to {high:.1%})."
+        return f"\nThe ensemble is right in {accuracy:.1%} (95% interval: {low:.1%} to {high:.1%})."
 
-    def foreign_documents(self) -> str:
-        """Sentence on out-of-scope documents and what ``reject`` does about them; empty if there are none."""
+    def describe_out_of_scope(self) -> str:
+        """Sentence on out-of-scope documents, and on the effect of ``reject``; empty if there are none."""
         if not self.foreign:
             return ""
-        found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples: with reject, "
+        found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples (out-of-scope). "
         if not self.novelty:
             return (
-                f"{found}many such texts get an answer all the same, as {self.texts:,} measured texts are too few to "
-                f"guarantee novelty={LOST:g} ({least_held_out(LOST)} are needed)."
+                f"{found}Many such texts get an answer even with reject: {self.texts:,} measured texts are too few to "
+                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({least_held_out(DEFAULT_LOST_FRACTION)} are needed)."
             )
         return (
-            f"{found}texts that are as unfamiliar get no label (novelty={self.novelty:g}), which loses at most "
-            f"{self.novelty:.0%} of the texts of your labels, and {self.lost:.1%} of the {self.texts:,} measured ones."
+            f"{found}With reject, texts as unfamiliar as these get no label (novelty={self.novelty:g}), nor do at "
+            f"most {self.novelty:.0%} of the texts of your labels: {self.lost:.1%} of the {self.texts:,} measured ones."
         )
 
     def _answered(self) -> str:
+        """Lines on the fraction of answered texts, the most confident error and out-of-scope documents."""
         if not (self.answered and self.texts):
             return ""
         shares = [f"{share:.0%} at {float(error):.0%}" for error, share in self.answered.items()]
@@ -181,12 +194,17 @@ class FitReport:
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
             + describe_surest_error(self.surest_error)
-            + (f"\n{self.foreign_documents()}" if self.foreign else "")
+            + (f"\n{self.describe_out_of_scope()}" if self.foreign else "")
         )
 
 
+def printed_name(expert: str) -> str:
+    """Name in tables of a value of ``expert`` in ``FitReport.measured``."""
+    return "ensemble" if expert == ENSEMBLE else expert
+
+
 def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:
-    """Constant predictions ``(count, C)``: label proportions; with several labels, the most frequent set."""
+    """Constant predictions ``(count, C)``: label proportions, or the most frequent set of labels if multi-label."""
     proportions = targets.mean(0)
     if multi_label:
         sets, counts = np.unique(targets, axis=0, return_counts=True)
@@ -196,8 +214,11 @@ def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndar
 
 
 def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
-    """Line if an accuracy on so many texts is not significantly better than that of the largest class; else empty."""
-    if largest is None or texts == 0 or accuracy - largest > BY_CHANCE * np.sqrt(largest * (1 - largest) / texts):
+    """Line if an accuracy is not significantly better than ``largest``, that of the largest class; otherwise empty."""
+    if largest is None or texts == 0:
+        return ""
+    standard_error = np.sqrt(largest * (1 - largest) / texts)
+    if accuracy - largest > SIGNIFICANT_DEVIATIONS * standard_error:
         return ""
     return (
         f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "

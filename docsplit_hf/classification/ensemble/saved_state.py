@@ -1,4 +1,4 @@
-"""Checks of a fitted state, which may come from a stranger's folder."""
+"""Checks of a fitted state from an untrusted folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expert import ArraySpec, Sizes
 from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL
 from .registry import EXPERTS
 from .report import FitReport
-from .state_values import SHARED_RANGES, UNLIMITED, fault_of_distributions, is_possible
+from .state_values import SHARED_RANGES, SUM_TOLERANCE, UNLIMITED, fault_of_distributions, is_possible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,14 +25,13 @@ SHIFT = "shift"
 PROPORTIONS = "proportions"
 PROPORTION_DRAWS = "proportion_draws"
 HELD_OUT_PREFIX = "held_out_"
-KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # of arrays that are not floats
-LARGEST_WEIGHT = 1e6  # the logits of an expert have a standard deviation of at least a millionth
+DTYPE_KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # kinds of NumPy dtypes; others are floats
+LARGEST_WEIGHT = 1e6  # an expert with a weight has logits with a standard deviation of at least 1e-6
 LARGEST_TEMPERATURE = 1e32  # above any squared distance
-SUM_TOLERANCE = 1e-3  # of proportions in float32
 
 
 def check_state(state: FittedState, view: View) -> None:
-    """Refuse settings of wrong types or ranges, arrays of wrong shapes or ranges, and labels unknown to the datastore.
+    """Refuse invalid settings, invalid arrays, and labels that the datastore does not have.
 
     Raises:
         ValueError: If the state does not fit the datastore; it names the setting or array.
@@ -46,13 +45,13 @@ def check_state(state: FittedState, view: View) -> None:
     _check_ranges(state.arrays, specs)
     fault = fault_of_distributions(state.arrays, state.settings[SAVED_MULTI_LABEL])
     if fault is not None:
-        _require(False, fault.name, fault.found)
+        _require(False, fault.name, fault.reason)
     _check_guarantees(state)
     _check_other_settings(state.settings)
 
 
 def sizes_of(state: FittedState, embedding_dimensions: int) -> Sizes:
-    """Sizes of the arrays of a state."""
+    """Derive the sizes of the arrays of a state."""
     word_dimensions = len(state.arrays["components"]) if "components" in state.arrays else 0
     return Sizes(
         labels=len(state.settings["labels"]),
@@ -78,7 +77,7 @@ def _check_labels_and_weights(settings: dict[str, Any], view: View) -> None:
 def _check_array_types(state: FittedState) -> None:
     _require(len(set(state.vocabulary)) == len(state.vocabulary), "vocabulary", "with a term twice")
     for name, array in state.arrays.items():
-        _require(array.dtype.kind == KINDS.get(name, "f"), name, array.dtype.name)
+        _require(array.dtype.kind == DTYPE_KINDS.get(name, "f"), name, array.dtype.name)
         _require(array.ndim > 0 and (name != "ids" or len(array)), name, array.shape)
 
 
@@ -110,7 +109,7 @@ def _array_specs(state: FittedState, view: View) -> dict[str, ArraySpec]:
         "held_out_labels": (held_out, sizes.labels),
         "held_out_familiarity": (held_out,),
     }
-    if PROPORTION_DRAWS in arrays:  # what was fitted by the first version has none
+    if PROPORTION_DRAWS in arrays:  # states of the first version have none
         shapes[PROPORTION_DRAWS] = (len(arrays[PROPORTION_DRAWS]), sizes.labels)
     specs = {}
     for name, shape in shapes.items():
@@ -138,7 +137,7 @@ def _check_ranges(arrays: Mapping[str, np.ndarray], specs: Mapping[str, ArraySpe
 
 
 def _check_guarantees(state: FittedState) -> None:
-    """Check what guarantees are made of; what was fitted by the first version has none of it."""
+    """Check the arrays and settings of guarantees; states of the first version have none."""
     draws = state.arrays.get(PROPORTION_DRAWS, np.zeros((0, 1), np.float32))
     are_proportions = ((draws >= 0) & (draws <= 1)).all() and np.allclose(draws.sum(1), 1, atol=SUM_TOLERANCE)
     _require(are_proportions, PROPORTION_DRAWS, "not shares that add up to 1")

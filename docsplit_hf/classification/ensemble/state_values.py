@@ -1,4 +1,4 @@
-"""Ranges of the arrays and settings of a fitted state, which may come from a stranger's folder."""
+"""Valid ranges of the arrays and settings of a fitted state from an untrusted folder."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from ...datastore.keys import LARGEST_VALUE
 
-ROUNDING = 1e-3  # of sums and norms in float32
-# The whitening divides by the root of 3e-12 at least; words and logits are far from the others.
-LARGEST_WHITENING = 1e6
+SUM_TOLERANCE = 1e-3  # of sums and norms of float32 values
+LARGEST_WHITENING = 1e6  # the whitening divides by the root of 3e-12 at least
 LARGEST_SHIFT = 100.0  # the logarithm of a ratio of proportions
 LARGEST_IDF = 100.0  # 1 plus the logarithm of the number of texts
 LARGEST_COUNT = 2**53  # of texts: smaller integers are exact as floats
@@ -22,7 +21,7 @@ SUREST_ERROR_TEXTS = ("labeled", "answered")
 
 
 class Range(NamedTuple):
-    """Least and largest value of an array."""
+    """Smallest and largest value of an array."""
 
     least: float
     largest: float
@@ -30,35 +29,35 @@ class Range(NamedTuple):
 
 FRACTION = Range(0.0, 1.0)
 UNLIMITED = Range(-math.inf, math.inf)
-# Arrays that all experts share; each expert specifies its own.
+# Arrays that all experts share; Expert.arrays specifies those of each expert.
 SHARED_RANGES = {
     "mean": Range(-LARGEST_VALUE, LARGEST_VALUE),
-    "components": Range(-1 - ROUNDING, 1 + ROUNDING),
+    "components": Range(-1 - SUM_TOLERANCE, 1 + SUM_TOLERANCE),
     "whitening": Range(-LARGEST_WHITENING, LARGEST_WHITENING),
-    "idf": Range(1 - ROUNDING, LARGEST_IDF),
+    "idf": Range(1 - SUM_TOLERANCE, LARGEST_IDF),
     "soft": FRACTION,
     "shift": Range(-LARGEST_SHIFT, LARGEST_SHIFT),
     "proportions": FRACTION,
     "held_out_probabilities": FRACTION,
     "held_out_familiarity": FRACTION,
 }
-DISTRIBUTIONS = ("soft", "proportions", "held_out_probabilities")  # if a text has one label
+DISTRIBUTIONS = ("soft", "proportions", "held_out_probabilities")  # rows sum to 1 if a text has one label
 
 
 class Fault(NamedTuple):
-    """Name of an array, and what is wrong with it."""
+    """Invalid array, and the reason."""
 
     name: str
-    found: str
+    reason: str
 
 
 def fault_of_distributions(arrays: Mapping[str, np.ndarray], multi_label: bool) -> Fault | None:
-    """The first array that is no distribution over labels though a text has one label; None if there is none."""
+    """Find the first array that should have a distribution over labels in each row and does not; None if all do."""
     if multi_label:
         return None
     for name in DISTRIBUTIONS:
         sums = arrays[name].sum(-1, dtype=np.float64)
-        if not np.allclose(sums, 1, rtol=0, atol=ROUNDING):
+        if not np.allclose(sums, 1, rtol=0, atol=SUM_TOLERANCE):
             return Fault(name, "no distribution: its rows do not add up to 1")
     if not (arrays["held_out_labels"].sum(1) == 1).all():
         return Fault("held_out_labels", "not one label for each text")
@@ -66,7 +65,7 @@ def fault_of_distributions(arrays: Mapping[str, np.ndarray], multi_label: bool) 
 
 
 def is_possible(name: str, value: Any) -> bool:
-    """Return whether a field of a report may have this value; fields unknown here may have any."""
+    """Return whether a field of a report may have this value; fields without a check may have any."""
     check = _POSSIBLE.get(name)
     return check is None or check(value)
 

@@ -1,4 +1,4 @@
-"""The most confident wrong answer to a held-out example, if it alone limits how many texts get an answer."""
+"""Most confident wrong answer to a held-out text, if many more texts would be answered without it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from .guarantees import Guarantees
 
-LEAST_GAIN = 0.1  # in the fraction of answered texts, so that the error is reported
+LEAST_GAIN = 0.1  # in the fraction of answered texts, for the error to be reported
 
 
 class SurestError(TypedDict):
     """The most confident wrong answer to a held-out text."""
 
     id: str | None  # of the example; None if the text is no example
-    labeled: str
-    answered: str
-    score: float
+    labeled: str  # its label
+    answered: str  # the wrong answer
+    score: float  # probability of the wrong answer
     error: float  # the error rate at which the gain is largest
-    share: float  # fraction of texts with an answer at that error rate
-    share_without: float  # the same without this text
+    share: float  # fraction of texts answered at that error rate
+    share_without: float  # the same fraction if this text were not held out
 
 
 def surest_error(
     guarantees: Guarantees, labels: Sequence[str], snapshot: Snapshot, errors: Sequence[float]
 ) -> SurestError | None:
-    """Find the most confident wrong answer, and the error rate at which most texts are answered without it.
+    """Find the most confident wrong answer, and the error rate at which its removal gains most answers.
 
-    None if too few texts are gained, or texts may have several labels.
+    None if the gain is below ``LEAST_GAIN``, or texts may have several labels.
     """
     held_out = guarantees.held_out
     if guarantees.multi_label or held_out.right.all():
@@ -60,17 +60,18 @@ def surest_error(
 
 
 def describe_surest_error(found: SurestError | None) -> str:
-    """Describe it in a line; empty if there is none."""
+    """Describe the error in a line for the report; empty if there is none."""
     if found is None:
         return ""
     text = "a held-out text" if found["id"] is None else f"example {found['id']!r}"
     return (
-        f"\nThe surest wrong answer is to {text}: labeled {found['labeled']!r}, answered {found['answered']!r} with "
-        f"score {found['score']:.2f}. Without it, {found['share_without']:.0%} would be answered at "
-        f"{found['error']:.0%}, in place of {found['share']:.0%}: check its label."
+        f"\nThe most confident wrong answer is to {text}: labeled {found['labeled']!r}, answered {found['answered']!r} "
+        f"with score {found['score']:.2f}. Without it, {found['share_without']:.0%} would be answered at "
+        f"{found['error']:.0%}, instead of {found['share']:.0%}: check its label."
     )
 
 
 def _id_of(snapshot: Snapshot, number: int) -> str | None:
+    """Find the id of an example by its hash; None for 0, or if the example was removed."""
     rows = np.flatnonzero(id_numbers(snapshot.rows, snapshot.keys) == number) if number else []
     return snapshot.rows["id"][int(rows[0])].as_py() if len(rows) else None

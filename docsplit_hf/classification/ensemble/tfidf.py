@@ -1,4 +1,8 @@
-"""Words of texts as TF-IDF, in scripts with and without spaces."""
+"""TF-IDF of words, in scripts with and without spaces.
+
+The system ``tfidf`` of ``docsplit evaluate`` is another one: it also counts pairs of words, and splits scripts without
+spaces into single characters.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 MAX_TERMS = 30_000
-MAX_CHARACTERS = 2**20  # of a text: the length of a long book
-FEW_TEXTS = 200  # with fewer, words of a single text are kept, and words form no dimensions of vectors
+MAX_CHARACTERS = 2**20  # of a text, about the length of a long book; the rest is ignored
+FEW_TEXTS = 200  # with fewer, rare and frequent words are kept, and vectors have no dimensions from words
 # Thai, Lao, Khmer, Burmese, Japanese and Chinese: pairs of neighboring characters are used as words.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
@@ -40,22 +44,22 @@ def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | N
     """Fit TF-IDF on texts: the vectorizer, and float32 ``(N, V)``; None if the texts have no words."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-    are_few = len(texts) < FEW_TEXTS
+    has_few_texts = len(texts) < FEW_TEXTS
     counter = CountVectorizer(
         analyzer=words_of,
         dtype=np.float32,
-        min_df=1 if are_few else 2,
-        max_df=1.0 if are_few else 0.5,
+        min_df=1 if has_few_texts else 2,
+        max_df=1.0 if has_few_texts else 0.5,
         max_features=MAX_TERMS,
     )
     try:
         counts = counter.fit_transform([replace_lone_surrogates(text) for text in texts])
-    except ValueError:  # scikit-learn raises it if no word is left
+    except ValueError:  # of scikit-learn, if no word is left
         return None
-    counts.sort_indices()  # as TfidfVectorizer.transform does, which would split all texts again
-    weighing = TfidfTransformer(sublinear_tf=True)
-    words = weighing.fit_transform(counts)
-    return saved_words(counter.get_feature_names_out().tolist(), weighing.idf_), words
+    counts.sort_indices()  # the order of TfidfVectorizer.transform
+    transformer = TfidfTransformer(sublinear_tf=True)  # TfidfVectorizer would split all texts a second time
+    words = transformer.fit_transform(counts)
+    return saved_words(counter.get_feature_names_out().tolist(), transformer.idf_), words
 
 
 def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from .corpus import Corpus
     from .expert import Features, Sizes, TrainingData
 
-INVERSE_REGULARIZATION = 20.0
-LEAST_PROPORTION = 1e-3  # assumed of a label that no example has; of one that all have, the same is missing
-TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distributions
+PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
+LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
+TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distribution of each label
 TOPIC_ITERATIONS = 10
-# Weights of an example, where a document weighs 1; folds choose between the two.
+# Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
-EVIDENCE = 3.0  # gain in log likelihood on folds that justifies leaving a default: a Bayes factor of 20
+MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
-EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # of each label
-LARGEST_LOGIT = 1e6  # of a regression that separates its examples
-ROUNDING = 1e-3  # of the components of unit vectors in float32
-_NO_WORDS = str.maketrans("._-/", "    ")
+EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label
+LARGEST_PROBE_WEIGHT = 1e6  # far above that of a regression that separates its examples
+UNIT_VECTOR_ROUNDING = 1e-3  # of the components of unit vectors in float32
+_SEPARATORS_TO_SPACES = str.maketrans("._-/", "    ")
 
 
 class Classifier(Expert):
-    """The trained classifier; without one, a linear probe: logistic regression on the vectors of the examples."""
+    """The trained classification head; without one, a linear probe: logistic regression on vectors of the examples."""
 
     name = "classifier"
     uses_head = True
@@ -56,35 +56,36 @@ class Classifier(Expert):
             return features.vectors @ learned["probe"][:, :-1].T + learned["probe"][:, -1]
         if features.head_logits is None:
             raise ValueError(
-                "The experts were fitted beside a trained classifier, and this encoder is none: fit() again."
+                "The experts were fitted with a trained classification head, and this model has none: call fit() again."
             )
         return features.head_logits
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
         if sizes.has_head:
             return {}
-        return {"probe": ArraySpec((sizes.labels, sizes.dimensions + 1), -LARGEST_LOGIT, LARGEST_LOGIT)}
+        return {"probe": ArraySpec((sizes.labels, sizes.dimensions + 1), -LARGEST_PROBE_WEIGHT, LARGEST_PROBE_WEIGHT)}
 
 
 def fit_probe(vectors: np.ndarray, targets: np.ndarray, multi_label: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Weights ``(C, D)`` and biases ``(C,)`` of logits, log odds of several labels, by ``targets`` ``(n, C)``."""
+    """Fit weights ``(C, D)`` and biases ``(C,)`` of logits, or log odds if multi-label, to ``targets`` ``(n, C)``."""
     if multi_label:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
-    with warnings.catch_warnings():  # where each label has one example, scikit-learn asks whether they are numbers
+    with warnings.catch_warnings():  # with one example per label, scikit-learn warns that labels may be numbers
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         model = _regression().fit(vectors, targets.argmax(1))
     weights = model.coef_
     biases = model.intercept_
-    if len(weights) == 1:  # of two labels scikit-learn gives the log odds of the second
+    if len(weights) == 1:  # for two labels scikit-learn returns the log odds of the second
         weights = np.vstack([-weights, weights]) / 2
         biases = np.array([-biases[0], biases[0]]) / 2
     return weights.astype(np.float32), biases.astype(np.float32)
 
 
 def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, float]:
+    """Fit the weights ``(D,)`` and the bias of one label; constants if all or no examples have it."""
     if has_label.min() == has_label.max():
-        proportion = np.clip(has_label.mean(), LEAST_PROPORTION, 1 - LEAST_PROPORTION)
+        proportion = np.clip(has_label.mean(), LEAST_ASSUMED_PROPORTION, 1 - LEAST_ASSUMED_PROPORTION)
         return np.zeros(vectors.shape[1]), float(np.log(proportion / (1 - proportion)))
     model = _regression().fit(vectors, has_label > 0)
     return model.coef_[0], float(model.intercept_[0])
@@ -93,7 +94,7 @@ def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, flo
 def _regression() -> LogisticRegression:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300)
+    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300)
 
 
 class Topics(Expert):
@@ -115,17 +116,19 @@ class Topics(Expert):
         return topic_scores(features.whitened, learned["centers"])
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {"centers": ArraySpec((sizes.labels, sizes.dimensions), -1 - ROUNDING, 1 + ROUNDING)}
+        return {
+            "centers": ArraySpec((sizes.labels, sizes.dimensions), -1 - UNIT_VECTOR_ROUNDING, 1 + UNIT_VECTOR_ROUNDING)
+        }
 
 
 def fit_topics(
     vectors: np.ndarray, rows: np.ndarray, soft: np.ndarray, weights: np.ndarray, proportions: np.ndarray | None = None
 ) -> np.ndarray:
-    """Soft labels ``(N, C)`` by expectation maximization of a mixture of von Mises-Fisher distributions.
+    """Estimate soft labels ``(N, C)`` by expectation maximization of a mixture of von Mises-Fisher distributions.
 
-    The distributions are over the whitened ``vectors`` ``(N, D)`` of all texts, with ``weights`` ``(N,)``. Iteration
-    begins with ``soft``; the texts ``rows`` keep their labels. Label priors are the ``proportions`` ``(C,)``, or, if
-    None, estimated with the rest.
+    It is fitted to the whitened ``vectors`` ``(N, D)`` of all texts, with ``weights`` ``(N,)``, and starts from the
+    labels ``soft`` ``(N, C)``. The texts at ``rows`` keep their labels. Label priors are the ``proportions`` ``(C,)``;
+    None: they are estimated, too.
     """
     given = soft[rows]
     log_prior = 0.0 if proportions is None else np.log(proportions)
@@ -140,7 +143,7 @@ def fit_topics(
 def choose_example_weight(
     corpus: Corpus, rows: np.ndarray, targets: np.ndarray, folds: np.ndarray, proportions: np.ndarray | None
 ) -> float:
-    """Choose the weight of an example beside a document: the larger one where it clearly helps topics on folds."""
+    """Choose the weight of an example relative to a document: the larger one if it clearly helps topics on folds."""
     candidates = (DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT)
     scores = np.zeros((len(candidates), *targets.shape))
     for fold in range(int(folds.max()) + 1):
@@ -157,7 +160,7 @@ def choose_example_weight(
     scores = scores[:, folds >= 0]
     scores /= spread_of_scores(scores, False)[:, None, None]
     default, large = (log_softmax(scores, axis=2) * targets[folds >= 0]).sum((1, 2))
-    return LARGE_EXAMPLE_WEIGHT if large > default + EVIDENCE else DEFAULT_EXAMPLE_WEIGHT
+    return LARGE_EXAMPLE_WEIGHT if large > default + MIN_LOG_LIKELIHOOD_GAIN else DEFAULT_EXAMPLE_WEIGHT
 
 
 def topic_scores(vectors: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -166,7 +169,7 @@ def topic_scores(vectors: np.ndarray, centers: np.ndarray) -> np.ndarray:
 
 
 def centers_of(vectors: np.ndarray, soft: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Centroid of each label, ``(C, D)``, of norm 1."""
+    """Weighted centroid of each label, ``(C, D)``, of norm 1."""
     # Not soft.T @ vectors: with two threads on a busy machine OpenBLAS takes six times as long for it.
     return unit((vectors.T @ (soft * weights[:, None])).T)
 
@@ -195,15 +198,19 @@ class Names(Expert):
         return _cosines(features.vectors, learned["vectors"])
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {"vectors": ArraySpec((sizes.labels, sizes.embedding_dimensions), -1 - ROUNDING, 1 + ROUNDING)}
+        return {
+            "vectors": ArraySpec(
+                (sizes.labels, sizes.embedding_dimensions), -1 - UNIT_VECTOR_ROUNDING, 1 + UNIT_VECTOR_ROUNDING
+            )
+        }
 
 
 def label_name_reliability(
     corpus: Corpus, rows: np.ndarray, targets: np.ndarray, name_vectors: np.ndarray, is_text: np.ndarray
 ) -> float:
-    """Probability that label names tell the labels apart, rather than being any words, given the examples.
+    """Probability that similarity to label names predicts the labels better than chance, given the examples.
 
-    Uses all examples except label descriptions, which are names themselves.
+    Label descriptions are ignored: they resemble their names anyway.
     """
     scores = _cosines(corpus.vectors, name_vectors)
     scores /= max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
@@ -212,12 +219,12 @@ def label_name_reliability(
 
 
 def readable_names(names: Sequence[str]) -> list[str]:
-    """Label names as words to embed: ``comp.sys.mac-hardware`` becomes four words."""
-    return [name.translate(_NO_WORDS).strip() or name for name in names]
+    """Turn label names into words to embed: ``comp.sys.mac-hardware`` becomes four words."""
+    return [name.translate(_SEPARATORS_TO_SPACES).strip() or name for name in names]
 
 
 def names_as_vectors(embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Embeddings of label names, ``(C, H)``, minus the mean of all texts and that of all names; of norm 1."""
+    """Center embeddings of label names ``(C, H)`` by the mean of all texts, then by that of all names; of norm 1."""
     centered = unit(embeddings.astype(np.float32) - mean)
     return unit(centered - centered.mean(0)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Weights of the experts, and label proportions, by held-out scores."""
+"""Choice of the weights of the experts, and estimate of the label proportions, by held-out scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.row_table import rows_at, take_passages
-from ..rejection import familiarity, foreign_share, text_counts
+from ..rejection import estimate_out_of_scope_fraction, familiarity, text_counts
 from .corpus import texts_in
 from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
@@ -23,7 +23,7 @@ from .log_linear_pool import (
     spread_of_scores,
 )
 from .neighbor_expert import closeness_to_examples, places_of_documents
-from .registry import EXPERTS, INDEPENDENT_PAIRS, RELIABLE, features_of_corpus, prior_weights, score_all
+from .registry import EXPERTS, INDEPENDENT_PAIRS, MIN_RELIABILITY, features_of_corpus, prior_weights, score_all
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
@@ -32,34 +32,39 @@ if TYPE_CHECKING:
     from .fitted_experts import Ensemble
     from .held_out_scores import HeldOutScores
 
-SAMPLED_DOCUMENTS = 1_000  # on which experts are compared without labels
+SAMPLED_DOCUMENTS = 1_000  # at most; documents on which experts are compared without labels
 
 
 class Weights(NamedTuple):
-    """Weights of E experts."""
+    """Weights of the logits of E experts."""
 
-    spreads: np.ndarray  # (E,): standard deviations of the logits
-    scaled: np.ndarray  # (E,): weights of the logits divided by their spreads
+    spreads: np.ndarray  # (E,): standard deviation of the logits of each expert
+    scaled: np.ndarray  # (E,): weights of the logits after division by the spreads
 
     @property
     def of_logits(self) -> np.ndarray:
-        """Weights of the logits as they are, ``(E,)``."""
+        """Weights of the unscaled logits, ``(E,)``."""
         return self.scaled / self.spreads
 
     @property
     def relative(self) -> np.ndarray:
-        """Scaled weights that add up to 1, ``(E,)``."""
+        """Scaled weights, normalized to a sum of 1, ``(E,)``."""
         return self.scaled / max(self.scaled.sum(), 1e-12)
 
 
 class Weighing(NamedTuple):
-    """An ensemble with weights, and the held-out scores that the weights were chosen on."""
+    """Ensemble with its weights, and the held-out scores on which they were chosen."""
 
-    ensemble: Ensemble  # with the label proportions and the shift that the weights belong to
+    ensemble: Ensemble  # with the label proportions and the shift that the weights were chosen for
     weights: Weights
     scores: HeldOutScores
-    proportions: Proportions  # of the labels among all texts; without draws if they are those of the held-out texts
-    out_of_scope: float  # fraction of the documents that seem to be of labels without examples
+    proportions: Proportions  # of the labels among all texts; without draws if the held-out texts have them
+    out_of_scope: float  # estimated fraction of documents of labels without examples
+
+    @property
+    def has_out_of_scope_documents(self) -> bool:
+        """Whether some documents are of labels without examples."""
+        return self.out_of_scope > 0
 
     def probabilities(self) -> np.ndarray:
         """Probabilities of the held-out texts, ``(m, C)``."""
@@ -74,10 +79,10 @@ def weigh(
     given_proportions: np.ndarray | None,
     on_held_out_texts: bool,
 ) -> Weighing:
-    """Choose the weights of the experts; where documents show the label proportions, estimate them and choose again.
+    """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again.
 
-    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown. ``on_held_out_texts``:
-    whether the scores are of held-out texts, which are a sample of all texts, not of folds.
+    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown. ``on_held_out_texts``: the
+    scores are of held-out texts, a sample of all texts, and not of folds of the examples.
     """
     counts = 1.0 if data.multi_label or on_held_out_texts else _counts(scores)
     weights = choose_weights(data, ensemble, scores, counts)
@@ -91,7 +96,7 @@ def weigh(
     if given_proportions is not None and not data.multi_label:
         proportions = Proportions(given_proportions, given_proportions[None])
     elif has_comparable_documents and not on_held_out_texts and is_drawn_by_label(data.targets):
-        if out_of_scope:  # the documents show the proportions of other labels, too
+        if out_of_scope:  # other labels distort the proportions among the documents
             proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
         else:
             proportions = _estimated_proportions(data, ensemble, scores, weights)
@@ -116,16 +121,16 @@ def choose_weights(
 ) -> Weights:
     """Choose the weights of the experts by held-out scores; each held-out text represents ``counts`` ``(m, 1)`` texts.
 
-    Without labels, the agreement of independent experts determines the sharpness.
+    Where documents are available, the agreement of two independent experts gives the prior of the sharpness.
     """
     experts = ensemble.experts
     prior = prior_weights(experts, data)
-    # Unreliable experts agree with others by chance only, from which too low a sharpness would follow.
-    reliable = [name for name in experts if EXPERTS[name].reliability(data) >= RELIABLE]
+    # Unreliable experts agree with others by chance only, which would give too low a sharpness.
+    reliable = [name for name in experts if EXPERTS[name].reliability(data) >= MIN_RELIABILITY]
     pair = next((pair for pair in INDEPENDENT_PAIRS if set(pair) <= set(reliable)), None)
-    is_plain = not data.multi_label and not data.has_head
+    has_comparable_scores = not data.multi_label and not data.has_head
     is_held_out = len(scores.targets) > 0
-    is_compared = is_plain and data.has_documents and pair is not None
+    is_compared = has_comparable_scores and data.has_documents and pair is not None
     sample = None
     if is_compared or not is_held_out:
         sample = _scores_of_sample(data, ensemble)
@@ -135,7 +140,7 @@ def choose_weights(
         one, other = (experts.index(name) for name in pair)
         scaled_sample = sample / spreads[:, None, None]
         sharpness = sharpness_by_agreement(scaled_sample, prior, ensemble.learned.shift, one, other)
-    elif is_plain and not data.has_documents and not is_held_out:
+    elif has_comparable_scores and not data.has_documents and not is_held_out:
         sharpness = SHARPNESS_OF_SINGLE_EXAMPLES
     weights = sharpness * prior
     if is_held_out:
@@ -157,7 +162,7 @@ def held_out_probabilities(
 def held_out_answers(
     scores: HeldOutScores, probabilities: np.ndarray, compare_with_documents: bool = False
 ) -> HeldOutAnswers:
-    """Answers to the held-out texts; their familiarity may compare examples with documents."""
+    """Collect the answers to the held-out texts; ``compare_with_documents``: in their familiarity."""
     to_documents = scores.to_documents if compare_with_documents else None
     familiar = familiarity(probabilities, scores.neighbor_label_proportions, scores.closeness, to_documents)
     return HeldOutAnswers(
@@ -169,7 +174,7 @@ def held_out_answers(
 
 
 def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOutScores, weights: Weights) -> float:
-    """Fraction of the documents that are of no label with examples; 0 if chance may explain it."""
+    """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
     documents = snapshot.documents
     if documents is None or not len(documents.keys):
         return 0.0
@@ -196,7 +201,7 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
     known = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
     counts = text_counts(known.labels, np.zeros((0, len(ensemble.labels))))
-    return foreign_share(familiar, known.familiarity, counts)
+    return estimate_out_of_scope_fraction(familiar, known.familiarity, counts)
 
 
 def _estimated_proportions(
@@ -231,10 +236,11 @@ def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
 
 
 def _without_labels(corpus: Corpus) -> np.ndarray:
+    """Places of the documents in the corpus, int64 ``(m,)``."""
     return np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
 
 
 def _counts(scores: HeldOutScores) -> np.ndarray:
-    """How many texts each held-out example represents, ``(m, 1)``; the mean is 1."""
+    """Number of texts that each held-out example represents, ``(m, 1)``; the mean is 1."""
     counts = np.exp((scores.shift * scores.targets).sum(1, keepdims=True, dtype=np.float64))
     return counts / counts.mean() if len(counts) else counts

@@ -1,4 +1,4 @@
-"""Experts on words: naive Bayes over all texts with soft labels, and regressions on the words of the examples."""
+"""Experts on words: naive Bayes over all texts with soft labels, and logistic regressions on the examples."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from .expert import Features, Sizes, TrainingData
 
-SMOOTHING = 0.1
-WORD_SHARPNESS = 5.0  # TF-IDF has norm 1; naive Bayes would count a word as often as it occurs
-INVERSE_REGULARIZATION = 20.0
-MAX_REGRESSION_EXAMPLES = 10_000  # of more, a random sample
-LOG_ODDS_OF_CONSTANT_LABEL = 30.0  # of a label that all examples have, or none
-LARGEST_WORD_WEIGHT = 1e3  # the logarithm of a frequency, or a difference of two
-LARGEST_LOGIT = 1e6  # of a regression that separates its examples
+COUNT_SMOOTHING = 0.1
+WORD_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger
+VOCABULARY_INVERSE_REGULARIZATION = 20.0
+MAX_REGRESSION_EXAMPLES = 10_000  # with more, a random sample is used
+LOG_ODDS_OF_CONSTANT_LABEL = 30.0  # of a label that all examples have; minus 30 if no example has it
+LARGEST_WORD_WEIGHT = 1e3  # a logarithm of a frequency, or a difference of two
+LARGEST_VOCABULARY_WEIGHT = 1e6  # far above that of a regression that separates its examples
 
 
 class Words(Expert):
@@ -35,7 +35,7 @@ class Words(Expert):
     saved_names = {"weights": "word_weights"}
 
     def prior(self, data: TrainingData) -> float:
-        return 0.2 if data.has_many_documents else 0.05  # documents show which words go together
+        return 0.2 if data.has_many_documents else 0.05  # documents show which words occur together
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         weights = fit_word_weights(data.corpus.words, data.soft_labels, data.text_weights, data.multi_label)
@@ -56,9 +56,10 @@ class Words(Expert):
 
 
 def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, multi_label: bool) -> np.ndarray:
-    """``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels, and their weights.
+    """Fit ``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels ``(N, C)``.
 
     With several labels per text: ``log p(word | label) - log p(word | not label)``.
+    ``weights`` ``(N,)`` are those of the texts.
     """
     word_weights = _log_frequency(words, soft * weights[:, None])
     if multi_label:
@@ -67,7 +68,8 @@ def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray
 
 
 def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
-    frequency = (words.T @ counts).T + SMOOTHING
+    """Smoothed log frequency of each word, ``(C, V)``, by weights of the texts for each label, ``(N, C)``."""
+    frequency = (words.T @ counts).T + COUNT_SMOOTHING
     return np.log(frequency / frequency.sum(1, keepdims=True))
 
 
@@ -79,7 +81,7 @@ class Vocabulary(Expert):
     saved_names = {"weights": "vocabulary"}
 
     def prior(self, data: TrainingData) -> float:
-        return 0.08  # few examples contain few of the words; with more examples, folds choose the weight
+        return 0.08  # few examples contain only few words; with more examples, the fit raises the weight
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         return {"weights": fit_vocabulary(data.corpus.words[data.rows], data.targets)}
@@ -88,26 +90,28 @@ class Vocabulary(Expert):
         return vocabulary_scores(features.words, learned["weights"])
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {"weights": ArraySpec((sizes.labels, sizes.terms + 1), -LARGEST_LOGIT, LARGEST_LOGIT)}
+        return {
+            "weights": ArraySpec((sizes.labels, sizes.terms + 1), -LARGEST_VOCABULARY_WEIGHT, LARGEST_VOCABULARY_WEIGHT)
+        }
 
     def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray:
         return learned["weights"]
 
 
 def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
-    """Weights of words ``(n, V)`` and a bias for each label, float32 ``(C, V + 1)``, by ``targets`` ``(n, C)``."""
+    """Fit weights of the words ``(n, V)`` and a bias for each label, ``(C, V + 1)``, to ``targets`` ``(n, C)``."""
     import scipy.sparse as sp
 
     kept = np.random.default_rng(0).permutation(len(targets))[:MAX_REGRESSION_EXAMPLES]
     words = words[kept]
     has_label = targets[kept] > 0
-    seen = np.unique(words.indices)  # words that no example contains get no weight
+    seen = np.unique(words.indices)  # words that no example contains get the weight 0
     ones = np.ones((len(has_label), 1), np.float32)  # for the bias
     is_always = has_label.all(0)
     is_never = ~has_label.any(0)
     varying = np.flatnonzero(~is_always & ~is_never)
     features = sp.csr_array(sp.hstack([words[:, seen], ones]))
-    weights = fit_regressions(features, has_label[:, varying], INVERSE_REGULARIZATION)
+    weights = fit_regressions(features, has_label[:, varying], VOCABULARY_INVERSE_REGULARIZATION)
     found = np.zeros((targets.shape[1], words.shape[1] + 1), np.float32)
     found[np.ix_(varying, seen)] = weights[:, :-1]
     found[varying, -1] = weights[:, -1]
@@ -117,12 +121,12 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
 
 
 def vocabulary_scores(words: sp.csr_matrix, weights: np.ndarray) -> np.ndarray:
-    """Log odds ``(N, C)``."""
+    """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_vocabulary``."""
     return np.asarray(words @ weights[:, :-1].T) + weights[:, -1]
 
 
 def probabilities_of_log_odds(log_odds: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Probabilities ``(N, C)``; with one label per text, normalized to a sum of 1."""
+    """Convert log odds to probabilities ``(N, C)``; with one label per text, rows are normalized to a sum of 1."""
     probabilities = expit(log_odds.astype(np.float64))
     if multi_label:
         return probabilities

@@ -1,4 +1,4 @@
-"""Calibration of k, temperature and weight, by the likelihood of held-out labels or by leaving one example out."""
+"""Calibration of k, temperature and weight, by the likelihood of labels of held-out or left-out examples."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     from ...encoders.portable.configuration_knn_classifier import KNNClassifierConfig
     from ...encoders.text_embedder import Predictions, TextEmbedder
 
-UNIFORM_FRACTION = 0.05  # at 0.01 an overconfident classifier's few errors still outweigh its higher accuracy
+UNIFORM_FRACTION = 0.05  # with 0.01, few errors of an overconfident classifier outweigh its higher accuracy
 PAPER_TEMPERATURE = 10.0
-TIE = 1e-9
-ROWS_PER_BLOCK = 64  # keeps a block of the computation in the processor's cache
+LIKELIHOOD_TIE = 1e-9  # difference of mean log likelihoods that counts as a tie
+ROWS_PER_BLOCK = 64  # a block fits into the cache of the processor
 
 
 class Calibration(NamedTuple):
-    """Chosen settings as Python numbers: ``_asdict()`` can be saved as JSON."""
+    """Calibrated settings as Python numbers: ``_asdict()`` can be saved as JSON."""
 
-    k: int  # the number of neighbors
+    k: int  # number of neighbors
     temperature: float  # T of equation 2
     weight: float  # lambda of equation 3, the weight of the neighbors
-    log_likelihood: float  # the mean log likelihood of the held-out labels, as calibrate defines it
-    effective_neighbors: float  # the mean effective number of neighbors
-    examples: int  # the number of held-out examples
+    log_likelihood: float  # mean log likelihood of the held-out labels, as calibrate defines it
+    effective_neighbors: float  # mean effective number of neighbors, from 1 to k
+    examples: int  # number of held-out examples
 
 
 class _Choice(NamedTuple):
@@ -65,17 +65,28 @@ def calibrate(
         L(k, T, lambda) = mean log( 0.95 (lambda P_KNN(y; k, T) + (1 - lambda) P_CLS(y)) + 0.05 / C )
 
     The mean is over M texts with their right labels y. With several labels per text it is over texts and labels, y is
-    whether the text has the label, and 1 / C becomes 1 / 2. ``distances``: ``(M, K)``, ascending; ``neighbor_labels``:
-    integers ``(M, K)`` or bool ``(M, K, C)``; ``labels``: ``(M,)`` or ``(M, C)``; ``classifier``: probabilities
-    ``(M, C)``, or fewer columns if labels were added after training. Without it the weight is 1.
+    whether the text has the label, and 1 / C becomes 1 / 2.
 
-    By likelihood alone, an overconfident classifier would lose to neighbors that are less accurate, but less confident.
-    So a fraction of the uniform distribution bounds the cost of one wrong answer, and only weights compete that are not
-    less accurate than either end, and within one standard error of the paired difference to the best (Breiman et al.
-    1984).
+    By likelihood alone, an overconfident classifier would lose to less accurate, but less confident neighbors. So a
+    fraction of the uniform distribution bounds the cost of one wrong answer. Weights are candidates only if they are as
+    accurate as weights 0 and 1, and within one standard error of the most accurate one, by paired differences (Breiman
+    et al. 1984).
 
-    Ties of the likelihood (up to 1e-9) go to the smaller k, then to the weight closer to the classifier, then to the
-    lower temperature. Weight 0 takes k and T of the smallest other weight, as they decide which neighbors are shown.
+    Ties of the likelihood (up to 1e-9) go to the smaller k, then to the smaller weight, then to the lower temperature.
+    Weight 0 takes k and T of the smallest other weight, as they determine which neighbors are shown.
+
+    Args:
+        distances: Squared L2 distances to the K nearest neighbors, ``(M, K)``, ascending.
+        neighbor_labels: Labels of the neighbors, int ``(M, K)``, or bool ``(M, K, C)``.
+        labels: Right labels, int ``(M,)``, or bool ``(M, C)``.
+        classifier: Probabilities ``(M, C)``; fewer columns if labels were added after training. None: the weight is 1.
+        num_labels: The number of labels C. None: one more than the largest label number.
+
+    Returns:
+        The calibration.
+
+    Raises:
+        ValueError: If there are no examples, or a label number is out of range.
     """
     distances = np.asarray(distances)
     neighbor_labels = np.asarray(neighbor_labels)
@@ -114,7 +125,7 @@ def calibrate(
     mixed = [interpolate(knn[choice], classifier, weight) for choice, weight in zip(best, weights, strict=True)]
     likelihood = np.array([likelihoods[choice.k, choice.temperature, number] for number, choice in enumerate(best)])
     allowed = _accurate_enough(mixed, labels)
-    tied = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - TIE))
+    tied = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - LIKELIHOOD_TIE))
     chosen = min(tied, key=lambda number: (best[number].k, weights[number]))
     k = ks[best[chosen].k]
     temperature = float(temperatures[best[chosen].temperature])
@@ -130,37 +141,37 @@ def calibrate(
 
 
 def _k_grid(most: int) -> list[int]:
-    """Numbers of neighbors to try: powers of 2 below the most, and the most."""
+    """Candidates for k: powers of 2 below ``most``, and ``most``."""
     powers = [2**exponent for exponent in range(most.bit_length())]
     return [*(k for k in powers if k < most), most]
 
 
 def _best_of_each_weight(likelihoods: np.ndarray) -> list[_Choice]:
-    """The likeliest k and T for each weight, by likelihoods ``(ks, temperatures, weights)``; of ties the smallest k."""
+    """Find the likeliest k and T for each weight, by likelihoods ``(ks, temperatures, weights)``; ties: smallest k."""
     best = []
     for of_weight in likelihoods.transpose(2, 0, 1):
-        first = np.flatnonzero(of_weight >= of_weight.max() - TIE)[0]
+        first = np.flatnonzero(of_weight >= of_weight.max() - LIKELIHOOD_TIE)[0]
         k, temperature = divmod(int(first), likelihoods.shape[1])
         best.append(_Choice(k, temperature))
     if len(best) > 1:
-        best[0] = best[1]  # weight 0: its likelihood depends on neither
+        best[0] = best[1]  # the likelihood of weight 0 depends on neither k nor T
     return best
 
 
 def _accurate_enough(mixed: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
-    """Whether each weight may compete by the accuracy of its mixture ``(M, C)``, as ``calibrate`` defines it."""
+    """Whether each weight is a candidate by the accuracy of its mixed probabilities, as ``calibrate`` defines it."""
     if labels.ndim == 1:
         right = np.array([probabilities.argmax(1) == labels for probabilities in mixed], float)
     else:
         right = np.array([((probabilities >= 0.5) == labels).sum(1) for probabilities in mixed], float)
     accuracy = right.mean(1)
-    behind_best = right[accuracy.argmax()] - right
-    is_near_best = behind_best.mean(1) <= behind_best.std(1) / np.sqrt(len(labels))  # within a standard error
+    shortfall = right[accuracy.argmax()] - right
+    is_near_best = shortfall.mean(1) <= shortfall.std(1) / np.sqrt(len(labels))  # within a standard error
     return is_near_best & (accuracy >= max(accuracy[0], accuracy[-1]))
 
 
 def temperature_grid(distances: np.ndarray) -> np.ndarray:
-    """Temperatures to try: 1/256 to 8 times the median spread of the distances ``(M, K)``, and the paper's 10."""
+    """Candidates for T: 1/256 to 8 times the median range of distances ``(M, K)``, and 10 as in the paper."""
     spread = np.asarray(distances[:, -1] - distances[:, 0], dtype=np.float64)
     scale = np.median(spread) or spread.mean()  # the median is 0 if most texts have many copies
     grid = scale * 2.0 ** np.arange(-8, 4) if scale > 0 else []
@@ -176,9 +187,9 @@ def _log_likelihoods(
     temperatures: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """The mean log likelihood of all candidates, ``(ks, temperatures, weights)``.
+    """Mean log likelihood of all candidates, ``(ks, temperatures, weights)``.
 
-    The sums over k neighbors are those of the smaller k before, plus the neighbors between.
+    The sums over k neighbors extend those over the next smaller k.
     """
     if labels.ndim == 1:
         chance = 1 / classifier.shape[1]
@@ -210,12 +221,12 @@ def _log_likelihoods(
 
 logger = logging.getLogger(__name__)
 
-MAX_NEIGHBORS = 128  # the largest k to try; the paper sees no gain beyond 64
-MAX_COPIES = 4096  # of one text, searched for neighbors that are other texts
-HELD_OUT = "held-out examples"  # a source of calibration that stays valid when examples are added
-LEAVE_ONE_OUT_SAMPLE = 2000  # passages; enough to choose three numbers
-MIN_LEFT_OUT = 200  # rows, regardless of their passages
-GROWTH_TO_RECALIBRATE = 1.1
+MAX_NEIGHBORS = 128  # largest candidate for k; the paper reports no gain beyond 64
+MAX_COPIES = 4096  # neighbors that are searched to find other texts than copies
+HELD_OUT_SOURCE = "held-out examples"  # a calibration on them stays valid when examples are added
+LEAVE_ONE_OUT_SAMPLE = 2000  # passages
+MIN_LEFT_OUT = 200  # examples, regardless of their passages
+GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
 class TooFewExamplesError(ValueError):
@@ -238,14 +249,14 @@ def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Se
     check_lengths(texts, numbers)
     predictions = embedder.embed(texts, pairs)
     calibration = calibrate_on_held_out(predictions, numbers, datastore, texts, pairs)
-    store_calibration(config, calibration, HELD_OUT, len(datastore))
+    store_calibration(config, calibration, HELD_OUT_SOURCE, len(datastore))
     return calibration
 
 
 def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
-    """Calibrate neighbors without a head again after growth by a tenth, unless calibrated on held-out texts."""
+    """Calibrate a classifier without a head again after growth by a tenth, unless calibrated on held-out texts."""
     last = config.knn_calibration or {}
-    if config.num_labels or last.get("source") == HELD_OUT:
+    if config.num_labels or last.get("source") == HELD_OUT_SOURCE:
         return
     if len(datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
         with contextlib.suppress(TooFewExamplesError):
@@ -253,8 +264,9 @@ def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
 
 
 def _recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Calibration:
+    """Calibrate by leaving out each example in turn, and write the result into the configuration."""
     calibration = calibrate_leaving_one_out(datastore)
-    if config.num_labels:  # the weight of a trained classifier cannot be chosen on its training examples
+    if config.num_labels:  # the weight of a trained head cannot be chosen on its training examples
         calibration = calibration._replace(weight=config.knn_weight)
     store_calibration(config, calibration, "the examples, each left out in turn", len(datastore))
     return calibration
@@ -267,7 +279,11 @@ def calibrate_on_held_out(
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
 ) -> Calibration:
-    """Choose k, T and lambda on held-out examples; examples that the datastore contains are left out."""
+    """Choose k, T and lambda on held-out examples, except those that are in the datastore.
+
+    Raises:
+        KnownExamplesError: If all are in the datastore.
+    """
     # In the datastore's precision, so that copies of an example have a distance of 0.
     embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
     neighbors = datastore.search(embeddings, MAX_NEIGHBORS, predictions.passages)
@@ -285,10 +301,14 @@ def calibrate_on_held_out(
 def calibrate_leaving_one_out(
     datastore: Store, rows: np.ndarray | None = None, predictions: Predictions | None = None
 ) -> Calibration:
-    """Choose k, T and lambda on the datastore itself: all other examples classify each of ``rows``.
+    """Choose k, T and lambda on examples of the datastore: each of ``rows`` is classified by all other examples.
 
-    Examples of equal texts or equal embeddings are left out together. ``predictions``: of the rows; None for neighbors
-    alone. A classifier is right on nearly all examples that it was trained on, so its neighbors get too little weight.
+    Examples with equal texts or equal embeddings are left out together. ``rows`` None: a random sample.
+    ``predictions`` are those of a classification head for the rows; None: the weight is 1. A head is right on nearly
+    all examples that it was trained on, so the weight of the neighbors will be too small.
+
+    Raises:
+        TooFewExamplesError: If there are fewer than two different examples.
     """
     count = len(datastore)
     if count < 2:
@@ -311,18 +331,18 @@ def calibrate_leaving_one_out(
     if not usable.all():
         logger.warning("%d examples have over %d copies, and are left out.", (~usable).sum(), is_self.shape[1])
     used = np.flatnonzero(usable)
-    others = without_self(is_self[used])[:, :MAX_NEIGHBORS]
+    other_columns = without_self(is_self[used])[:, :MAX_NEIGHBORS]
     classifier = None
     if predictions is not None:
         classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
     if classifier is not None:
         classifier = classifier[used]
-    distances = np.take_along_axis(neighbors.distances[used], others, axis=1)
-    return calibrate(distances, neighbors.labels[used[:, None], others], left_out.labels[used], classifier)
+    distances = np.take_along_axis(neighbors.distances[used], other_columns, axis=1)
+    return calibrate(distances, neighbors.labels[used[:, None], other_columns], left_out.labels[used], classifier)
 
 
 def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -> np.ndarray:
-    """Whether a neighbor is the example itself or its copy, bool ``(M, K)``; ``queries``: the keys as float32."""
+    """Whether each neighbor is the example itself or its copy, bool ``(M, K)``; queries are keys as float32."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -333,18 +353,21 @@ def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -
 
 
 def without_self(is_self: np.ndarray) -> np.ndarray:
-    """The columns ``(M, k)`` of neighbors other than the text itself, by bool ``(M, K)``; the same k for each text."""
+    """Columns of neighbors other than the text itself, ``(M, k)``, by bool ``(M, K)``; k is equal for all texts."""
     kept = is_self.shape[1] - is_self.sum(1).max(initial=0)
     return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
 
 
 def leave_one_out_rows(datastore: Store) -> np.ndarray:
-    """The rows to leave out in turn, ascending: all, or a random sample with 2,000 passages, always the same."""
+    """Rows to leave out in turn, ascending: all, or a random sample with 2,000 passages, always the same one."""
     return datastore.view().all().sampled_rows(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:
-    """Write a calibration into a model's configuration, and log it; ``source``: the examples that it was made on."""
+    """Write a calibration into the configuration of a model, and log it.
+
+    ``source`` describes the examples of the calibration, ``rows`` is the number of examples in the datastore.
+    """
     config.k = calibration.k
     config.knn_temperature = calibration.temperature
     config.knn_weight = calibration.weight

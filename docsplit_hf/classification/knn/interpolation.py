@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
-    """Equation 1: softmax of ``logits``, ``(N, C)``, or a sigmoid of each; None without a head (C is 0)."""
+    """Equation 1: softmax of the logits ``(N, C)``, or their sigmoid if multi-label; None without a head (C is 0)."""
     if logits.shape[1] == 0:
         return None
     logits = logits.astype(np.float64)
@@ -25,11 +25,14 @@ def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarra
 
 
 def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
-    """The weight of each neighbor, ``(N, k)``, from its squared L2 distance (equation 2)::
+    """Weight of each neighbor by its squared L2 distance, both ``(N, k)`` (equation 2)::
 
         w_j = exp(-d_j / T) / sum_i exp(-d_i / T)
 
-    With a small T only the nearest neighbor has a weight; with ``math.inf`` all have the same weight.
+    With a small temperature T only the nearest neighbor has a weight; with infinity all have the same weight.
+
+    Raises:
+        ValueError: If T is not above 0, or a distance is not finite.
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}. The paper uses 10; calibrate() chooses one.")
@@ -37,20 +40,20 @@ def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
     if not np.isfinite(distances).all():
         wrong = distances[~np.isfinite(distances)][0]
         raise ValueError(f"distances must be finite, got {wrong}: check the embeddings.")
-    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity, and the weight 0 is right
+    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity: the weight is 0
         weights = np.exp(-(distances - distances.min(1, keepdims=True)) / temperature)
     return weights / weights.sum(1, keepdims=True)
 
 
 def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int, temperature: float) -> np.ndarray:
-    """``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``; ``labels``: ``(N, k)``, or bool ``(N, k, C)`` for several."""
+    """Equation 2, ``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``, by labels int ``(N, k)`` or bool ``(N, k, C)``."""
     weights = neighbor_weights(distances, temperature)
     labels = np.asarray(labels)
     if labels.ndim == 3:
         sums = np.einsum("nk,nkc->nc", weights, labels.astype(bool, copy=False))
         return np.minimum(sums, 1.0)  # rounding may give a sum slightly above 1
     check_labels(labels, num_labels)
-    cells = np.arange(len(labels))[:, None] * num_labels + labels  # of each neighbor in the result, raveled
+    cells = np.arange(len(labels))[:, None] * num_labels + labels  # flat position of each neighbor in the result
     sums = np.bincount(cells.ravel(), weights.ravel(), len(labels) * num_labels)
     return sums.reshape(-1, num_labels)
 
@@ -58,8 +61,8 @@ def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int
 def add_one_smoothing(knn: np.ndarray, examples: int, multi_label: bool = False) -> np.ndarray:
     """Equation 2 with one more example of each label (Laplace): ``P(y) = (N P_KNN(y) + 1) / (N + C)``.
 
-    N is the number of examples in the datastore. In the paper, which has no smoothing, three neighbors that agree give
-    a probability of 1. With ``multi_label``, C is 2. The order of the labels stays.
+    N is the number of examples in the datastore; with ``multi_label``, C is 2. In the paper, which has no smoothing,
+    three agreeing neighbors give a probability of 1. The order of the labels does not change.
     """
     outcomes = 2 if multi_label else knn.shape[1]
     return (examples * np.asarray(knn, dtype=np.float64) + 1) / (examples + outcomes)
@@ -71,12 +74,12 @@ def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.nd
 
 
 def effective_neighbors(weights: np.ndarray) -> np.ndarray:
-    """The effective number of neighbors, ``(N,)``, from 1 to k: ``1 / sum_j w_j^2`` (Kish 1965)."""
+    """Effective number of neighbors by their weights ``(N, k)``: ``1 / sum_j w_j^2``, ``(N,)``, 1 to k (Kish 1965)."""
     return 1 / np.square(np.asarray(weights, dtype=np.float64)).sum(1)
 
 
 def check_labels(labels: np.ndarray, num_labels: int) -> None:
-    """Refuse integers outside 0 to ``num_labels - 1``: -1 would be counted as another label."""
+    """Raise ValueError for integers outside 0 to ``num_labels - 1``, which would count as other labels."""
     if not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
     outside = labels[(labels < 0) | (labels >= num_labels)]
@@ -91,24 +94,24 @@ class Interpolation(NamedTuple):
     knn: np.ndarray  # equation 2 after add_one_smoothing
     classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
     neighbors: SearchResult
-    neighbor_weights: np.ndarray  # (N, k) or wider: the weight of each neighbor in equation 2
+    neighbor_weights: np.ndarray  # (N, k) or wider: weight of each neighbor in equation 2
 
 
 def interpolate_with_neighbors(
     encoded: Predictions, view: View, k: int, temperature: float, weight: float, least_neighbors: int = 0
 ) -> Interpolation:
-    """Interpolate the votes of k neighbors and the probabilities of a classifier, if there is one.
+    """Interpolate the votes of k neighbors with the probabilities of a classification head, if there is one.
 
-    ``least_neighbors``: how many neighbors to find, if more than k.
+    ``least_neighbors`` is the number of neighbors to find, if above k; only k vote.
     """
     neighbors = view.search(encoded.retrieval_embeddings, max(k, least_neighbors), encoded.passages)
     labels = len(neighbors.label_names)
     voting_distances = neighbors.distances[:, :k]
     knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], labels, temperature)
-    # calibrate() uses equation 2 without the smoothing: with it, there was no measurable difference.
+    # calibrate() uses equation 2 without smoothing, which makes no measurable difference.
     knn = add_one_smoothing(knn, view.count(), view.multi_label)
-    neighbor_weights_of_all = np.zeros(neighbors.distances.shape)
-    neighbor_weights_of_all[:, :k] = neighbor_weights(voting_distances, temperature)
+    all_weights = np.zeros(neighbors.distances.shape)
+    all_weights[:, :k] = neighbor_weights(voting_distances, temperature)
     classifier = classifier_probabilities(encoded.logits, view.multi_label)
     probabilities = knn
     if classifier is not None:
@@ -120,7 +123,7 @@ def interpolate_with_neighbors(
         knn=knn,
         classifier=classifier,
         neighbors=neighbors,
-        neighbor_weights=neighbor_weights_of_all,
+        neighbor_weights=all_weights,
     )
 
 

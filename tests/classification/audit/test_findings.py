@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.classification.audit.findings import (
-    LENGTH,
-    MOST_SHINGLES,
-    MOST_TEXTS,
+    MAX_CHANGED_SHINGLES,
+    MAX_SHINGLES,
+    MAX_TEXTS_PER_HASH,
+    MIN_COMMON_SHINGLES,
+    MIN_RIGHT_PROBABILITY,
+    MIN_SIMILARITY,
     NEAR_COSINE,
-    SENTENCE_CHANGED,
-    SENTENCE_IN_COMMON,
-    SIMILAR,
-    SURE,
+    WORDS_PER_SHINGLE,
     Nearest,
     candidate_pairs,
     confused_labels,
@@ -70,7 +70,7 @@ def test_outliers_lie_below_the_lower_tukey_fence():
 
 def triples(text):
     words = words_of(text)
-    length = min(LENGTH, len(words))
+    length = min(WORDS_PER_SHINGLE, len(words))
     return {tuple(words[i : i + length]) for i in range(len(words) - length + 1)} if words else set()
 
 
@@ -94,8 +94,8 @@ def test_similarity_is_the_fraction_of_common_triples(texts):
         common = len(first & second)
         longer = max(len(first), len(second))
         similarity = 2 * common / max(len(first) + len(second), 1)
-        is_sentence = common >= SENTENCE_IN_COMMON and longer - common <= SENTENCE_CHANGED
-        if similarity >= SIMILAR or is_sentence:
+        is_sentence = common >= MIN_COMMON_SHINGLES and longer - common <= MAX_CHANGED_SHINGLES
+        if similarity >= MIN_SIMILARITY or is_sentence:
             expected[i, j] = pytest.approx(similarity)
     assert found(texts) == expected
 
@@ -117,18 +117,18 @@ def test_copies_with_one_changed_sentence_are_found(count):
     assert pairs[3, 20] == pytest.approx(1 - 1 / count, abs=0.08)
 
 
-def test_scripts_without_spaces_and_short_texts_of_one_pattern():
+def test_duplicates_in_scripts_without_spaces_and_among_short_texts():
     text = "北京大学是中国的一所综合性大学，位于北京市海淀区。学校的前身是京师大学堂。"
     assert list(found([text, "上海的天气今天很好，我们去公园散步吧。", text.replace("海淀", "朝阳")])) == [(0, 2)]
     assert found(["book a flight from boston to denver", "book a flight from dallas to oakland"]) == {}
 
 
-def test_a_common_beginning_neither_makes_copies_nor_hides_them():
+def test_a_common_beginning_does_not_affect_duplicates():
     head = " ".join(sentences(2, 5))
-    texts = [f"{head} {' '.join(sentences(20, 100 + seed))}" for seed in range(MOST_TEXTS + 20)]
-    assert list(found([*texts, texts[7].replace("w1", "v1", 1)])) == [(7, MOST_TEXTS + 20)]
-    copies = found([texts[0]] * (MOST_TEXTS + 20))  # each and the next one: enough for a group
-    assert {(i, i + 1) for i in range(MOST_TEXTS + 19)} <= set(copies)
+    texts = [f"{head} {' '.join(sentences(20, 100 + seed))}" for seed in range(MAX_TEXTS_PER_HASH + 20)]
+    assert list(found([*texts, texts[7].replace("w1", "v1", 1)])) == [(7, MAX_TEXTS_PER_HASH + 20)]
+    copies = found([texts[0]] * (MAX_TEXTS_PER_HASH + 20))  # each and the next one: enough for a group
+    assert {(i, i + 1) for i in range(MAX_TEXTS_PER_HASH + 19)} <= set(copies)
 
 
 def test_similarity_of_long_texts_is_estimated():
@@ -139,7 +139,7 @@ def test_similarity_of_long_texts_is_estimated():
     shingles = shingles_of(texts)
     sets = [triples(text) for text in texts]
     assert shingles.counts.tolist() == [len(own) for own in sets]
-    assert shingles.sets.sum(1).tolist() == [MOST_SHINGLES] * 3
+    assert shingles.sets.sum(1).tolist() == [MAX_SHINGLES] * 3
     exact = [2 * len(sets[i] & sets[j]) / (len(sets[i]) + len(sets[j])) for i, j in pairs]
     np.testing.assert_allclose(similarities(shingles, pairs), exact, atol=0.09)
     assert {(0, 1), (1, 2)} <= set(map(tuple, candidate_pairs(shingles.sets).tolist()))
@@ -242,7 +242,7 @@ def test_multi_label_entries_are_checked_one_by_one():
     assert {suspect.row: suspect.suggested for suspect in suspects} == {0: [0], 5: [0, 1], 6: [1]}
     assert suspects[0].near_given == 0 and suspects[0].near_suggested == 2
     assert expected == pytest.approx(4, abs=0.5)
-    assert all(suspect.sure and suspect.probability < 1 - SURE for suspect in suspects)
+    assert all(suspect.sure and suspect.probability < 1 - MIN_RIGHT_PROBABILITY for suspect in suspects)
 
 
 def test_confused_labels_are_counted():

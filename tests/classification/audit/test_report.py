@@ -67,14 +67,14 @@ INVALID = [
     (issue(suggested=None), r"label_issues\[0\]: suggested is None"),
     (issue(suggested=[3]), r"suggested\[0\] is 3, not str"),
     (issue(near_given=True), "near_given is True, not int"),
-    ({"label_issues": 2 * issue()["label_issues"]}, "two label_issues of one id"),
+    ({"label_issues": 2 * issue()["label_issues"]}, "two label_issues with the same id"),
     ({"removed": []}, "has removed: its fields are examples"),
     ({"outliers": "none"}, "outliers is 'none'"),
     ({"duplicates": [3]}, r"duplicates\[0\] is '3', not an audit or part of one"),
 ]
 FILES = ['{"examples": 3,', "[]", '{"examples": 3}', "\x00"]
 MESSAGES = [
-    "is not an audit, since not JSON",
+    "is not JSON",
     "is '\\[\\]', not an audit or part of one",
     "lacks checked, not_checked",
     "not JSON",

@@ -10,7 +10,7 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.drift import measure as watching
+from docsplit_hf.classification.drift import measure
 from docsplit_hf.classification.drift.measure import (
     DriftPeriod,
     closeness_to_others,
@@ -18,7 +18,7 @@ from docsplit_hf.classification.drift.measure import (
     measure_examples,
     measure_period,
 )
-from docsplit_hf.classification.drift.report import CERTAINTY, Change, mean_change
+from docsplit_hf.classification.drift.report import INTERVAL_CONFIDENCE, Change, mean_change
 from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.guarantees import Guarantees
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
@@ -68,12 +68,12 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     assert len(novelties) == 5 and novelties == sorted(novelties, reverse=True)
 
 
-def test_only_different_texts_are_drift(fitted, texts):
+def test_drift_is_reported_only_for_different_texts(fitted, texts):
     other = fitted.measure_drift(NEW)
-    assert other.verdict.startswith("Something changed") and "with more unknown words" in other.verdict
+    assert other.verdict.startswith("Significant change") and "with more unknown words" in other.verdict
     assert other.drift["unknown_words"].low > 0.5
     assert list(other.new_words)[:3] == ["and", "lamps", "measured"] and other.new_words["zebra"] == 12
-    assert fitted.measure_drift(texts[32:], earlier=texts[:31:-1]).verdict.startswith("Nothing changed")
+    assert fitted.measure_drift(texts[32:], earlier=texts[:31:-1]).verdict.startswith("No significant change")
 
 
 def as_dataset(texts):
@@ -82,7 +82,7 @@ def as_dataset(texts):
 
 @pytest.mark.parametrize("window", [1024, 5])
 def test_texts_may_have_any_form(window, fitted, texts, monkeypatch):
-    monkeypatch.setattr(watching, "WINDOW", window)
+    monkeypatch.setattr(measure, "TEXTS_PER_WINDOW", window)
     came = [*NEW[:6], "", *texts[36:]]
     earlier = texts[32:36]
     expected = fitted.measure_drift(came, earlier)
@@ -133,7 +133,7 @@ def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
     assert report.drift["closeness"].then is None  # the held-out texts are not in the store
 
 
-def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, tmp_path):
+def test_an_error_rate_that_cannot_be_guaranteed_rejects_all_texts(fitted, texts, tmp_path):
     report = fitted.measure_drift(texts[32:], reject=0.001)
     assert report.rejected.now == report.rejected.then == 1
     assert "cannot guarantee 0.1 % error" in str(report) and written(report, tmp_path)["level"] is None
@@ -142,7 +142,7 @@ def test_a_level_that_few_examples_cannot_guarantee_rejects_all(fitted, texts, t
 def test_too_few_texts_are_reported(fitted, untrained, texts):
     report = fitted.measure_drift(NEW[:1])
     assert all(change.low is None for change in report.drift.values())
-    assert "an interval takes two texts" in report.verdict and "1 text against 16 documents" in str(report)
+    assert "intervals need at least two texts" in report.verdict and "1 text against 16 documents" in str(report)
     untrained.add_examples(texts[:2], ["river", "engine"])
     untrained.fit(show_progress=False)  # no example can be held out where each label has only one
     report = untrained.measure_drift(texts[32:])
@@ -155,7 +155,7 @@ def test_pairs_with_equal_first_texts_are_different(fitted, texts):
 
 
 ERRORS = {
-    "no texts": ([], {}, ValueError, "There are no texts: nothing came in"),
+    "no texts": ([], {}, ValueError, "There are no texts: give one at least"),
     "empty texts": (["", " "], {}, ValueError, "All 2 texts are empty"),
     "no earlier texts": (["a"], {"earlier": []}, ValueError, "There are no earlier texts"),
     "empty earlier texts": (["a"], {"earlier": [""]}, ValueError, "All 1 earlier texts are empty"),
@@ -187,7 +187,7 @@ def measured(store, keys, texts):
     return measure_period(prepare_experts(store.snapshot), known_words(store.snapshot), keys, texts, None)
 
 
-def test_stored_texts_are_measured_without_themselves():
+def test_a_stored_text_is_no_neighbor_of_itself():
     store = fitted_store(12, 60)
     keys = store.documents.keys[:3].copy()
     texts = store.documents.texts[:3]
@@ -249,7 +249,7 @@ def test_the_interval_is_welchs():
     variance_then = then.var(ddof=1) / 80
     variance = variance_now + variance_then
     freedom = variance**2 / (variance_now**2 / 29 + variance_then**2 / 79)
-    half = t.ppf((1 + CERTAINTY) / 2, freedom) * np.sqrt(variance)
+    half = t.ppf((1 + INTERVAL_CONFIDENCE) / 2, freedom) * np.sqrt(variance)
     difference = now.mean() - then.mean()
     found = mean_change(now, then)
     assert (found.now, found.then) == pytest.approx((now.mean(), then.mean()))

@@ -14,7 +14,7 @@ DIMENSION = 16
 
 
 def make_texts(labels, seed=0):
-    """Texts of 12 words, four of which are of the label."""
+    """Texts of 12 words, four of them typical of the label."""
     rng = np.random.default_rng(seed)
     return [" ".join(rng.permutation([*rng.choice(OWN[label], 4), *rng.choice(COMMON, 8)])) for label in labels]
 
@@ -72,7 +72,7 @@ def score(store, logits=None, **options):
 
 
 def features_of(words=None, neighbor_label_proportions=None, multi_label=False):
-    """Features of texts, of which all others are missing."""
+    """Features of texts with all others missing."""
     return Features(
         vectors=None,
         whitened=None,

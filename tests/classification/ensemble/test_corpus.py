@@ -36,7 +36,7 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
     np.testing.assert_allclose(whitening @ whitening.T @ shrunk, np.eye(len(shrunk)), atol=1e-4)
 
 
-def test_embedding_and_words_count_alike():
+def test_embedding_and_words_have_equal_weight():
     embeddings = make_keys(LABELS)
     _, words = fit_words(make_texts(LABELS))
     fitted = fit_document_vectors(embeddings, words)
@@ -181,7 +181,7 @@ def test_the_order_of_examples_and_labels_makes_no_difference():
         assert np.array_equal(found[0][name], found[1][name])
 
 
-def test_of_many_documents_the_same_are_used_whatever_their_order(monkeypatch):
+def test_the_sample_of_many_documents_does_not_depend_on_their_order(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENTS", 20)
     store = make_store()
     other = KNNDatastore(store.keys, store.labels, store.label_names, store.texts)
@@ -189,7 +189,7 @@ def test_of_many_documents_the_same_are_used_whatever_their_order(monkeypatch):
     assert np.array_equal(make_corpus(store.snapshot).vectors, make_corpus(other.snapshot).vectors)
 
 
-def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkeypatch, caplog):
+def test_many_documents_are_sampled_reproducibly(monkeypatch, caplog):
     monkeypatch.setattr(corpus, "MAX_DOCUMENTS", 20)
     store = fitted_store()
     assert "Of 60 documents, a random 20 are used" in caplog.text
@@ -201,8 +201,8 @@ def test_a_sample_of_many_documents_always_the_same_bounds_what_is_fitted(monkey
     assert len(store.documents) == 60
 
 
-def test_rounding_of_embeddings_draws_no_other_folds():
-    """Processors round differently; the same texts must give the same folds, and answers that differ by rounding."""
+def test_rounding_of_embeddings_does_not_change_the_folds():
+    """Processors round differently: folds must be equal, and answers may differ only by rounding."""
     labels = np.arange(60) % 3
     keys = make_keys(labels)
     texts = make_texts(labels)

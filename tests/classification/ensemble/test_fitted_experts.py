@@ -41,7 +41,7 @@ def test_answers_are_distributions_and_right(kind, stores):
         assert (found.argmax(1) == make_queries()[0]).mean() > 0.8
 
 
-def test_experts_are_chosen_by_what_they_need(stores):
+def test_experts_are_chosen_by_their_requirements(stores):
     experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
     everything = ["classifier", "words", "neighbors", "topics", "vocabulary"]
     assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
@@ -60,7 +60,7 @@ def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
 
 
 @pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary"])
-def test_one_expert_alone_is_its_softmax(name):
+def test_a_single_expert_gives_the_softmax_of_its_logits(name):
     store = fitted_store(experts=[name])
     answers = score(store)
     odds = np.exp(answers.weighted_logits[0] + store.fitted.arrays["shift"])

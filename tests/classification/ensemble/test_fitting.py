@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import weighing
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.held_out_scores import LABEL_ID, HeldOut
+from docsplit_hf.classification.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX, HeldOut
 from docsplit_hf.classification.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
 from docsplit_hf.classification.ensemble.registry import EXPERTS
-from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_COUNTS
+from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 
 from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
 
@@ -30,21 +30,21 @@ def test_settings_and_report_of_a_small_datastore():
     assert [record["expert"] for record in settings.report.measured] == [
         *EVERYTHING,
         "mixture",
-        WORD_COUNTS,
+        WORD_REGRESSION,
         LARGEST_CLASS,
     ]
     report = str(settings.report)
     assert "12 examples of 3 labels and 60 documents" in report and all(name in report for name in EVERYTHING)
 
 
-def test_it_is_the_same_each_time():
+def test_a_fit_is_reproducible():
     first, second = (fitted_store().fitted for _ in range(2))
     assert first.settings == second.settings and first.vocabulary == second.vocabulary
     assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
 
 
 @pytest.mark.parametrize(("examples", "documents", "times"), [(3, 0, 2), (3, 60, 1), (12, 0, 1)])
-def test_one_example_of_each_label_and_nothing_else_has_a_sharpness_of_its_own(monkeypatch, examples, documents, times):
+def test_single_examples_without_documents_have_their_own_sharpness(monkeypatch, examples, documents, times):
     store = make_store(examples, documents)
     before = fit(store).weights
     doubled = 2 * weighing.SHARPNESS_OF_SINGLE_EXAMPLES
@@ -67,7 +67,7 @@ def test_descriptions_of_labels_are_learned_from_and_never_held_out():
     store = make_store(3)
     store.remove(["0", "1", "2"])
     labels = np.arange(3)
-    store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{LABEL_ID}{name}" for name in NAMES])
+    store.add(make_keys(labels), NAMES, make_texts(labels), ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in NAMES])
     assert fit(store).report.measured == []
     more = np.zeros(3, int)
     store.add(make_keys(more, 1), more, make_texts(more, 1))
@@ -86,7 +86,7 @@ def test_a_label_without_examples_is_not_fitted():
 
 
 def test_held_out_texts_choose_the_weights():
-    """Where the others guess, a classifier that is always right counts more than one that guesses too."""
+    """A head that is always right gets a larger weight than one that guesses."""
     store = make_store()
     labels, keys, texts = make_queries(300)
     others = np.random.default_rng(1).permutation(300)

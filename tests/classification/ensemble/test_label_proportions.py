@@ -29,7 +29,7 @@ def test_proportions_of_many_texts_are_found():
     np.testing.assert_allclose(found, TRUE, atol=0.03)
 
 
-def test_certain_answers_are_counted():
+def test_proportions_of_certain_answers_are_their_frequencies():
     """The estimate is the proportion of each label, with pseudo counts."""
     labels = np.repeat([0, 1, 2], [70, 25, 5])
     found = proportions_of(np.eye(3)[labels], np.full(3, 1 / 3))
@@ -57,7 +57,7 @@ def test_draws_are_closer_together_with_more_examples():
     assert np.abs(found.likeliest - TRUE).max() < 0.06
 
 
-def test_the_estimate_is_the_same_each_time():
+def test_the_estimate_is_reproducible():
     labels = np.arange(30) % 3
     documents = draw(np.random.default_rng(0).choice(3, 200, p=TRUE), 1)
     first, second = (estimate_proportions(draw(labels, 2), np.eye(3)[labels], documents) for _ in range(2))

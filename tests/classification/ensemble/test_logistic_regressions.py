@@ -8,7 +8,7 @@ from docsplit_hf.classification.ensemble.logistic_regressions import fit_regress
 
 
 def make_problem(texts, terms, labels, seed=0):
-    """TF-IDF of texts with a few words each, which are of their label more or less."""
+    """TF-IDF of texts with a few words, which depend on the label."""
     rng = np.random.default_rng(seed)
     numbers = rng.integers(0, labels, texts)
     words = (numbers[:, None] * 3 + rng.integers(0, 12, (texts, 8))) % terms

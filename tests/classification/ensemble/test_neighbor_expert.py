@@ -69,7 +69,7 @@ def test_thirty_fitted_documents_vote_if_more_came_later_than_a_server_tells():
     assert (np.isfinite(found.distances).sum(1) >= VOTERS).all()
 
 
-def test_if_all_texts_are_copies_there_are_no_votes():
+def test_copies_of_the_query_have_no_votes():
     store = make_store(3, documents=0)
     same = np.ones((1, 16), np.float32)
     store.add(same, [0], ["a"])

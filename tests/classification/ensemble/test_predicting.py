@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.ensemble.explaining import MAX_WORDS, explain
+from docsplit_hf.classification.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
 from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.classification.ensemble.predicting import predict_with_experts
@@ -76,13 +76,13 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
     for row, label in enumerate(labels):
         words = explain(answers, fitted, row, int(label))["words"]
         weights = [word["weight"] for word in words]
-        assert 0 < len(words) <= MAX_WORDS and weights == sorted(weights, reverse=True) and min(weights) > 0
+        assert 0 < len(words) <= MAX_EXPLAINED_WORDS and weights == sorted(weights, reverse=True) and min(weights) > 0
         assert all(word["word"] in texts[row].split() for word in words)
         assert words[0]["word"] in OWN[label] and words[0]["word"] not in COMMON
 
 
 def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatch):
-    monkeypatch.setattr("docsplit_hf.classification.ensemble.explaining.MAX_WORDS", 100)
+    monkeypatch.setattr("docsplit_hf.classification.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
     store = fitted_store()
     answers = score(store)
     fitted = FittedExperts.from_state(store.fitted)
@@ -98,4 +98,4 @@ def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
     assert explain(answers, fitted, 0, 0)["words"] == []
     of_later_label = explain(answers, fitted, 0, 7)
     assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])
-    assert "came after fit()" in of_later_label["note"]
+    assert "added after fit()" in of_later_label["note"]

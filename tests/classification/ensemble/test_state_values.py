@@ -69,7 +69,7 @@ def signed(folder, change_settings=None, change_arrays=None):
 
 
 def check_opening(folder, name):
-    """Open the folder and score texts: an error names what is wrong, or all answers are probabilities."""
+    """Open the folder and score texts: either an error names the corrupted value, or all answers are probabilities."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy warns of a number that was not checked
         try:
@@ -94,7 +94,7 @@ def check_opening(folder, name):
 
 @pytest.fixture
 def restored(folder):
-    """The folder, and what it held before again after the test."""
+    """The folder, restored after the test."""
     manifest = folder / "datastore" / "manifest.json"
     before = manifest.read_bytes()
     files = {path.name for path in manifest.parent.iterdir()}
@@ -148,7 +148,7 @@ def test_each_corrupted_setting_is_refused_by_its_name_or_harmless(folder, resto
 
 
 @pytest.mark.parametrize("written", ["NaN", "Infinity", "-Infinity"])
-def test_numbers_that_json_does_not_have_are_refused_by_the_name_of_the_manifest(written, folder, restored):
+def test_numbers_that_json_does_not_support_are_refused_with_the_name_of_the_manifest(written, folder, restored):
     signed(folder, lambda fitted: fitted.update(temperature=float(written.replace("Infinity", "inf"))))
     assert written in (folder / "datastore" / "manifest.json").read_text()
     with pytest.raises(ValueError, match="manifest.json.*again"):

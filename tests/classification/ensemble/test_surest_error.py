@@ -35,7 +35,7 @@ def test_a_text_that_is_no_example_has_no_id():
     found = {"id": None, "labeled": "a", "answered": "b", "score": 0.98, "error": 0.1, "share": 0.27}
     line = describe_surest_error(found | {"share_without": 0.75})
     assert line == (
-        "\nThe surest wrong answer is to a held-out text: labeled 'a', answered 'b' with score 0.98. Without it, 75% "
-        "would be answered at 10%, in place of 27%: check its label."
+        "\nThe most confident wrong answer is to a held-out text: labeled 'a', answered 'b' with score 0.98. "
+        "Without it, 75% would be answered at 10%, instead of 27%: check its label."
     )
     assert describe_surest_error(None) == ""

@@ -30,7 +30,7 @@ def test_words_of_scripts_with_and_without_spaces(text, words):
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=[])))
-def test_any_text_has_words_or_none(text):
+def test_splitting_into_words_accepts_any_text(text):
     """Of a spaced script they are scikit-learn's own."""
     words = words_of(text)
     assert all(words) and words == words_of(text.lower()) or text.lower() != text.lower().lower()
@@ -43,7 +43,7 @@ def test_the_end_of_a_very_long_text_is_not_read():
 
 
 @pytest.mark.parametrize("count", [30, 400])
-def test_the_words_are_those_of_scikit_learn_and_of_what_is_saved(count):
+def test_tfidf_equals_scikit_learn_and_is_restored(count):
     """With 200 texts and more, words of one text alone, and of most of them, are left out."""
     texts = [*make_texts(np.arange(count) % 3), "lonely \ud800 half"]
     vectorizer, words = fit_words(texts)
@@ -59,6 +59,6 @@ def test_the_words_are_those_of_scikit_learn_and_of_what_is_saved(count):
         assert np.array_equal(found.data, words.data)
 
 
-def test_no_words_are_none():
+def test_texts_without_words_have_no_vectorizer():
     assert fit_words(["", "..."]) is None and fit_words([""] * 300) is None and saved_words([], np.zeros(0)) is None
     assert fit_words(["same words"] * 300) is None  # in each text: they tell nothing

@@ -9,10 +9,10 @@ from docsplit_hf.classification.ensemble.held_out_scores import folds_of, one_ho
 from docsplit_hf.classification.ensemble.registry import EXPERTS, refine_labels, training_data
 from docsplit_hf.classification.ensemble.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
-    INVERSE_REGULARIZATION,
     LARGE_EXAMPLE_WEIGHT,
-    LEAST_PROPORTION,
+    LEAST_ASSUMED_PROPORTION,
     NAMES_PRIOR_WITHOUT_EXAMPLES,
+    PROBE_INVERSE_REGULARIZATION,
     TOPIC_CONCENTRATION,
     TOPIC_ITERATIONS,
     centers_of,
@@ -35,7 +35,7 @@ def test_the_probe_is_logistic_regression(classes):
     vectors = make_keys(LABELS, noise=4.0)
     weights, biases = fit_probe(vectors, np.eye(classes)[labels], multi_label=False)
     logits = vectors @ weights.T + biases
-    model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300).fit(vectors, labels)
+    model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(vectors, labels)
     odds = np.exp(logits - logits.max(1, keepdims=True))
     np.testing.assert_allclose(odds / odds.sum(1, keepdims=True), model.predict_proba(vectors), atol=1e-4)
 
@@ -46,10 +46,12 @@ def test_with_several_labels_the_probe_is_one_regression_each_and_a_constant_for
     targets[:, 0] = LABELS == 0
     targets[:, 2] = 1
     weights, biases = fit_probe(vectors, targets, multi_label=True)
-    model = LogisticRegression(C=INVERSE_REGULARIZATION, max_iter=300).fit(vectors, LABELS == 0)
+    model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(vectors, LABELS == 0)
     np.testing.assert_allclose(vectors @ weights[0] + biases[0], model.decision_function(vectors), atol=1e-3)
     assert not weights[1:].any()
-    np.testing.assert_allclose(1 / (1 + np.exp(-biases[1:])), [LEAST_PROPORTION, 1 - LEAST_PROPORTION], rtol=1e-4)
+    np.testing.assert_allclose(
+        1 / (1 + np.exp(-biases[1:])), [LEAST_ASSUMED_PROPORTION, 1 - LEAST_ASSUMED_PROPORTION], rtol=1e-4
+    )
 
 
 def test_the_probe_fits_one_example_of_each_label(recwarn):
@@ -113,14 +115,14 @@ def test_the_prior_of_names_falls_with_more_examples_and_without_their_confirmat
     assert prior(WRONG) < 1e-3 * prior(RIGHT)
 
 
-def test_descriptions_of_labels_confirm_no_names():
+def test_label_descriptions_do_not_confirm_label_names():
     corpus = make_corpus(make_store(3).snapshot)
     for is_text in (np.zeros(3, bool), np.ones(3, bool)):
         data = data_with_names(corpus, np.eye(3), RIGHT, is_text)
         assert (data.label_name_reliability == 0.5) is not is_text.any()
 
 
-def test_with_few_examples_names_help_and_wrong_ones_do_not_harm():
+def test_label_names_help_with_few_examples_and_wrong_names_do_no_harm():
     labels = make_queries(300)[0]
     loss = {}
     for name, given in (("none", None), ("right", RIGHT), ("wrong", WRONG)):
@@ -150,11 +152,11 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
 
 
 @pytest.mark.parametrize("multi_label, expected", [(False, True), (True, False)])
-def test_names_are_for_one_label_per_text(multi_label, expected):
+def test_the_names_expert_needs_one_label_per_text(multi_label, expected):
     store = make_store(multi_label=multi_label)
     fitted = fit_experts(store.snapshot, show_progress=False, embed_names=lambda asked: RIGHT)
     assert ("names" in fitted.experts) is expected
 
 
-def test_marks_between_words_are_spaces():
+def test_separators_in_label_names_become_spaces():
     assert readable_names(["comp.sys.mac-hardware", "a_b/c", "..."]) == ["comp sys mac hardware", "a b c", "..."]

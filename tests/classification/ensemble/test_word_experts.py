@@ -8,8 +8,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from docsplit_hf.classification.ensemble.word_experts import (
-    INVERSE_REGULARIZATION,
-    SMOOTHING,
+    COUNT_SMOOTHING,
+    VOCABULARY_INVERSE_REGULARIZATION,
     WORD_SHARPNESS,
     Words,
     fit_vocabulary,
@@ -26,11 +26,11 @@ WEIGHTS = np.where(np.arange(30) < 5, 3.0, 1.0).astype(np.float32)
 
 
 def log_frequency(counts):
-    frequency = np.array([counts[:, label] @ WORDS.toarray() for label in range(3)]) + SMOOTHING
+    frequency = np.array([counts[:, label] @ WORDS.toarray() for label in range(3)]) + COUNT_SMOOTHING
     return np.log(frequency / frequency.sum(1, keepdims=True))
 
 
-def test_words_are_naive_bayes():
+def test_the_words_expert_is_naive_bayes():
     found = fit_word_weights(WORDS, SOFT, WEIGHTS, multi_label=False)
     np.testing.assert_allclose(found, log_frequency(SOFT * WEIGHTS[:, None]), rtol=1e-4)
     np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-5)
@@ -56,7 +56,7 @@ def test_the_vocabulary_is_one_regression_for_each_label():
     rng = np.random.default_rng(0)
     words = csr_matrix(rng.random((60, 8)) * (rng.random((60, 8)) < 0.5))
     labels = np.arange(60) % 3
-    model = LogisticRegression(C=INVERSE_REGULARIZATION, tol=1e-8, max_iter=1_000)
+    model = LogisticRegression(C=VOCABULARY_INVERSE_REGULARIZATION, tol=1e-8, max_iter=1_000)
     expected = OneVsRestClassifier(model).fit(words, labels).predict_proba(words)
     weights = fit_vocabulary(words, np.eye(3)[labels])
     found = probabilities_of_log_odds(vocabulary_scores(words, weights), False)

@@ -71,7 +71,7 @@ def random_example(seed, multi_label=False, examples=30, neighbors=8, labels=4):
 
 
 def log_likelihood(probabilities, gold):
-    """The equation by hand: the mean log of the share of right labels, with a little of the uniform distribution."""
+    """The mean log likelihood of right labels with a fraction of the uniform distribution, computed directly."""
     if gold.ndim == 2:
         right = np.where(gold, probabilities, 1 - probabilities)
         chance = 1 / 2
@@ -100,14 +100,14 @@ def clusters(rng, examples, noise, labels=4, neighbors=32, rows=600):
 
 
 def overconfident(rng, gold, right, labels=4):
-    """The probabilities of a classifier that is right by this share and always certain."""
+    """Probabilities of a classifier that is right with this accuracy, and always certain."""
     answers = np.where(rng.random(len(gold)) < right, gold, rng.integers(0, labels, len(gold)))
     return 0.9999 * np.eye(labels)[answers] + 0.0001 / labels
 
 
 @given(st.integers(0, 10**6), st.booleans())
 @settings(deadline=None, max_examples=6)
-def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, multi_label):
+def test_the_likeliest_of_the_accurate_candidates_is_chosen(seed, multi_label):
     example = random_example(seed, multi_label)
     gold = example.gold
     choice = example.calibrated()
@@ -136,7 +136,7 @@ def test_the_choice_is_the_likeliest_of_what_is_accurate_enough(seed, multi_labe
 
 
 @pytest.mark.parametrize("perfect", ["neighbors", "classifier"])
-def test_a_perfect_part_gets_all_the_weight_from_one_that_guesses(perfect):
+def test_a_perfect_part_gets_all_the_weight(perfect):
     rng = np.random.default_rng(0)
     distances, neighbors, gold = clusters(rng, 200, noise=0.1)
     if perfect == "neighbors":
@@ -145,7 +145,7 @@ def test_a_perfect_part_gets_all_the_weight_from_one_that_guesses(perfect):
         assert calibrate(distances, rng.integers(0, 4, distances.shape), gold, np.eye(4)[gold]).weight == 0
 
 
-def test_the_paper_s_temperature_is_no_more_than_one_of_the_grid():
+def test_the_temperature_of_the_paper_is_one_candidate():
     rng = np.random.default_rng(0)
     distances, neighbors, gold = clusters(rng, 300, noise=3.0)
     choices = [calibrate(scale * distances, neighbors, gold) for scale in (1e-4, 1e4)]
@@ -154,7 +154,7 @@ def test_the_paper_s_temperature_is_no_more_than_one_of_the_grid():
 
 
 @pytest.mark.parametrize(("right", "noise"), [(0.6, 1.0), (0.95, 2.0), (0.8, 3.0)])
-def test_the_mixture_is_not_worse_than_its_parts_on_new_data(right, noise):
+def test_calibrated_interpolation_is_not_worse_than_its_parts_on_new_data(right, noise):
     shortfalls = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
@@ -171,7 +171,7 @@ def test_the_mixture_is_not_worse_than_its_parts_on_new_data(right, noise):
     assert np.mean(shortfalls) <= 0.003
 
 
-def test_likelihood_alone_would_take_accuracy_away():
+def test_the_likeliest_weight_may_be_less_accurate():
     # The right label is 0. The classifier is always certain, and wrong on 4 texts of 10. The neighbors are uncertain,
     # and wrong on 6: on those 4, and on 2 others, which the mixture gets wrong as well from a weight of 0.625.
     classifier = np.repeat([[0.0, 1.0]] * 4 + [[1.0, 0.0]] * 6, 20, axis=0)
@@ -184,7 +184,7 @@ def test_likelihood_alone_would_take_accuracy_away():
     assert choice.weight == pytest.approx(0.6) and choice.log_likelihood == pytest.approx(likelihoods[1])
 
 
-def test_of_equal_likelihoods_the_smaller_k_the_weight_of_the_classifier_and_the_lower_temperature_are_taken():
+def test_ties_go_to_the_smaller_k_then_the_smaller_weight_then_the_lower_temperature():
     distances = np.sort(np.random.default_rng(0).random((20, 8)), axis=1)
     gold = np.zeros(20, int)
     choice = calibrate(distances, np.zeros((20, 8), int), gold, np.eye(2)[gold])
@@ -242,8 +242,8 @@ def calibration_of(calibration):
 
 @pytest.mark.parametrize("index", ["Flat", "HNSW16"])
 @pytest.mark.parametrize("noise, with_texts", [(0.0, False), (1e-7, False), (0.01, True)])
-def test_examples_that_are_there_twice_are_calibrated_as_if_once(noise, with_texts, index):
-    """Twice as many neighbors have the same labels. Another batch, or bfloat16, embeds the same text differently."""
+def test_duplicated_examples_do_not_change_the_calibration(noise, with_texts, index):
+    """Each example is there twice, with embeddings that differ by the rounding of another batch or of bfloat16."""
     keys, labels = clustered()
     texts = [f"text {i}" for i in range(60)] if with_texts else None
     once = calibrate_leaving_one_out(make_datastore(keys, labels, texts, index=index))
@@ -254,7 +254,7 @@ def test_examples_that_are_there_twice_are_calibrated_as_if_once(noise, with_tex
     np.testing.assert_allclose(calibration_of(twice), calibration_of(once), rtol=0.01 if noise > 1e-6 else 1e-4)
 
 
-def test_more_copies_than_neighbors_are_looked_at_are_left_out_too():
+def test_examples_with_too_many_copies_are_left_out():
     keys, labels = clustered()
     copies = np.repeat(keys[:1], 300, axis=0)
     datastore = make_datastore(np.vstack([keys, copies]), labels + [(labels[0] + 1) % 3] * 300)
@@ -272,7 +272,7 @@ def test_equal_texts_with_different_pairs_are_different():
         calibrate_leaving_one_out(make_datastore(keys, labels, ["same"] * 20))
 
 
-def test_held_out_texts_that_are_among_the_examples_do_not_count(caplog):
+def test_held_out_texts_that_are_among_the_examples_are_left_out(caplog):
     keys, labels = clustered()
     queries, gold = clustered(20, seed=0)
     queries = queries + 0.5

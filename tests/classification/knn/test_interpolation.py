@@ -61,7 +61,7 @@ def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature,
 
 
 @pytest.mark.parametrize("temperature", [1e-9, 1e-300, 5e-324])
-def test_low_temperature_is_the_nearest_neighbor(temperature, recwarn):
+def test_a_low_temperature_gives_the_label_of_the_nearest_neighbor(temperature, recwarn):
     distances, labels = random_neighbors((50, 9), seed=0)
     np.testing.assert_array_equal(neighbor_weights(distances, temperature), np.eye(9)[np.zeros(50, int)])
     knn = knn_probabilities(distances, labels, LABELS, temperature)
@@ -72,7 +72,7 @@ def test_low_temperature_is_the_nearest_neighbor(temperature, recwarn):
 
 
 @pytest.mark.parametrize("temperature", [1e12, 1e300, math.inf])
-def test_high_temperature_is_the_frequency_of_labels_among_the_k(temperature):
+def test_a_high_temperature_gives_the_label_frequencies_of_the_neighbors(temperature):
     distances, labels = random_neighbors((50, 8), seed=0)
     frequencies = (labels[:, :, None] == np.arange(LABELS)).mean(1)
     np.testing.assert_allclose(knn_probabilities(distances, labels, LABELS, temperature), frequencies, atol=1e-9)
@@ -125,7 +125,7 @@ def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examp
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
 @settings(deadline=None, max_examples=30)
-def test_the_mixture_is_equation_3_and_each_end_exactly_one_part(seed, weight):
+def test_interpolation_is_equation_3_and_each_end_is_exactly_one_part(seed, weight):
     knn, classifier = np.random.default_rng(seed).dirichlet(np.ones(7), (2, 5))
     kept = knn.copy(), classifier.copy()
     by_hand = np.empty(knn.shape)

@@ -224,7 +224,7 @@ def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tok
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text()
-    assert "The 6 examples are in a store of their own" in card
+    assert "The 6 examples are in a separate datastore" in card
     assert not any(folder.address in path.read_text() for path in tmp_path.glob("*.[jm]*"))
     assert not (tmp_path / "datastore").exists()
     again = connected(model=str(tmp_path))

@@ -20,8 +20,8 @@ def fitted_on(store, **options):
     return fit_experts(store.snapshot, show_progress=False, **options)
 
 
-def store_with_strangers(examples=60, known=150, strangers=150):
-    """Documents, some of which have words and embeddings that no label has."""
+def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
+    """Documents, some with words and embeddings of no label."""
     labels = np.arange(examples) % 3
     of_documents = np.arange(known) % 3
     store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
@@ -45,7 +45,7 @@ def test_accuracy_is_measured_for_the_estimated_proportions():
     assert low < measured < high
     assert counts[held.labels[:, 0]].mean() > 2 * counts[~held.labels[:, 0]].mean()
     report = str(settings.report)
-    assert "Your labels are balanced; measured for the proportions estimated." in report
+    assert "Your examples are balanced; measured for estimated proportions." in report
     assert "% (95% interval: " in report
 
 
@@ -56,14 +56,16 @@ def test_accuracy_is_measured_for_given_proportions():
     assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))
 
 
-def test_without_documents_nothing_shows_the_proportions():
+def test_without_documents_the_proportions_are_unknown():
     fitted = fitted_on(make_store(60, 0))
     assert fitted.settings.report.measured_for == "unknown" and (fitted.guarantees.text_counts() == 1).all()
-    assert "no documents show how often each label is: measured as if equally often" in str(fitted.settings.report)
+    assert "no documents to estimate the frequency of each label: measured for equal frequencies" in str(
+        fitted.settings.report
+    )
 
 
-def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels():
-    store = store_with_strangers()
+def test_out_of_scope_documents_set_a_default_novelty_limit():
+    store = store_with_out_of_scope_documents()
     fitted = fitted_on(store)
     settings = fitted.settings
     assert settings.report.foreign == pytest.approx(0.5, abs=0.15)
@@ -71,18 +73,18 @@ def test_a_limit_to_novelty_is_the_default_where_documents_are_of_other_labels()
     assert settings.report.lost == fitted.guarantees.lost_fraction() <= 0.05
     guarantees = fitted.guarantees
     assert guarantees.novelty_limit() == guarantees.novelty_limit(0.05) < guarantees.novelty_limit(False) == 0.99
-    assert "of the documents seem to be of labels without examples: with reject" in str(settings.report)
+    assert "of the documents seem to be of labels without examples (out-of-scope). With reject" in str(settings.report)
     store.fitted = fitted.to_state()
     again = prepare_experts(store.snapshot).fitted.guarantees
     assert again.novelty_limit() == guarantees.novelty_limit()
     assert again.confidence_threshold(0.2) == guarantees.confidence_threshold(0.2)
 
 
-def test_familiarity_beside_documents_is_independent_of_the_order_of_texts():
+def test_familiarity_compared_with_documents_is_independent_of_the_order_of_texts():
     labels = np.arange(60) % 3
     keys = make_keys(labels, 1)
     texts = make_texts(labels, 1)
-    documents = store_with_strangers().snapshot.documents
+    documents = store_with_out_of_scope_documents().snapshot.documents
     found = []
     for seed in range(2):
         order = np.random.default_rng(seed).permutation(60)
@@ -104,8 +106,8 @@ def test_familiarity_beside_documents_is_independent_of_the_order_of_texts():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_novelty_limit_removes_answers_and_adds_none(seed):
-    """Novel held-out texts with wrong answers stop the test for confidence; without them, it would go on further."""
-    fitted = fitted_on(store_with_strangers())
+    """Novel held-out texts with wrong answers raise the confidence threshold."""
+    fitted = fitted_on(store_with_out_of_scope_documents())
     rng = np.random.default_rng(seed)
     count = 200
     familiarity = np.sort(rng.uniform(size=count)).astype(np.float32)
@@ -127,14 +129,14 @@ def test_a_novelty_limit_removes_answers_and_adds_none(seed):
     assert not answered[0.0].any() or not (answered[0.1] & ~answered[0.0]).any()
 
 
-def test_no_limit_where_all_documents_are_of_known_labels():
+def test_documents_of_known_labels_set_no_novelty_limit():
     settings = fitted_on(make_store(60, 300)).settings
     assert settings.report.foreign == settings.report.novelty == 0 and not settings.compares_with_documents
     assert "seem to be of labels without examples" not in str(settings.report)
 
 
 def test_a_state_of_the_first_version_answers_as_before():
-    """It has neither draws of proportions nor settings of guarantees: each held-out text counts one."""
+    """A state of the first version has no draws of proportions, so each held-out text counts once."""
     store = make_store(60, 0)
     new = fitted_on(store).to_state()
     settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}

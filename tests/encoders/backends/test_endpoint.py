@@ -126,7 +126,7 @@ def test_the_key_is_never_shown(endpoint, encoder, monkeypatch):
     endpoint.script = [{"status": 401, "text": "no key"}]
     refuse("TEST_API_KEY, which is not set")
     assert "Authorization" not in endpoint.requests[-1][1]
-    with pytest.raises(ValueError, match="a key belongs into an environment variable") as error:
+    with pytest.raises(ValueError, match="a key belongs in an environment variable") as error:
         EndpointEncoder("a-model", f"https://user:{KEY}@example.com/v1")
     assert not [text for text in (*seen, str(error.value)) if KEY in text]
 

@@ -206,7 +206,7 @@ def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
         encoder.encode(texts, truncate_dim=33)
 
 
-def test_head_and_tail(chunk_settings, tokenizer, caplog):
+def test_head_tail_reads_the_first_and_the_last_tokens(chunk_settings, tokenizer, caplog):
     (chunk,) = read_chunks(["river " * 40 + "garden " * 40], chunk_settings, "head_tail")
     words = text_of(chunk, tokenizer)
     assert (words.count("river"), words.count("garden")) == (4, 14)  # a quarter of 18, and the rest

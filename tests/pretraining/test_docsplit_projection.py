@@ -121,7 +121,7 @@ def test_the_map_is_a_ridge_regression_between_halves_shrunk_to_a_multiple_of_th
     assert matrix == pytest.approx(ridge.coef_.T + ratio * np.eye(12), abs=1e-9)
 
 
-def test_with_many_documents_the_map_keeps_the_common_signal_alone():
+def test_with_many_documents_the_map_keeps_only_the_common_signal():
     first, second = halves(200_000)
     _, matrix = half_document_projection(first, second, shrinkage=0.0)
     expected = np.diag([1 / (1 + 0.5**2)] * 3 + [0.0] * 9)  # variance of the document over that of a half

@@ -65,7 +65,7 @@ def test_more_layers_than_tensors_are_refused(encoder):
 
 @pytest.mark.parametrize("name", ["num_attention_heads", "hidden_size", "intermediate_size"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_sizes_of_nothing_are_refused(name, value, encoder):
+def test_sizes_of_0_are_refused(name, value, encoder):
     change(encoder / "config.json", **{name: value})
     with pytest.raises(ValueError, match=f"config.json has {name}={value}"):
         open_checkpoint(encoder)

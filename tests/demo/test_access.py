@@ -1,4 +1,4 @@
-"""Foreign host names and sites are refused: real requests with forged headers, and a real browser."""
+"""Other host names and other sites are refused: real requests with forged headers, and a real browser."""
 
 import http.client
 import http.server

@@ -1,4 +1,4 @@
-"""Strategies for long texts: what is read of each, and that one passage is what it always was."""
+"""Strategies for long texts: the chunks of each, and equal results for texts of one chunk."""
 
 import re
 

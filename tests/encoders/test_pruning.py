@@ -1,4 +1,4 @@
-"""Fewer layers and fewer tokens: what is kept is what it was."""
+"""Pruning: remaining layers and tokens give the same states as before."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Distillation: the student learns the teacher's embedding of the same view."""
+"""Distillation: losses, the map of dimensions, unsuitable teachers."""
 
 import shutil
 from pathlib import Path

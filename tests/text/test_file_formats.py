@@ -1,4 +1,4 @@
-"""Files as people have them: names, endings, encodings, separators, broken ones; and read in ranges."""
+"""Files with unusual names, endings, encodings and separators, damaged files, and files read in ranges."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""Cells that a spreadsheet would run: harmless by whichever separator it splits, and read back as they were."""
+"""Cells that a spreadsheet would run as formulas: guarded for every separator, and restored when they are read."""
 
 import csv
 import io

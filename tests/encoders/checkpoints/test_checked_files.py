@@ -1,4 +1,4 @@
-"""A damaged or hostile folder is refused by the name of its file, before anything is built from it."""
+"""Damaged and hostile folders are refused with the name of the file, before a model is built."""
 
 import json
 import shutil

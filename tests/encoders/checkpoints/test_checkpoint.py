@@ -1,4 +1,4 @@
-"""From a name to a checkpoint, the one that ships, and what pipeline loads an encoder by."""
+"""Checkpoints by name, the checkpoint that ships, and the class by which pipeline loads an encoder."""
 
 import copy
 import json

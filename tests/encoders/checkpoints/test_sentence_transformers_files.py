@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself comes from others, and is not to be believed unread."""
+"""The files of sentence-transformers in a checkpoint are checked before they are used."""
 
 import json
 import logging

@@ -26,7 +26,7 @@ LESS = {
     "pretrain": ["--max_steps=2", "--per_device_train_batch_size=8"],
 }
 # int8 is quantized and tried on fewer texts, which no page shows.
-FEWER_TEXTS = {"CALIBRATED": 8, "MEASURED": 2}
+FEWER_TEXTS = {"CALIBRATION_TEXTS": 8, "MEASUREMENT_TEXTS": 2}
 EMBEDDED = {}  # by all that it depends on: the embedding of a chunk of a text, of whichever page
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 

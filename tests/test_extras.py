@@ -37,7 +37,7 @@ def bare(monkeypatch):
         ("pretrain --report_to tensorboard trackio", r"\[tensorboard\]"),
     ],
 )
-def test_what_a_command_needs_is_said_before_any_work(bare, line, message):
+def test_missing_libraries_of_a_command_are_named_before_any_work(bare, line, message):
     command, *words = line.split()
     with pytest.raises(ModuleNotFoundError, match=message):
         check_command(command, words)
@@ -75,7 +75,7 @@ def test_the_extras_are_those_of_the_package():
     assert not is_installed("demo") or check_extra("demo", "This") is None
 
 
-def test_no_page_tells_to_install_from_an_index_what_is_on_none():
+def test_no_page_installs_docsplit_hf_from_a_package_index():
     folders = ("docs", "docsplit_hf", "examples", "experiments", "model_cards", "skills")
     files = [path for folder in folders for ending in ("*.md", "*.py") for path in (ROOT / folder).rglob(ending)]
     telling = [path for path in (ROOT / "README.md", *files) if FROM_AN_INDEX.search(path.read_text(encoding="utf-8"))]

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from ..encoders.backends.openvino.export import CALIBRATED, MEASURED
+from ..encoders.backends.openvino.export import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
 from ..encoders.backends.registry import PRECISIONS
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoders.chunking import SINGLE_VECTOR
 
-INT8_TEXTS = CALIBRATED + MEASURED  # int8 is calibrated on the first ones, and measured on the others
+INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # int8 is calibrated on the first ones, and measured on the others
 
 
 @dataclass
@@ -30,6 +30,6 @@ class EncoderArguments:
         default="float32",
         help="'bfloat16' is faster where the processor has it. 'int8' is the fastest on a CPU, from some thousand "
         "texts on, and not quite the same: by OpenVINO (pip install -e '.[openvino]'), quantized on "
-        f"{CALIBRATED} of the texts.",
+        f"{CALIBRATION_TEXTS} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )

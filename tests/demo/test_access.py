@@ -1,4 +1,4 @@
-"""Foreign host names and sites are refused: real requests with forged headers, and a real browser."""
+"""Other host names and other sites are refused: real requests with forged headers, and a real browser."""
 
 import http.client
 import http.server
@@ -56,7 +56,7 @@ def ask(address, endpoint, **headers):
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:7860", "localhost.evil.example", "192.168.0.9", "0.0.0.0"]
 )
-def test_a_foreign_host_name_is_refused(address, endpoint, host):
+def test_another_host_name_is_refused(address, endpoint, host):
     status, said = ask(address, endpoint, Host=host)
     assert status == 421 and f"does not answer to the host name {host!r}" in said and "--allowed_hosts" in said
 

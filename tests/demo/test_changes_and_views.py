@@ -109,7 +109,7 @@ def test_texts_are_removed_with_a_label_or_without(session):
         remove_text(session, suggested)
 
 
-def test_a_removed_label_is_not_answered(shared):
+def test_a_removed_label_is_not_predicted(shared):
     session = Session(shared.new_pipeline(), Limits())
     add_texts(session, Texts(["The team won.", "The choir sang."], ["sport", "music"]))
     assert remove_text(session, "The choir sang.") == "The text is removed."

@@ -333,7 +333,7 @@ def test_own_texts_survive_a_reload_and_can_be_undone_and_cleared(open_page, tmp
     page.locator("#example").wait_for()
 
 
-def test_visitors_are_told_from_one_another_by_their_address(open_page, server_folder):
+def test_visitors_are_distinguished_by_their_address(open_page, server_folder):
     def visitors():
         return {path.read_text() for path in (server_folder / "home").rglob("visitor")}
 

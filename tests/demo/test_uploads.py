@@ -22,7 +22,7 @@ from docsplit_hf.text.columns import columns_of
 SMALL = Limits(rows=3, labels=2, characters=20)
 
 
-def test_pasted_lines():
+def test_pasted_lines_are_read_with_and_without_labels():
     given = pasted_texts("sport: 3:2 at home\n\n music:a waltz", "a river\n", SMALL)
     assert given == (["3:2 at home", "a waltz", "a river"], ["sport", "music", None], 0)
     with pytest.raises(ValueError, match="Line 2 has no label.*'a waltz'"):
@@ -97,7 +97,7 @@ def test_a_shortened_text_ends_at_a_word_with_an_ellipsis():
     assert shortened("one two\nthree", 8) == "one two …" and shortened("one\ntwo") == "one two"
 
 
-def test_labels_of_json_are_written_as_in_json(tmp_path):
+def test_labels_that_are_not_strings_are_named_as_in_json(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": 1.5}\n')
     assert texts_of_file(path, "text", "label", SMALL).labels == ["true", "1.5"]

@@ -1,4 +1,4 @@
-"""Strategies for long texts: what is read of each, and that one passage is what it always was."""
+"""Strategies for long texts: the chunks of each, and equal results for texts of one chunk."""
 
 import re
 
@@ -206,7 +206,7 @@ def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
         encoder.encode(texts, truncate_dim=33)
 
 
-def test_head_and_tail(chunk_settings, tokenizer, caplog):
+def test_head_tail_reads_the_first_and_the_last_tokens(chunk_settings, tokenizer, caplog):
     (chunk,) = read_chunks(["river " * 40 + "garden " * 40], chunk_settings, "head_tail")
     words = text_of(chunk, tokenizer)
     assert (words.count("river"), words.count("garden")) == (4, 14)  # a quarter of 18, and the rest
@@ -231,7 +231,7 @@ def test_invalid_options_are_refused(encoder, tokenizer):
         encoder.encode_passages(["a"], passage_length=10.5)
     with pytest.raises(ValueError, match="max_passages must be a whole number from 1, got 0"):
         encoder.encode(["a"], long_documents="whole", max_passages=0)
-    with pytest.raises(ValueError, match="max_passages=3 limits .* long_documents='first' reads one chunk of a text"):
+    with pytest.raises(ValueError, match="max_passages=3 limits .* long_documents='first' reads one chunk of it"):
         encoder.encode(["a"], max_passages=3)
 
 

@@ -46,7 +46,7 @@ def long_text(texts):
 
 
 @pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_of_a_long_text_only_the_beginning_is_tokenized(
+def test_only_the_beginning_of_a_long_text_is_tokenized(
     encoder, tokenizer, long_text, instruction, monkeypatch, caplog
 ):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
@@ -190,7 +190,7 @@ def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5
 
 
 @pytest.mark.parametrize("kind", [T5EncoderModel, T5ForConditionalGeneration])
-def test_of_a_t5_checkpoint_the_encoder_is_loaded(kind, t5_config, t5_tokenizer, tmp_path, texts):
+def test_the_encoder_of_a_t5_checkpoint_is_loaded(kind, t5_config, t5_tokenizer, tmp_path, texts):
     torch.manual_seed(0)
     model = kind(t5_config).eval()
     model.save_pretrained(tmp_path)

@@ -1,4 +1,4 @@
-"""Fewer layers and fewer tokens: what is kept is what it was."""
+"""Pruning: remaining layers and tokens give the same states as before."""
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def test_vocabularies_that_cannot_be_cut_are_refused(shipped):
         keep_frequent_tokens(model, tokenizer, 50, TEXTS)
 
 
-def test_a_static_embedding_is_the_mean_of_single_tokens(tiny_model, tokenizer, tmp_path):
+def test_a_static_embedding_is_the_mean_of_its_tokens_vectors(tiny_model, tokenizer, tmp_path):
     text = TEXTS[0]
     number = len(tokenizer)
     around = [[tokenizer.cls_token_id, token, tokenizer.sep_token_id] for token in range(number)]

@@ -1,4 +1,4 @@
-"""How long the longest text takes: said once, when it is known, and only where it is worth saying."""
+"""The estimate for the longest text is logged once, and only if it is long."""
 
 import re
 

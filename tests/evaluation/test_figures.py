@@ -39,7 +39,7 @@ def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw):
     check_labels(draw(frame_of(8, 4), SETTINGS), 8)
 
 
-def test_only_what_was_measured_is_drawn(tmp_path):
+def test_figures_without_data_are_not_drawn(tmp_path):
     frame = frame_of(2, 1)
     few_shot = frame["protocol"] == "few_shot"
     assert save_figures(frame[few_shot], SETTINGS, tmp_path / "some") == ["few_shot.png", "few_shot_curve.png"]

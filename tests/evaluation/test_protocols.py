@@ -85,7 +85,7 @@ def test_broken_features_are_refused(form, rows, labels, message):
 
 
 @given(st.integers(1, 6), st.integers(0, 99))
-def test_each_class_gives_as_many_and_fewer_shots_are_among_more(shots, seed):
+def test_each_class_has_the_same_number_of_shots_and_more_shots_include_fewer(shots, seed):
     labels = np.random.default_rng(0).permutation(np.repeat([0, 2, 5], [6, 7, 40]))
     rows = sample_per_class(labels, shots, seed, list("abcdef"))
     assert len(set(rows)) == len(rows)
@@ -143,7 +143,7 @@ def test_separable_classes_are_separated_and_random_features_give_chance(convert
     assert 0.15 < np.mean(logistic_predictions(random, 0) == test_labels) < 0.35
 
 
-def test_predictions_depend_on_the_seed_alone_and_keep_the_callers_random_state(few_are_held_out):
+def test_predictions_depend_only_on_the_seed_and_keep_the_callers_random_state(few_are_held_out):
     features = labeled(clusters(100, spread=2.0), clusters(300, spread=2.0, seed=1), scipy.sparse.csr_matrix)
     predicted = []
     for state in (1, 2):

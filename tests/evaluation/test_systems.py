@@ -22,7 +22,7 @@ from docsplit_hf.evaluation.systems import (
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
 
-def test_tfidf_is_fitted_on_the_training_texts_alone():
+def test_tfidf_is_fitted_on_the_training_texts_only():
     train, test = TfidfSystem().features(TRAIN, ["red mineral unknown"])
     alone = TfidfSystem().features(TRAIN)[0]
     assert (train != alone).nnz == 0 and train.dtype == np.float32
@@ -70,7 +70,7 @@ def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoin
     )
 
 
-def test_endpoints_by_address(caplog):
+def test_an_address_loads_an_endpoint_encoder(caplog):
     name = "http://localhost:8000/v1#org/model#requests_per_minute=90#max_characters=100#key_variable=MY_KEY"
     encoder = load_encoder(name, max_length=512)
     assert isinstance(encoder, EndpointEncoder) and encoder.model == "org/model"

@@ -34,7 +34,7 @@ PARTS = {
         ({"test_texts": [], "test_labels": LABELS[:0], "test_pairs": None}, "mine: test has 0 texts"),
     ],
 )
-def test_a_task_checks_itself(changed, said):
+def test_invalid_tasks_are_refused(changed, said):
     with pytest.raises(ValueError, match=said):
         ClassificationTask("mine", **(PARTS | changed))
 

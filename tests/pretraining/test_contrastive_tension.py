@@ -38,7 +38,7 @@ def test_the_loss_is_the_mean_binary_cross_entropy_of_the_pairs(negatives):
     torch.testing.assert_close(result.positive_similarity, (anchors * candidates).sum(1))
 
 
-def test_duplicates_are_no_negatives():
+def test_duplicates_are_not_negatives():
     anchors, candidates = random_pair(4)
     ids = torch.tensor([1, 2, 1, 3])
     result = contrastive_tension(anchors, candidates, 0, ids, ids, negatives=3)

@@ -1,4 +1,4 @@
-"""Distillation: the student learns the teacher's embedding of the same view."""
+"""Distillation: losses, the map of dimensions, unsuitable teachers."""
 
 import shutil
 from pathlib import Path
@@ -118,5 +118,5 @@ def test_the_card_names_the_teacher(make_baseline, tiny_checkpoint):
     trainer = make_baseline("distillation")
     trainer.save_model()
     card = open(f"{trainer.args.output_dir}/README.md").read()
-    assert "that of a larger encoder, tiny" in card and "Cite the teacher: tiny" in card
+    assert "the embeddings of another encoder, tiny" in card and "Cite the teacher: tiny" in card
     assert "| Loss | 1 - cosine to the teacher's embedding |" in card and "| Negatives per document | 0 |" in card

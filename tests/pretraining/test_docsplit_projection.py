@@ -55,7 +55,7 @@ def test_the_default_shrinkage_is_chosen_on_document_halves(encoder, texts, capl
     mean, matrix = half_document_projection(first, second, shrinkage)
     assert fitted.matrix == pytest.approx(matrix, abs=1e-4)
     assert f"Shrinkage {shrinkage:g}, " in caplog.text
-    assert f"tells {1 - error:.0%} of the variance of the other. 48 documents." in caplog.text
+    assert f"predicts {1 - error:.0%} of the variance of the other. 48 documents." in caplog.text
 
 
 def test_a_saved_projection_gives_the_same_embeddings_in_all_libraries(encoder, projection, texts, tmp_path):
@@ -89,7 +89,7 @@ def test_models_without_dense_layers_refuse_the_checkpoint(encoder, projection, 
         (lambda x: DocSplitProjection.from_halves(x, x * np.nan), "NaN or infinity among them"),
         (lambda x: DocSplitProjection(x[0], x), r"got a mean \(3,\) and a map \(6, 3\)"),
         (lambda x: DocSplitProjection(x[0], np.full((3, 3), np.inf)), "holds NaN or infinity"),
-        (lambda x: DocSplitProjection(np.zeros(2), np.eye(2))(x), "of 2 dimensions, the embeddings are"),
+        (lambda x: DocSplitProjection(np.zeros(2), np.eye(2))(x), "has 2 dimensions, the embeddings are"),
         (lambda x: DocSplitProjection.from_halves(x[:4], x[:4]), "4 documents are too few to choose a shrinkage on"),
     ],
 )
@@ -121,7 +121,7 @@ def test_the_map_is_a_ridge_regression_between_halves_shrunk_to_a_multiple_of_th
     assert matrix == pytest.approx(ridge.coef_.T + ratio * np.eye(12), abs=1e-9)
 
 
-def test_with_many_documents_the_map_keeps_the_common_signal_alone():
+def test_with_many_documents_the_map_keeps_only_the_common_signal():
     first, second = halves(200_000)
     _, matrix = half_document_projection(first, second, shrinkage=0.0)
     expected = np.diag([1 / (1 + 0.5**2)] * 3 + [0.0] * 9)  # variance of the document over that of a half

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics, half_texts
 
 
-def test_perfect_and_reversed():
+def test_metrics_of_perfect_and_of_reversed_rankings():
     halves = torch.eye(12)
     perfect = half_retrieval_metrics(halves, 3 * halves)
     assert perfect == {"recall@1": 1, "recall@10": 1, "mrr": 1, "chance_recall@1": pytest.approx(1 / 12)}
@@ -18,7 +18,7 @@ def test_perfect_and_reversed():
     assert worst["recall@1"] == worst["recall@10"] == 0 and worst["mrr"] == pytest.approx(1 / 12)
 
 
-def test_duplicates_of_a_document_are_no_wrong_answers():
+def test_duplicates_of_a_document_are_not_wrong_answers():
     halves = torch.eye(3)[[0, 0, 1]]
     assert half_retrieval_metrics(halves, halves)["recall@1"] == pytest.approx(1 / 3)
     assert half_retrieval_metrics(halves, halves, torch.tensor([5, 5, 6]))["recall@1"] == 1

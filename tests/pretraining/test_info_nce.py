@@ -31,7 +31,7 @@ def test_the_loss_is_cross_entropy_of_cosine_similarities_or_dot_products():
         assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_duplicates_are_no_negatives():
+def test_duplicates_are_not_negatives():
     anchors, positives = random_pair()
     ids = torch.tensor([1, 2, 1, 3, 4, 5])
     result = info_nce(anchors, positives, anchor_ids=ids, candidate_ids=ids)

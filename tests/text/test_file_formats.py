@@ -1,4 +1,4 @@
-"""Files as people have them: names, endings, encodings, separators, broken ones; and read in ranges."""
+"""Files with unusual names, endings, encodings and separators, damaged files, and files read in ranges."""
 
 import contextlib
 import gzip
@@ -88,7 +88,7 @@ def test_a_folder_with_brackets_and_a_relative_path(tmp_path, monkeypatch, strea
 
 @pytest.mark.parametrize("ending", ["CSV", "Csv.gz", "csv.GZ", "TSV", "tsv.gz", "JSONL", "jsonl.GZ"])
 @pytest.mark.parametrize("load", [load_documents, load_labeled_examples])
-def test_endings_in_any_case_and_tabs(tmp_path, ending, load):
+def test_endings_of_files_are_read_in_any_case(tmp_path, ending, load):
     kind = ending.lower().removesuffix(".gz")
     text = content("jsonl" if kind == "jsonl" else "csv", separator="\t" if kind == "tsv" else ",")
     splits = load(write(tmp_path / f"train.{ending}", text))
@@ -111,7 +111,7 @@ def test_another_separator_is_an_option_and_an_error_suggests_it(tmp_path, separ
 
 @pytest.mark.parametrize(("ending", "streaming"), [("csv", False), ("csv.gz", True), ("txt", True), ("jsonl", False)])
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
-def test_encodings(tmp_path, ending, encoding, streaming):
+def test_texts_are_read_in_each_encoding(tmp_path, ending, encoding, streaming):
     file = write(tmp_path / f"a.{ending}", content(ending.removesuffix(".gz")), encoding)
     options = {"encoding": encoding} if encoding == "cp1252" else {}
     if encoding == "utf-16" and ending == "jsonl":

@@ -321,7 +321,7 @@ any_text = st.text(st.characters(codec=None), max_size=20)
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(any_text, max_size=12), label=any_text)
-def test_any_text_comes_through_json_lines(tmp_path, texts, label):
+def test_json_lines_preserve_any_text(tmp_path, texts, label):
     rows = [{"text": text, "label": [label, "other"]} for text in texts]
     rows += [{"text": "A text.", "label": []}, {"text": "Another text.", "label": ["other"]}]
     file = write(tmp_path / "any.jsonl", rows)
@@ -392,12 +392,12 @@ NO_ROWS = Dataset.from_dict({"text": [], "label": []}, Features(text=Value("stri
         ("nowhere.jsonl", FileNotFoundError, "There is no file"),
     ],
 )
-def test_sources_that_cannot_be_used(source, error, message):
+def test_unusable_sources_are_refused(source, error, message):
     with pytest.raises(error, match=message):
         load_labeled_examples(source)
 
 
-def test_files_that_cannot_be_used(tmp_path):
+def test_unusable_files_are_refused(tmp_path):
     for name in ("train.jsonl", "train.jsonl.gz"):
         write(tmp_path / name, ROWS)
     with pytest.raises(ValueError, match="are both 'train': keep one"):

@@ -26,7 +26,7 @@ def test_the_split_is_seeded(splits):
     assert again["test"]["name"][:] == splits["test"]["name"][:] != other["test"]["name"][:]
 
 
-def test_holding_out_none_and_too_many(splits):
+def test_no_test_set_is_possible_and_a_too_large_one_is_refused(splits):
     whole = load_package_documentation(("accelerate", "datasets"), test_size=0)
     assert list(whole) == ["train"] and len(whole["train"]) == sum(map(len, splits.values()))
     with pytest.raises(ValueError, match="documents, too few to hold out 100000: lower test_size"):

@@ -1,4 +1,4 @@
-"""Cells that a spreadsheet would run: harmless by whichever separator it splits, and read back as they were."""
+"""Cells that a spreadsheet would run as formulas: guarded for every separator, and restored when they are read."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ def test_cells_are_guarded_and_restored(text):
 
 
 @given(NUMBERS | st.sampled_from(["-1.5", "+1", "-1,234.5", "-0.1e-5", "-12%", "-.5"]))
-def test_numbers_stay_numbers(number):
+def test_numbers_are_not_guarded(number):
     assert harmless_cell(number) == number == original_cell(number)
 
 

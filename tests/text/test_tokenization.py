@@ -161,7 +161,7 @@ def test_little_of_a_long_text_is_read(trained, cuts):
     assert beginning(blank, 100, tokenizer, cuts) == blank
 
 
-def test_bert(tokenizer):
+def test_bert_has_one_special_token_on_each_side(tokenizer):
     assert special_tokens_around(tokenizer) == ([tokenizer.cls_token_id], [tokenizer.sep_token_id])
 
 

@@ -52,7 +52,7 @@ def shown(capsys, *command):
     return stopped.value.code, captured.out, captured.err
 
 
-def test_help_shows_our_options_and_help_all_the_trainers_too(capsys):
+def test_help_shows_the_commands_options_and_help_all_the_trainers_too(capsys):
     _, ours, _ = shown(capsys, "--help")
     assert all(f"  --{name} " in ours for name in ("mine", "temperature", "num_train_epochs", "seed", "packing"))
     assert "--adam_beta1" not in ours and "--help_all" in ours and len(ours.splitlines()) < 200
@@ -81,7 +81,7 @@ def test_given_options_are_found_also_with_default_values_shortened_or_negated()
     assert options_given(parser, []) == set()
 
 
-def test_our_own_errors_are_one_line_and_others_keep_their_traceback(capsys, tmp_path):
+def test_errors_of_docsplit_hf_are_one_line_and_others_keep_their_traceback(capsys, tmp_path):
     with pytest.raises(SystemExit) as stopped:
         run_script(lambda: checkpoint_to_resume("last", tmp_path), "")
     printed = capsys.readouterr().err
@@ -96,7 +96,7 @@ def test_our_own_errors_are_one_line_and_others_keep_their_traceback(capsys, tmp
             run_script(slip, "")
 
 
-def test_standard_output_has_the_json_alone(capsys, monkeypatch):
+def test_standard_output_has_only_the_json(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["script", "--json", "--seed=1"])
 
     def main():

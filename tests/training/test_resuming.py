@@ -37,7 +37,7 @@ def test_an_incomplete_checkpoint_is_not_resumed(run):
     assert checkpoint_to_resume(None, run) is checkpoint_to_resume(False, run) is None
 
 
-def test_folders_that_are_no_complete_checkpoint_are_refused(run, tmp_path_factory):
+def test_folders_that_are_not_complete_checkpoints_are_refused(run, tmp_path_factory):
     with pytest.raises(ValueError, match=r"not a complete checkpoint.*it holds .*checkpoint-5.*checkpoint-10"):
         checkpoint_to_resume(str(run), run)
     with pytest.raises(ValueError, match="checkpoint-100 is not a complete checkpoint"):
@@ -58,7 +58,7 @@ def test_an_output_folder_of_another_run_is_refused(run, tmp_path_factory):
         check_output_dir(other, resume=False, overwrite=False)
 
 
-def test_a_folder_with_another_name_is_no_checkpoint(run):
+def test_a_folder_with_another_name_is_not_a_checkpoint(run):
     for name in ("checkpoint-best", "checkpoint-20-copy", "checkpoint-"):
         (run / name).mkdir()
         (run / name / "trainer_state.json").write_text("{}")

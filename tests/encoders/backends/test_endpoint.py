@@ -32,7 +32,7 @@ TEXTS = ["a" * n for n in range(1, 8)]
 EXPECTED = np.array([np.array(embed(text)) / np.linalg.norm(embed(text)) for text in TEXTS])
 
 
-def test_batches_order_norm_and_key(endpoint, encoder):
+def test_embeddings_have_the_order_of_the_texts_norm_1_and_the_key_in_a_header(endpoint, encoder):
     endpoint.script = [{"body": lambda texts: {"data": answer(texts)["data"][::-1]}}]
     embeddings = encoder.encode(TEXTS, show_progress=False)
     assert embeddings.dtype == np.float32 and embeddings == pytest.approx(EXPECTED, abs=1e-6)
@@ -126,7 +126,7 @@ def test_the_key_is_never_shown(endpoint, encoder, monkeypatch):
     endpoint.script = [{"status": 401, "text": "no key"}]
     refuse("TEST_API_KEY, which is not set")
     assert "Authorization" not in endpoint.requests[-1][1]
-    with pytest.raises(ValueError, match="a key belongs into an environment variable") as error:
+    with pytest.raises(ValueError, match="a key belongs in an environment variable") as error:
         EndpointEncoder("a-model", f"https://user:{KEY}@example.com/v1")
     assert not [text for text in (*seen, str(error.value)) if KEY in text]
 

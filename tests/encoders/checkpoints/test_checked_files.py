@@ -1,4 +1,4 @@
-"""A damaged or hostile folder is refused by the name of its file, before anything is built from it."""
+"""Damaged and hostile folders are refused with the name of the file, before a model is built."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_more_layers_than_tensors_are_refused(encoder):
 
 @pytest.mark.parametrize("name", ["num_attention_heads", "hidden_size", "intermediate_size"])
 @pytest.mark.parametrize("value", [0, -1])
-def test_sizes_of_nothing_are_refused(name, value, encoder):
+def test_sizes_of_0_are_refused(name, value, encoder):
     change(encoder / "config.json", **{name: value})
     with pytest.raises(ValueError, match=f"config.json has {name}={value}"):
         open_checkpoint(encoder)

@@ -1,4 +1,4 @@
-"""From a name to a checkpoint, the one that ships, and what pipeline loads an encoder by."""
+"""Checkpoints by name, the checkpoint that ships, and the class by which pipeline loads an encoder."""
 
 import copy
 import json
@@ -204,7 +204,7 @@ def test_the_revision_is_kept_for_the_other_files(tiny_checkpoint):
     assert AutoModelWithoutHead.from_pretrained(tiny_checkpoint, revision="abc").loaded_revision == "abc"
 
 
-def test_a_changed_copy():
+def test_override_config_changes_a_copy():
     config = BertConfig(docsplit={"pooling": "mean", "max_length": 9})
     before = copy.deepcopy(config)
     changed = override_config(config, {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0.3})

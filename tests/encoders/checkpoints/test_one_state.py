@@ -1,4 +1,4 @@
-"""What is read beside a save is of one state: saves at each moment of a load, several of them, and without locks."""
+"""A folder is read from one save, with one or several saves at each moment of a load, and without locks."""
 
 import os
 import sys

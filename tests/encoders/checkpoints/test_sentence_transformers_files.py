@@ -1,4 +1,4 @@
-"""What a checkpoint says of itself comes from others, and is not to be believed unread."""
+"""The files of sentence-transformers in a checkpoint are checked before they are used."""
 
 import json
 import logging
@@ -79,7 +79,7 @@ def write_config(folder, activation, **more):
     (folder / "2_Dense" / "config.json").write_text(json.dumps({"activation_function": activation, **more}))
 
 
-def test_by_hand(folder):
+def test_a_dense_layer_equals_a_calculation_by_hand(folder):
     write_config(folder, "torch.nn.modules.activation.Tanh")
     weights = {"linear.weight": torch.tensor([[1.0, 2.0]]).half(), "linear.bias": torch.tensor([0.5]).half()}
     save_file(weights, folder / "2_Dense" / "model.safetensors")

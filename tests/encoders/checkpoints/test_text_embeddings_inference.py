@@ -1,4 +1,4 @@
-"""What text-embeddings-inference reads of a checkpoint is there, as its parsers ask for it.
+"""Checkpoints have the files and fields that the parsers of text-embeddings-inference require.
 
 Read out of its source, huggingface/text-embeddings-inference at 0d124dc (July 2026); it was not run here.
 """

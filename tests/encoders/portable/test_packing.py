@@ -1,4 +1,4 @@
-"""Packed equals padded: states, losses and all gradients. A model that cannot be packed is left as it is."""
+"""Packed equals padded: states, losses and all gradients. A model that cannot be packed is unchanged."""
 
 import logging
 

@@ -16,7 +16,7 @@ MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
         ("last", [[4, -1], [7, 1]]),
     ],
 )
-def test_by_hand(pooling, expected):
+def test_each_pooling_equals_a_calculation_by_hand(pooling, expected):
     assert pool(HIDDEN, MASK, pooling).equal(torch.tensor(expected, dtype=torch.float32))
 
 
@@ -44,6 +44,6 @@ def test_padding_gets_no_gradient_and_no_nan(pooling):
     assert (hidden.grad[0, 2] == 0).all() and hidden.grad.isfinite().all()
 
 
-def test_unknown_pooling():
+def test_an_unknown_pooling_is_refused():
     with pytest.raises(ValueError, match="'median'"):
         pool(HIDDEN, MASK, "median")

@@ -14,7 +14,7 @@ from docsplit_hf.encoders.portable.run_encoder import check_max_length, max_posi
         ("roformer", 99, 0, 99),
     ],
 )
-def test_positions(architecture, rows, pad_token_id, positions):
+def test_the_maximum_length_is_the_number_of_usable_positions(architecture, rows, pad_token_id, positions):
     config = AutoConfig.for_model(
         architecture,
         vocab_size=9,

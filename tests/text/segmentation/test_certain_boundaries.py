@@ -100,7 +100,7 @@ def test_pieces_join_to_any_line(line):
 @example("word! .. .. ", "")
 @example('word." \\." \\." Word. ', "")
 @settings(max_examples=80, deadline=None)
-def test_certain_boundaries_are_those_of_pysbd(line, line_end):
+def test_certain_boundaries_are_boundaries_of_pysbd(line, line_end):
     line += line_end
     expected = split_with_pysbd(line) if sentences._is_within_limits(line) else None
     if expected is None:

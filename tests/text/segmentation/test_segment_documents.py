@@ -44,7 +44,7 @@ def test_sentences_are_cut_where_they_end(tokenizer):
 
 
 @pytest.mark.parametrize("source", ["table", "stream", "stream without features"])
-def test_a_table_and_a_stream_give_the_same(tokenizer, texts, source, caplog):
+def test_a_table_and_a_stream_give_the_same_documents(tokenizer, texts, source, caplog):
     rows = [{"text": text, "number": i} for i, text in enumerate([*texts, *TEXTS])]
     dataset = Dataset.from_list(rows)
     if source == "stream":
@@ -64,7 +64,7 @@ def test_a_stream_logs_its_drops_as_it_goes(tokenizer, caplog):
     assert "Segmented 100 documents" in caplog.text and "Segmented 200 documents" in caplog.text
 
 
-def test_processes_and_cache_give_the_same(tokenizer, texts, tmp_path):
+def test_several_processes_and_the_cache_give_the_same_documents(tokenizer, texts, tmp_path):
     Dataset.from_dict({"text": texts}).to_parquet(tmp_path / "texts.parquet")
 
     def segmented(num_proc):

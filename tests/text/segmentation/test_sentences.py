@@ -85,7 +85,7 @@ def test_every_segmenter_is_faithful_to_any_text(text, language):
 
 @given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
 @settings(max_examples=50, deadline=None)
-def test_a_line_skipped_as_one_sentence_is_one_for_pysbd(line):
+def test_a_line_that_skips_pysbd_is_one_sentence_for_pysbd(line):
     if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]
 
@@ -108,7 +108,7 @@ def test_hostile_text_takes_less_than_two_seconds(text):
         ("no end", ["no end"]),
     ],
 )
-def test_plain_rule(text, expected):
+def test_the_plain_rule_splits_after_final_marks(text, expected):
     assert split_plain(text) == expected
 
 
@@ -187,7 +187,7 @@ def test_works_outside_the_main_thread():
     assert results == [PysbdSegmenter()(text)]
 
 
-def test_newline_segmenter():
+def test_the_newline_segmenter_splits_at_line_ends():
     assert get_segmenter("newline")("One. Two\r\n\r\n  Three\n") == Segmentation(["One. Two\r\n\r\n", "  Three\n"], 0)
 
 

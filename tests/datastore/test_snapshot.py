@@ -31,7 +31,7 @@ from .datastores import NAMES, contents_of, make_datastore, make_fitted, make_qu
         ({}, {"__metadata__": np.zeros(2)}, (), "is named '__metadata__': give it another name"),
         ({}, {"\ud800": np.zeros(2)}, (), "is named .*: give it another name"),
         ({}, {}, ["a", "b \ud800"], "The term 'b .* has half a character"),
-        ({}, {}, ["a", 3], "The term 3 of the vocabulary is no string"),
+        ({}, {}, ["a", 3], "The term 3 of the vocabulary is not a string"),
     ],
 )
 def test_a_fitted_state_that_cannot_be_saved_is_refused(settings, arrays, vocabulary, message):

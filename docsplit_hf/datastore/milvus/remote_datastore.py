@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_json
-from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ..changes import NO_ROW, DOCUMENT_PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .rows import (
-    DOCUMENT,
-    LOCATING,
-    About,
-    all_keys,
-    content_numbers,
-    document_key,
+    KEY_FIELDS,
+    PREFIX_LENGTH,
+    CollectionDescription,
+    all_primary_keys,
+    content_hashes,
+    document_key_prefix,
     names_of,
-    read_about,
-    read_changed,
+    read_change_token,
+    read_description,
     remote_search,
     to_rows,
     to_snapshot,
     with_ids,
-    write_about,
-    write_changed,
+    write_change_token,
+    write_description,
     write_labels,
 )
 
@@ -71,7 +71,7 @@ class RemoteDatastore:
     dtype = "float32"
     is_saved_with_classifier = False
 
-    def __init__(self, collection: Collection, about: About) -> None:
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
         self._collection = collection
         self._about = about
         self._writing = threading.Lock()
@@ -141,7 +141,7 @@ class RemoteDatastore:
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every change of the collection."""
-        content = [self._collection.name, self.label_names, read_changed(self._collection)]
+        content = [self._collection.name, self.label_names, read_change_token(self._collection)]
         return sha256_of_json(content)
 
     def for_labels(self, multi_label: bool) -> RemoteDatastore:
@@ -154,19 +154,19 @@ class RemoteDatastore:
 
     def find(self, texts: Sequence[str] = (), pairs: Sequence[str | None] = (), ids: Iterable[str] = ()) -> Snapshot:
         """The examples and documents with these texts, and the examples with these ids."""
-        contents = sorted(set(content_numbers(texts, pairs)))
-        found_examples = self._collection.find(EXAMPLES, "content", contents, [PK, *LOCATING])
-        found_documents = self._collection.find(DOCUMENTS, "content", contents, [PK, *LOCATING])
+        contents = sorted(set(content_hashes(texts, pairs)))
+        found_examples = self._collection.find(EXAMPLES, "content", contents, [PK, *KEY_FIELDS])
+        found_documents = self._collection.find(DOCUMENTS, "content", contents, [PK, *KEY_FIELDS])
         found_examples += self._find_ids(EXAMPLES, ids)
-        examples = self._collection.get(all_keys(found_examples), FIELDS)
-        documents = self._collection.get(all_keys(found_documents), FIELDS)
+        examples = self._collection.get(all_primary_keys(found_examples), FIELDS)
+        documents = self._collection.get(all_primary_keys(found_documents), FIELDS)
         return replace(self._decoded(examples), documents=to_snapshot(documents, self._about, labeled=False))
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
-        rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
+        rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
         found = list(itertools.islice(rows, min(SAMPLE, max(passages, least))))
-        return self._decoded(self._collection.get(all_keys(found), FIELDS))
+        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS))
 
     def add(
         self,
@@ -263,15 +263,15 @@ class RemoteDatastore:
         for row_id in dict.fromkeys(ids):
             if not isinstance(row_id, str):
                 raise ValueError(NO_ROW.format(row_id))
-            keys.append(f"{document_key(kind, row_id)}p0")
+            keys.append(f"{document_key_prefix(kind, row_id)}p0")
         return self._collection.get(keys, fields)
 
     def _refresh_about(self) -> None:
-        self._about = read_about(self._collection, self.dimension)
+        self._about = read_description(self._collection, self.dimension)
 
     def _set_about(self, **changes: Any) -> None:
         self._about = replace(self._about, **changes)
-        write_about(self._collection, self._about)
+        write_description(self._collection, self._about)
 
     def _add_labels(self, names: tuple[str, ...]) -> None:
         write_labels(self._collection, self._about, names[len(self.label_names) :], self._next_rows(len(names)))
@@ -289,8 +289,8 @@ class RemoteDatastore:
         replaced = [*self._find_ids(EXAMPLES, replacing), *self._find_ids(DOCUMENTS, replacing)]
         existing = [*self._find_ids(EXAMPLES, ids), *self._find_ids(DOCUMENTS, ids)]
         _check_found(replacing, replaced)
-        replaced_documents = {row[PK][:DOCUMENT] for row in replaced}
-        existing = [row for row in existing if row[PK][:DOCUMENT] not in replaced_documents]
+        replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
+        existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
         new_rows, rest = to_rows(rows, kind, self._next_rows(len(ids)))
         first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
         for row in existing:
@@ -302,7 +302,7 @@ class RemoteDatastore:
         with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, rewritten)):
             self._collection.write(REST, rest, len(ids))
             self._collection.write(kind, new_rows, len(ids))
-            self._collection.delete([key for key in all_keys(replaced) if key not in written_keys])
+            self._collection.delete([key for key in all_primary_keys(replaced) if key not in written_keys])
         return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
@@ -310,7 +310,7 @@ class RemoteDatastore:
         count = len(state.keys)
         for start in range(0, count, BLOCK_ROWS):
             rows = state.take(np.arange(start, min(start + BLOCK_ROWS, count)))
-            given = uncounted_ids(rows, PREFIX if kind == DOCUMENTS else "")
+            given = uncounted_ids(rows, DOCUMENT_PREFIX if kind == DOCUMENTS else "")
             self._put(with_ids(rows, given, kind, times), kind, [])
             logger.info("%d of %d rows are in %r.", start + len(rows.keys), count, self._collection)
 
@@ -322,7 +322,7 @@ class RemoteDatastore:
             found = self._find_ids(kind, ids)
             _check_found(ids, found)
             with self._changing(lambda copy: method(copy, ids)):
-                self._collection.delete(all_keys(found))
+                self._collection.delete(all_primary_keys(found))
 
     @contextlib.contextmanager
     def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
@@ -330,8 +330,8 @@ class RemoteDatastore:
         before = self._copied
         self._copied = ""  # if the change fails halfway, the copy is fetched again
         yield
-        is_current = self._copy is not None and read_changed(self._collection) == before
-        token = write_changed(self._collection, self._about)
+        is_current = self._copy is not None and read_change_token(self._collection) == before
+        token = write_change_token(self._collection, self._about)
         if is_current:
             change(self._copy)
             self._copied = token
@@ -339,7 +339,7 @@ class RemoteDatastore:
     def _whole_copy(self) -> KNNDatastore:
         """A local datastore of all rows, fetched unless it is current; the fitted state stays."""
         collection = self._collection
-        change = read_changed(collection)
+        change = read_change_token(collection)
         if self._copy is not None and change == self._copied:
             return self._copy
         self._refresh_about()
@@ -357,7 +357,7 @@ class RemoteDatastore:
         unlabeled = to_snapshot(documents, self._about, labeled=False)
         fetched = len(snapshot.keys) + len(unlabeled.keys)
         logger.info("Fetched %d rows from %r.", fetched, collection)
-        incomplete = len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched
+        incomplete = len({row[PK][:PREFIX_LENGTH] for row in (*examples, *documents)}) - fetched
         if incomplete:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None, fitted=self.fitted)
@@ -369,7 +369,7 @@ class RemoteDatastore:
 class RemoteDocuments:
     """The unlabeled documents of a remote datastore, for searching and counting."""
 
-    def __init__(self, collection: Collection, about: About) -> None:
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
         self._collection = collection
         self._about = about
 

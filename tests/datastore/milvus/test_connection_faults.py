@@ -55,7 +55,7 @@ def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing)
     add(connect(proxy, "whole"))
     proxy.drop_after(share * (proxy.passed - before))
     with pytest.raises(
-        RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: is the server there\? Try again"
+        RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: check that the server runs, then try again"
     ):
         add(datastore)
     direct = connect_datastore(f"http://127.0.0.1:{lite}", datastore.collection)
@@ -76,7 +76,7 @@ def test_a_search_that_was_cut_is_repeated(proxy):
     datastore.add(keys, ["fruit"] * 200)
     wanted = datastore.search(keys, 5).ids
     proxy.drop_after(1_000)  # the queries alone have 6,400
-    with pytest.raises(RemoteDatastoreError, match="while searching: no answer within 1 s: is the server there"):
+    with pytest.raises(RemoteDatastoreError, match="while searching: no answer within 1 s: check that the server runs"):
         datastore.search(keys, 5)
     proxy.resume()
     assert until_it_works(lambda: datastore.search(keys, 5).ids) == wanted
@@ -95,5 +95,5 @@ def test_a_server_that_does_not_answer_is_given_up(proxy):
 def test_a_missing_server_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* is the server"):
+    with pytest.raises(RemoteDatastoreError, match=f"127.0.0.1:{port}, while connecting: no answer .* check that"):
         connect_datastore(f"http://127.0.0.1:{port}", "any", timeout=1.0)

@@ -279,9 +279,8 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
     labels = label_array(dataset, names, multi_label)
     labels = [np.flatnonzero(row) for row in labels] if multi_label else labels
     probe = embedder.probe()
-    empty = empty_snapshot(
-        probe.shape[1], names, multi_label, probe=probe, **options
-    )  # checks the options before texts are embedded
+    # Made before the texts are embedded, to check the options.
+    empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)
     keys, passages = _embed_by_all_processes(embedder, texts, pairs)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
     if not store_texts:

@@ -32,37 +32,33 @@ def check_probe(probe: np.ndarray, stored: np.ndarray | None) -> None:
     The probe of an int8 model has float32 rows, then int8 rows; only rows that both probes have are compared.
     """
     if stored is None:
-        logger.warning(
-            "The datastore has no probe: it cannot be checked whether its embeddings come from this encoder."
-        )
+        logger.warning("The datastore has no probe, so it cannot be checked that this encoder made its embeddings.")
         return
     common = min(len(probe), len(stored))
     probe = probe[:common]
     stored = stored[:common]
     remedy = "The datastore was built by another encoder: load that encoder, or rebuild the datastore with this one."
     if probe.shape != stored.shape:
-        raise ValueError(
-            f"The encoder has embeddings of shape {probe.shape}, the datastore of {stored.shape}. {remedy}"
-        )
+        raise ValueError(f"The encoder's embeddings have shape {probe.shape}, the datastore's {stored.shape}. {remedy}")
     difference = np.linalg.norm(probe - stored)
     norm = np.linalg.norm(stored)
     if not difference <= PROBE_TOLERANCE * norm:  # NaN is refused too
         raise ValueError(
-            f"The encoder's embeddings of the probe texts differ from the datastore's by {difference:.3g}, "
-            f"with a norm of {norm:.3g}. {remedy}"
+            f"The encoder's embeddings of the probe texts differ from the datastore's by {difference:.3g}, with a norm "
+            f"of {norm:.3g}. {remedy}"
         )
 
 
 def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> None:
     """Refuse to merge datastores of two encoders, or of one encoder in two precisions."""
     if probe is None or other is None:
-        logger.warning("One of the datastores has no probe: it cannot be checked whether both have the same encoder.")
+        logger.warning("One of the datastores has no probe, so it cannot be checked that both have the same encoder.")
         return
     check_probe(other, probe)
     if not in_one_precision(other, probe):
         raise ValueError(
-            "The datastores were built in different precisions, or by two int8 exports: build both in one precision, with "
-            "the same calibration_texts."
+            "The datastores were built in different precisions, or by two int8 exports: build both in one precision, "
+            "with the same calibration_texts."
         )
 
 
@@ -94,7 +90,9 @@ def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store)
     before = datastore.search(compared.keys, COMPARED_NEIGHBORS + 1, compared.passages).ids
     after = datastore.search(predicted.retrieval_embeddings, COMPARED_NEIGHBORS + 1, predicted.passages).ids
     recall = _recall(columns["id"], before, after)
-    result = f"of the {COMPARED_NEIGHBORS} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"
+    result = (
+        f"{100 * recall:.1f} % of the {COMPARED_NEIGHBORS} nearest neighbors of {len(before)} of its texts are the same"
+    )
     if recall < MIN_RECALL:
         raise ValueError(f"{mismatch}: {result}, fewer than {100 * MIN_RECALL:.0f} %. {remedy}")
     logger.warning("%s: %s. The datastore is used.", mismatch, result)

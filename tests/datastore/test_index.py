@@ -43,7 +43,7 @@ def test_options_that_are_not_positive_integers_are_refused(name, value):
 
 
 def test_factories_that_do_not_fit_the_dimension_are_refused():
-    with pytest.raises(ValueError, match="nprobe=4 is for IVF indexes, and 'HNSW32' has no lists"):
+    with pytest.raises(ValueError, match="nprobe=4 needs an IVF index, but 'HNSW32' has no lists"):
         IndexOptions("HNSW32", nprobe=4)
     with pytest.raises(ValueError, match="no index 'IVF16,PQ7' for keys of dimension 16.*must divide the dimension"):
         fewest_rows("IVF16,PQ7", 16)

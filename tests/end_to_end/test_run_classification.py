@@ -139,9 +139,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert not (tmp_path / "killed.jsonl").exists()
     printed = finish_script(start_script(*command("killed.jsonl"), log=log), log)
-    assert (
-        "rows before it was interrupted): " in printed and "Rows without a text, and so without a label: 14." in printed
-    )
+    assert "rows before the interruption): " in printed and "Rows without a text got no label: 14." in printed
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not partial.exists()
 
@@ -171,7 +169,7 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
     log = tmp_path / "log"
     process = start_script(*command("killed.csv"), log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
-    assert "rows before it was interrupted): " in finish_script(start_script(*command("killed.csv"), log=log), log)
+    assert "rows before the interruption): " in finish_script(start_script(*command("killed.csv"), log=log), log)
     assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     with (tmp_path / "whole.csv").open(newline="") as file:
         first = next(csv.DictReader(file))
@@ -192,10 +190,10 @@ def test_answers_killed_after_training_are_continued_by_the_second_command(
     process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
 
-    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, goes on from there"
+    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, to continue"
     assert advice in run_script(SCRIPT, *train, *options, code=2)
     printed = run_script(SCRIPT, f"--model_name_or_path={tmp_path / 'out'}", *options)
-    assert "rows before it was interrupted): " in printed
+    assert "rows before the interruption): " in printed
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
 
 
@@ -212,7 +210,9 @@ def test_test_examples_are_held_out_or_the_output_explains_how(labeled, workshop
     printed = run_script(SCRIPT, *arguments, *options)
     for name, number in sets.items():
         assert f"On {number} {name} examples:" in printed
-    assert ("To report on examples that nothing was chosen by" in printed) == (list(sets) == ["validation"])
+    assert ("To report metrics on examples that were not used for any choice" in printed) == (
+        list(sets) == ["validation"]
+    )
     assert ("each left out in turn (40)" in printed) == (not sets)
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
     rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]
@@ -300,7 +300,7 @@ def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_s
     printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
     assert (
         "0 texts were classified" in printed
-        and "8 texts are too unsure, too novel or without content, and got no label." in printed
+        and "Texts that are uncertain, novel or without content got no label: 8." in printed
     )
     rows = [*csv.DictReader(output.open(newline=""))]
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
@@ -326,7 +326,7 @@ def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, works
     answers = tmp_path / "a.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
     made = run_script(SCRIPT, "--no_training", *columns(few_labels), *options)
-    assert f"The examples are in {address}, too: 10 in all." in made
+    assert f"The examples were also added to {address}, which has 10 now." in made
     options = [
         f"--model_name_or_path={folder}",
         f"--predict={few_labels / 'test.csv'}",

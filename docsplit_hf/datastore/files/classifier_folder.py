@@ -35,9 +35,8 @@ def saved_together(folder: str | Path) -> Iterator[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _replaced_files) as staging:
         if (Path(folder) / FOLDER).is_dir():
-            finish_replacement(
-                Path(folder) / FOLDER
-            )  # else an earlier, unfinished save of the datastore alone could overwrite this one
+            # Otherwise an earlier, unfinished save of the datastore alone could overwrite this one.
+            finish_replacement(Path(folder) / FOLDER)
         yield staging
 
 

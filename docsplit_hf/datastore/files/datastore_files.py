@@ -33,7 +33,7 @@ from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..row_table import TEXTS, check_spans, fault_of_ids, ids_among
+from ..row_table import TEXT_COLUMNS, check_spans, fault_of_ids, ids_among
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -43,8 +43,8 @@ from .manifest import (
     DatastoreError,
     FileEntry,
     Manifest,
-    blamed_on,
     data_files,
+    errors_name_file,
     file_name,
     make_manifest,
     read_manifest,
@@ -170,14 +170,14 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         if not (memory_map and role in MAPPED_ROLES):
             _check_sha256(paths[role], entry)
     label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
-    columns = dict.fromkeys(TEXTS, pa.string()) | {"label": label}
+    columns = dict.fromkeys(TEXT_COLUMNS, pa.string()) | {"label": label}
     if memory_map:
         keys, probe, table = _map_examples(paths, manifest, columns)
     else:
         keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
-    rows = table.select(TEXTS)
+    rows = table.select(TEXT_COLUMNS)
     examples = Snapshot(
         keys=keys,
         labels=labels,
@@ -218,7 +218,7 @@ def _map_examples(
 
     path = paths["keys"]
     shape = (manifest["rows"], manifest["dimension"])
-    with blamed_on(path):
+    with errors_name_file(path):
         file = KeyFile(path)
         probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
     _check_keys(path, manifest, shape, file.array, probe, set())
@@ -233,7 +233,7 @@ def _map_examples(
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:
             _check_sha256(paths[role], manifest["files"][role])
-        with blamed_on(path):
+        with errors_name_file(path):
             check_finite(file.array, "keys")
         file.release()
         return pa.schema(columns), batches()
@@ -251,7 +251,7 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manife
     keys, probe = _read_keys(paths["document_keys"], manifest, count)
     if probe is not None:
         raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
-    rows = _read_rows(path, dict.fromkeys(TEXTS, pa.string()), count)
+    rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), count)
     shared = sorted(ids_among(rows["id"], examples.rows))
     if shared:
         raise DatastoreError(f"{path}: the id {shared[0]!r} is that of an example too. {REMEDY}")
@@ -272,7 +272,7 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    with blamed_on(paths["fitted"]):
+    with errors_name_file(paths["fitted"]):
         return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
 
 
@@ -291,7 +291,7 @@ def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, n
     keys = tensors.pop("keys", None)
     probe = tensors.pop("probe", None)
     _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
-    with blamed_on(path):
+    with errors_name_file(path):
         check_finite(keys, "keys")
         if probe is not None:
             check_finite(probe, "probe")
@@ -329,7 +329,7 @@ def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count:
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, but {MANIFEST} needs {expected}. {REMEDY}")
     passages = Passages(embeddings=tensors["keys"], counts=tensors["counts"], spans=tensors["spans"])
-    with blamed_on(path):
+    with errors_name_file(path):
         check_finite(passages.embeddings, "keys")
         check_spans(passages, rows)
     return passages

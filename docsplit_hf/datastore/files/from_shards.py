@@ -14,7 +14,7 @@ from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys
-from ..row_table import TEXTS, fault_of_ids
+from ..row_table import TEXT_COLUMNS, fault_of_ids
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index
 from .tables import mapped_rows, read_batches
@@ -38,7 +38,7 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
     snapshot = Snapshot(
         keys=keys,
         labels=labels,
-        rows=table.select(TEXTS),
+        rows=table.select(TEXT_COLUMNS),
         label_names=names if is_labeled else (),
         options=options,
         probe=shards.probe,
@@ -83,7 +83,7 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
             for batch in read_batches(shard.table, {"label": pa.string()}, shard.rows, others=True):
                 found.update(batch["label"].unique().to_pylist())
         names = sorted(found - {None})
-    columns = {**dict.fromkeys(TEXTS, pa.string()), "label": pa.int64()}
+    columns = {**dict.fromkeys(TEXT_COLUMNS, pa.string()), "label": pa.int64()}
     schema = pa.schema(columns, metadata={LABEL_NAMES_KEY: json.dumps(list(names)).encode()})
     return schema, _batches(shards, schema, pa.array(names, pa.string()))
 
@@ -94,7 +94,7 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
 
     ids = []
     labeled = 0
-    expected = {**dict.fromkeys((*TEXTS, "label"), pa.string()), "passages": pa.int32()}
+    expected = {**dict.fromkeys((*TEXT_COLUMNS, "label"), pa.string()), "passages": pa.int32()}
     for shard in shards.shards:
         for batch in read_batches(shard.table, expected, shard.rows, others=True):
             label = pc.index_in(batch["label"], value_set=names, skip_nulls=True).cast(pa.int64())
@@ -103,12 +103,10 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
                 name = batch["label"].filter(unknown)[0].as_py()
                 raise ShardsError(f"{shard.table}: the label {name!r} is not one of the {len(names)} in corpus.json.")
             if not pc.all(pc.equal(pc.fill_null(batch["passages"], 0), 1)).as_py():
-                raise ShardsError(
-                    f"{shard.table}: a document has other than one passage, but {shard.rows} have {shard.rows}."
-                )
+                raise ShardsError(f"{shard.table}: each of the {shard.rows} documents must have one passage.")
             labeled += len(label) - label.null_count
             ids.append(batch["id"])
-            yield pa.record_batch([*(batch[name] for name in TEXTS), label], schema=schema)
+            yield pa.record_batch([*(batch[name] for name in TEXT_COLUMNS), label], schema=schema)
     rows = sum(shard.rows for shard in shards.shards)
     if labeled not in (0, rows):
         raise ShardsError(f"{labeled} of {rows} documents have a label: give all of them one, or none.")

@@ -25,8 +25,8 @@ PK = "pk"  # field of the primary key
 MAX_FIELD_BYTES = 65_535  # limit of a VARCHAR field
 MAX_RESULTS = 16_384  # limit for one query of a search
 MAX_PRIMARY_KEY = 64  # characters
-REQUEST_BYTES = 16 * 2**20  # a request ends with the next document
-MAX_REQUEST_BYTES = 48 * 2**20  # a request ends within a document; a server accepts 64 MB
+REQUEST_BYTES = 16 * 2**20  # a request ends with the next document; a server accepts 64 MB
+MAX_OVERRUN = 3  # times REQUEST_BYTES: a longer request ends within a document
 ROW_OVERHEAD = 500  # bytes of field names and numbers in a request, an estimate
 REQUEST_RESULTS = 2**18  # of all queries in a request
 FOLDER_QUERIES = 8  # per request: milvus-lite holds the differences of each query from all rows, float32 (Q, N, D)
@@ -90,8 +90,8 @@ class Collection:
         fields = {field["name"]: field for field in self._ask("describe_collection", "reading its schema")["fields"]}
         if set(fields) != set(FIELDS):
             raise ValueError(
-                f"{self!r} is not a datastore of this docsplit_hf: it has the fields {', '.join(fields)}. "
-                "Use another name."
+                f"{self!r} is not a datastore of this docsplit_hf: it has the fields {', '.join(fields)}. Use another "
+                "name."
             )
         self._ask("load_collection", "loading it")
         return int(fields[VECTOR]["params"]["dim"])
@@ -285,7 +285,7 @@ def _requests(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
     size = 0
     for place, row in enumerate(rows):
         begins_document = row[PK].partition("p")[0] != rows[place - 1][PK].partition("p")[0]
-        max_size = REQUEST_BYTES if begins_document else MAX_REQUEST_BYTES
+        max_size = REQUEST_BYTES if begins_document else MAX_OVERRUN * REQUEST_BYTES
         if place > start and size > max_size:
             yield start, place
             start = place

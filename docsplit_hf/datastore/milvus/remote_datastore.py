@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_json
-from ..changes import NO_ROW, DOCUMENT_PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ..changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore

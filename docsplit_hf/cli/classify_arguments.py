@@ -214,8 +214,8 @@ class PredictionArguments:
     predict_novelty: float | None = HfArg(
         default=None,
         help="With --predict_reject: give no label to out-of-scope texts, rejecting at most this fraction of the texts "
-        "with known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled documents "
-        "seem to have other labels, which is printed after the fit, otherwise 0.",
+        "with known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
+        "documents seem to have other labels, which is printed after the fit, otherwise 0.",
     )
     max_passages: int | None = HfArg(
         default=None,

@@ -9,8 +9,8 @@ To try it without a network, on the documentation of installed packages:
 
     docsplit evaluate --models output/pretrain tfidf --tasks documentation
 
-To continue an interrupted run, run the same command again: results in results.json are not computed again. The tasks and
-protocols of the papers are in the repository: python -m experiments --help
+To continue an interrupted run, run the same command again: results in results.json are not computed again. The tasks
+and protocols of the papers are in the repository: python -m experiments --help
 """
 
 import json

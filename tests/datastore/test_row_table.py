@@ -104,7 +104,7 @@ def test_several_labels_per_row(several):
     assert names == (*NAMES, "metal")
 
 
-def test_the_first_label_decides_whether_rows_have_several():
+def test_the_first_label_determines_whether_rows_have_several():
     assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
     assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
 

@@ -172,7 +172,7 @@ def describe_progress(rows: Sequence[ProgressRow]) -> str:
     accuracies = [row["accuracy"] for row in rows if "accuracy" in row]
     bars = "".join(BARS[min(int(accuracy * len(BARS)), len(BARS) - 1)] for accuracy in accuracies[-SHOWN_BARS:])
     return (
-        f"{bars} {last['labels']} labels: {last['accuracy']:.0%} right in cross-validation ({last['low']:.0%} to "
+        f"{bars} {last['labels']} labels: {last['accuracy']:.0%} right on folds ({last['low']:.0%} to "
         f"{last['high']:.0%}), macro F1 {last['macro_f1']:.0%}, {last['answered_at_5']:.0%} answered at 5% error."
     )
 

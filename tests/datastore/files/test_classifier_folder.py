@@ -16,7 +16,7 @@ from docsplit_hf.datastore.files.manifest import DatastoreError
 
 from ..datastores import everything, fill
 
-ROBUSTNESS = Path(__file__).parents[4] / "benchmarks" / "release" / "robustness.py"
+ROBUSTNESS = Path(__file__).parents[3] / "benchmarks" / "release" / "robustness.py"
 
 
 @pytest.fixture

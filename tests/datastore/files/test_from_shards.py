@@ -216,7 +216,7 @@ def false_offsets(folder):
 DAMAGES = {
     "its header would have|does not fit its bytes|has no matrix": huge_header,
     "does not fit its bytes": false_offsets,
-    r"holds keys float16 \(1334, 8\), expected are \('float16', \(3, 8\)\)": hostile_rows,
+    r"holds keys float16 \(1334, 8\), expected \('float16', \(3, 8\)\)": hostile_rows,
     r"holds keys float32": other_dtype,
     "row 0 holds NaN": not_finite,
     r"files are \['../secret.parquet', '00000.safetensors'\]": outside,
@@ -249,7 +249,7 @@ def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
         (folder / f"00001.{suffix}").write_bytes((folder / f"00000.{suffix}").read_bytes())
     seal(folder, 1, 1000)
     change(folder / "corpus.json", tasks=2)
-    with pytest.raises(ShardsError, match="the id '0' is there twice"):
+    with pytest.raises(ShardsError, match="the id '0' occurs twice"):
         KNNDatastore.from_shards(folder)
 
 

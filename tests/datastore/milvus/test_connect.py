@@ -46,7 +46,7 @@ def test_a_missing_folder_or_collection_is_named(tmp_path):
         ("data/x.db", "contracts", ("data/x.db", "contracts")),
     ],
 )
-def test_an_address_names_a_server_or_a_folder(address, collection, expected):
+def test_an_address_is_that_of_a_server_or_a_folder(address, collection, expected):
     assert parse_address(address, collection) == expected
 
 
@@ -69,7 +69,7 @@ def test_wrong_addresses_are_refused_without_showing_a_password(address, collect
     assert "hush" not in str(refused.value)
 
 
-def test_a_token_is_given_or_named(monkeypatch):
+def test_a_token_comes_from_an_argument_or_an_environment_variable(monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "hush")
     assert (find_token(None, "MY_TOKEN"), find_token("given", None), find_token(None, None)) == ("hush", "given", "")
     with pytest.raises(ValueError, match="not both"):

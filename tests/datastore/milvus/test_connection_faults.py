@@ -39,7 +39,7 @@ def until_it_works(call):
 
 
 @pytest.mark.parametrize("share, doing", [(0.5, "while adding 300 rows"), (0.9, "adding")])
-def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing):
+def test_an_interrupted_add_is_repeated(proxy, lite, monkeypatch, share, doing):
     """Documents of several passages, with ids made of their contents, in twenty requests or so."""
     monkeypatch.setattr(collection_module, "REQUEST_BYTES", 10_000)
     datastore = connect(proxy, f"cut_{int(100 * share)}")
@@ -70,7 +70,7 @@ def test_an_add_that_was_cut_is_repeated(proxy, lite, monkeypatch, share, doing)
     assert datastore.search(queries, 9).ids == reference.search(queries, 9).ids
 
 
-def test_a_search_that_was_cut_is_repeated(proxy):
+def test_an_interrupted_search_is_repeated(proxy):
     datastore = connect(proxy, "search")
     keys = np.random.default_rng(0).standard_normal((200, 8))
     datastore.add(keys, ["fruit"] * 200)
@@ -83,7 +83,7 @@ def test_a_search_that_was_cut_is_repeated(proxy):
     assert len(datastore) == 200
 
 
-def test_a_server_that_does_not_answer_is_given_up(proxy):
+def test_a_request_to_an_unresponsive_server_times_out(proxy):
     datastore = connect(proxy, "silent")
     proxy.hang()
     start = time.monotonic()

@@ -24,7 +24,7 @@ from ..shards import write_shards
 from .conftest import NAMES
 
 
-def test_an_add_is_repeated_without_doubles(folder):
+def test_a_repeated_add_adds_no_row_twice(folder):
     """With ids that were given, and with those that were made. Equal rows of one call stay apart."""
     datastore = folder.make()
     keys = np.eye(8)
@@ -75,7 +75,7 @@ def test_a_document_written_in_part_is_not_found_until_its_add_is_repeated(milvu
     np.testing.assert_array_equal(datastore.snapshot.passages.counts, [1, *passages.counts])
 
 
-def test_long_texts_are_whole(milvus):
+def test_long_texts_are_stored_completely(milvus):
     """A field holds 65,535 bytes: longer texts have characters of several bytes across the cuts."""
     datastore = milvus.make()
     keys = np.eye(8, dtype=np.float32)

@@ -1,11 +1,11 @@
-"""Make a classifier that keeps its examples as a datastore: fine-tuned, or by experts on an encoder as it is.
+"""Make a classifier with a datastore of its examples: fine-tuned, or from experts on a frozen encoder.
 
-To try it without a network: the documentation of installed packages, by package.
+To try it without a network, on the documentation of installed packages:
 
     docsplit classify --dataset_name documentation
 
-Your labeled examples (.jsonl, .csv, .tsv, .parquet: a column of texts, a column of labels), and any encoder, at best
-one that docsplit pretrain has trained on your unlabeled documents:
+Your labeled examples (.jsonl, .csv, .tsv or .parquet, with a column of texts and a column of labels), and any encoder,
+ideally one that docsplit pretrain trained on your unlabeled documents:
 
     docsplit classify --model_name_or_path output/pretrain --dataset_name labeled.jsonl \
         --output_dir output/classification
@@ -15,18 +15,18 @@ A task of the paper with its settings, on several GPUs:
     accelerate launch --config_file examples/accelerate_configs/ddp.yaml -m docsplit_hf classify \
         --task_name MRPC --output_dir output/mrpc
 
-A few labels per class and many documents without labels: the encoder is not trained, and experts learn from all texts.
+A few labels per class and many unlabeled documents. The encoder stays frozen, and experts learn from all texts:
 
     docsplit classify --no_training --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 \
         --dataset_name labeled.csv --unlabeled_name documents/ --output_dir output/classification
 
 The result is a folder for pipeline("docsplit-knn") with the model, the datastore, the calibration and the card. With
---predict the texts of a file are classified, too. Later, without training again:
+--predict, it also classifies the texts of a file. Later, without training again:
 
     docsplit classify --model_name_or_path output/classification \
         --predict new.csv --predict_output answers.csv
 
-Wrong labels and duplicate examples, in a file to read, edit and apply:
+Find wrong labels and duplicate examples, in a file to read, edit and apply:
 
     docsplit classify --model_name_or_path output/classification --audit report.json
     docsplit classify --model_name_or_path output/classification --apply_audit report.json
@@ -36,7 +36,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +86,7 @@ ENCODER_OPTIONS = ("pooling", "max_length", "long_documents", "passage_length")
 NEW_CLASSIFIER_OPTIONS = (
     *ENCODER_OPTIONS, "retrieval_pooling", "retrieval_dimension", "classifier_activation",
 )  # fmt: skip
-SMALL_ENCODER_RATE = 1e-3  # the paper's learning rate of 2e-5 hardly changes a small encoder
+SMALL_ENCODER_LEARNING_RATE = 1e-3  # a small encoder hardly learns with the 2e-5 of the paper
 
 
 class Options(NamedTuple):
@@ -107,12 +106,12 @@ class Options(NamedTuple):
 
     @property
     def batches_per_step(self) -> int:
-        """Batches that make one step of the optimizer, over all processes."""
+        """Number of batches per optimizer step, over all processes."""
         return self.run.world_size * self.run.gradient_accumulation_steps
 
     @property
     def existing_classifier(self) -> str:
-        """The classifier to use where none is made."""
+        """Name of the saved classifier, for commands that make none."""
         return self.model.model_name_or_path or self.run.output_dir
 
 
@@ -143,20 +142,20 @@ def load_splits(data: DataArguments, seed: int) -> DatasetDict:
         for name in ("train", "validation"):
             if name in splits:
                 splits[name] = without_copies(splits[name], name)
-    for name, most in (("train", data.max_train_examples), ("test", data.max_test_examples)):
-        if most is not None and name in splits and len(splits[name]) > most:
-            splits[name] = splits[name].shuffle(seed=seed).select(range(most))
+    for name, limit in (("train", data.max_train_examples), ("test", data.max_test_examples)):
+        if limit is not None and name in splits and len(splits[name]) > limit:
+            splits[name] = splits[name].shuffle(seed=seed).select(range(limit))
     return splits
 
 
 def load_unlabeled(data: DataArguments, splits: DatasetDict, no_training: bool) -> Dataset | None:
-    """Load documents without labels, except those held out with a label; None if none are given."""
+    """Load unlabeled documents, without those held out with a label; None without --unlabeled_name."""
     if data.unlabeled_name is None:
         return None
     if not no_training and "validation" not in splits:
         raise ValueError(
-            f"--validation_size {data.validation_size:g}: with --unlabeled_name, held-out examples choose what each "
-            "expert counts. Hold some out, or take the encoder as it is (--no_training), where folds choose."
+            f"--validation_size {data.validation_size:g}: with --unlabeled_name, the weights of the experts are chosen "
+            "on held-out examples. Hold some out, or use --no_training, which chooses the weights by cross-validation."
         )
     return load_unlabeled_texts(
         data.unlabeled_name,
@@ -168,24 +167,29 @@ def load_unlabeled(data: DataArguments, splits: DatasetDict, no_training: bool) 
     )
 
 
-def given_options(arguments: ModelArguments, names: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments of these names that are set, for ``KNNClassifierConfig``."""
-    return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+def config_options(arguments: ModelArguments, names: Sequence[str]) -> dict[str, str | int]:
+    """Return the named arguments that are not None, for ``KNNClassifierConfig``."""
+    options: dict[str, str | int] = {}
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None:
+            options[name] = value
+    return options
 
 
 def new_classifier(arguments: ModelArguments, examples: Dataset) -> tuple[KNNClassifier, PreTrainedTokenizerBase]:
-    """Make a classifier for the labels of these examples; returns it with its tokenizer."""
+    """Make a classifier for the labels of these examples; return it with its tokenizer."""
     name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path
-    config_options = given_options(arguments, NEW_CLASSIFIER_OPTIONS)
+    settings = config_options(arguments, NEW_CLASSIFIER_OPTIONS)
     if arguments.neighbors_protocol == "fixed":
-        config_options["knn_weight"] = arguments.knn_weight  # the paper's k and T are the defaults
+        settings["knn_weight"] = arguments.knn_weight  # the paper's k and T are the defaults
     model = KNNClassifier.from_encoder(
         name,
         id2label=dict(enumerate(label_names_of(examples))),
         problem_type="multi_label_classification" if is_multi_label(examples) else "single_label_classification",
         decouple=arguments.decouple,
         normalize=arguments.normalize,
-        **config_options,
+        **settings,
     )
     if arguments.use_peft:
         model = lora_around(model, arguments.lora_r)
@@ -193,7 +197,7 @@ def new_classifier(arguments: ModelArguments, examples: Dataset) -> tuple[KNNCla
 
 
 def train(options: Options, texts: Texts, resume: str | None) -> Fitted:
-    """Fine-tune a classifier, build its datastore, fit experts if there are documents, and save."""
+    """Fine-tune a classifier, build its datastore, fit experts if there are unlabeled documents, and save."""
     arguments = options.run
     splits = texts.splits
     if "validation" not in splits:
@@ -212,7 +216,7 @@ def train(options: Options, texts: Texts, resume: str | None) -> Fitted:
     for name in ("validation", "test"):
         if name in splits:
             metrics[name] = trainer.evaluate_with_neighbors(splits[name], name)
-    trainer.save_model()  # with --push_to_hub to the Hub too
+    trainer.save_model()  # also pushes to the Hub with --push_to_hub
     if trainer.is_world_process_zero():
         config = trainer.classifier.config
         if config.knn_calibration is None:
@@ -230,7 +234,7 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     splits = texts.splits
     name = open_checkpoint(options.model.model_name_or_path).path
     frozen = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0, "long_documents": "whole"}
-    model = KNNClassifier.from_encoder(name, **(frozen | given_options(options.model, ENCODER_OPTIONS)))
+    model = KNNClassifier.from_encoder(name, **(frozen | config_options(options.model, ENCODER_OPTIONS)))
     model = model.to(arguments.device)
     tokenizer = load_tokenizer(name)
     datastore = KNNDatastore.build(
@@ -265,12 +269,12 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
 
 
 def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_metric: str) -> None:
-    """Print how good the classifier is, and the next commands."""
+    """Print the metrics of the classifier and the next commands."""
     folder = options.run.output_dir
     for name, values in fitted.metrics.items():
         print(describe_parts(values, name, len(splits[name]), task_metric))
     if "test" not in fitted.metrics and (fitted.metrics or fitted.report is not None):
-        print("To report on examples that nothing was chosen by: --test_size.")
+        print("To report metrics on examples that were not used for any choice, add --test_size.")
     print(f"The classifier is in {folder}. In Python:\n  import docsplit_hf, transformers")
     print(f'  pipe = transformers.pipeline("docsplit-knn", model="{folder}")')
     if fitted.report is not None:
@@ -285,18 +289,20 @@ def prediction_command(folder: str, data: DataArguments) -> str:
         value = getattr(data, field.name)
         if field.name in FILE_OPTIONS and value != field.default:
             options[field.name] = value
-    words = chain.from_iterable((f"--{name}", value) for name, value in options.items())
-    return shlex.join(["docsplit", "classify", *words])
+    words = ["docsplit", "classify"]
+    for name, value in options.items():
+        words += [f"--{name}", value]
+    return shlex.join(words)
 
 
 def how_to_continue(classifier: str) -> str:
     """Explain how to continue an interrupted --predict."""
     options = f"--model_name_or_path {classifier}, without --dataset_name and --task_name"
-    return f"the same command with {options}, goes on from there."
+    return f"run the same command with {options}, to continue."
 
 
 def upload(datastore: Store, remote: DatastoreArguments) -> None:
-    """Add the examples to a collection of Milvus; rows that are there already stay."""
+    """Add the examples to a collection of Milvus; its existing rows stay."""
     collection = remote.connect(
         dimension=datastore.dimension,
         label_names=datastore.label_names,
@@ -304,17 +310,17 @@ def upload(datastore: Store, remote: DatastoreArguments) -> None:
         probe=datastore.probe,
     )
     collection.merge(datastore)
-    print(f"The examples are in {remote.datastore}, too: {len(collection):,} in all.")
+    print(f"The examples were also added to {remote.datastore}, which has {len(collection):,} now.")
 
 
 def open_classifier(classifier: str, arguments: RunArguments, datastore: Store | None = None) -> KNNClassifierPipeline:
     """Open a saved classifier, with its own examples or those of another datastore."""
-    folder = open_checkpoint(classifier).path  # its error explains a mistyped name
+    folder = open_checkpoint(classifier).path  # explains a mistyped name
     pipe = pipeline("docsplit-knn", model=folder, device=arguments.device, datastore=datastore)
     if pipe.datastore is None:
         raise ValueError(
-            f"{classifier} holds no classifier with its examples, and nothing is trained without --dataset_name: give "
-            "labeled examples by --dataset_name, or a finished classifier by --model_name_or_path."
+            f"{classifier} is not a classifier with its examples: give a finished classifier by --model_name_or_path, "
+            "or labeled examples by --dataset_name to make one."
         )
     return pipe
 
@@ -323,7 +329,7 @@ def write_audit(pipe: KNNClassifierPipeline, file: str, classifier: str) -> None
     """Audit the examples of a classifier, and print how to apply the findings."""
     audit = pipe.audit()
     audit.to_json(file)
-    print(f"{audit}\n\nAll of it is in {file}. Set apply and remove in it as you see fit, then:")
+    print(f"{audit}\n\nAll findings are in {file}. Edit apply and remove in it, then run:")
     print(f"  --model_name_or_path {classifier} --apply_audit {file}")
 
 
@@ -332,18 +338,18 @@ def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> N
     labels, removed = pipe.apply_audit(audit)
     print(pipe.fit())
     pipe.save_pretrained(classifier)
-    print(
-        f"{len(labels):,} examples have other labels, {len(removed):,} are removed. The classifier is in {classifier}."
-    )
+    print(f"{len(labels):,} examples were relabeled, {len(removed):,} removed. The classifier is in {classifier}.")
 
 
 def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArguments) -> None:
     """Apply an audit to a saved classifier, make a new audit, or both in this order."""
     if audit.apply_audit and not Path(audit.apply_audit).is_file():
-        raise ValueError(f"There is no file {audit.apply_audit}: --audit writes one.")
+        raise ValueError(f"There is no file {audit.apply_audit}: write one by --audit.")
     corrections = Audit.from_json(audit.apply_audit) if audit.apply_audit else None
     if corrections and not Path(classifier).is_dir():
-        raise ValueError(f"--apply_audit saves the classifier, and {classifier} is no folder: download it first.")
+        raise ValueError(
+            f"--apply_audit needs a local folder to save the classifier, not {classifier}: download it first."
+        )
     pipe = open_classifier(classifier, arguments)
     if corrections:
         apply_audit(pipe, corrections, classifier)
@@ -352,7 +358,7 @@ def audit_classifier(classifier: str, audit: AuditArguments, arguments: RunArgum
 
 
 def answer_options(prediction: PredictionArguments) -> dict[str, bool | int | float | None]:
-    """Return the options of ``KNNClassifierPipeline`` for these answers; without experts it refuses some of them."""
+    """Return the call options of ``KNNClassifierPipeline``, which refuses some of them without experts."""
     options: dict[str, bool | int | float | None] = {"max_passages": prediction.max_passages}
     if prediction.predict_explain:
         options["explain"] = True
@@ -371,7 +377,7 @@ def predict(
     classifier: str,
     call_options: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Classify the texts of a file; returns the counts of rows for ``--json``."""
+    """Classify the texts of a file; return the counts of rows for ``--json``."""
     try:
         outcome = classify_file(
             pipe,
@@ -385,18 +391,18 @@ def predict(
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how_to_continue(classifier)}") from interrupt
     answered = outcome.rows - outcome.without_text - outcome.rejected
-    resumed = f" ({outcome.resumed:,} rows before it was interrupted)" if outcome.resumed else ""
+    resumed = f" ({outcome.resumed:,} rows before the interruption)" if outcome.resumed else ""
     message = f"{answered:,} texts were classified{resumed}: {files.target}."
     if outcome.without_text:
-        message += f" Rows without a text, and so without a label: {outcome.without_text:,}."
+        message += f" Rows without a text got no label: {outcome.without_text:,}."
     if outcome.rejected:
-        message += f" {outcome.rejected:,} texts are too unsure, too novel or without content, and got no label."
+        message += f" Texts that are uncertain, novel or without content got no label: {outcome.rejected:,}."
     print(message)
     return {"predict_output": str(files.target), **outcome._asdict()}
 
 
 def predict_with_existing(options: Options, files: PredictionFiles) -> dict[str, Any] | None:
-    """Classify a file with a saved classifier, in the first process; returns the figures for ``--json``."""
+    """Classify a file with a saved classifier, in the first process; return the figures for ``--json``."""
     show_log(options.run.process_index)
     if options.run.process_index != 0:
         return None
@@ -407,17 +413,17 @@ def predict_with_existing(options: Options, files: PredictionFiles) -> dict[str,
     return {"predicted": predict(pipe, files, options, classifier, call_options)}
 
 
-def default_settings(options: Options, task: Task | None) -> dict[str, Any]:
-    """Return defaults that depend on the other options, by option."""
+def default_settings(options: Options, task: Task | None) -> dict[str, str | float | None]:
+    """Return defaults that depend on other options, by option name."""
     if task is not None:
         return paper_settings(task, options.batches_per_step)
     if options.model.model_name_or_path is None:
-        return {"learning_rate": SMALL_ENCODER_RATE}
+        return {"learning_rate": SMALL_ENCODER_LEARNING_RATE}
     return {}
 
 
 def prediction_files(options: Options) -> PredictionFiles:
-    """Return the files of --predict, checked before any training."""
+    """Return the files of --predict, and check them, before any training."""
     files = PredictionFiles(
         source=Path(options.prediction.predict),
         target=Path(options.prediction.predict_output),
@@ -432,21 +438,23 @@ def prediction_files(options: Options) -> PredictionFiles:
 
 
 def refuse_second_training(options: Options, files: PredictionFiles) -> None:
-    """Raise if a former run has trained this classifier, and was interrupted while it classified the file."""
+    """Raise if an earlier run trained this classifier, but was interrupted while it classified the file."""
     output_dir = options.run.output_dir
     is_new = not options.run.overwrite_output_dir and not options.run.resume_from_checkpoint
     if is_new and files.partial.exists() and Path(output_dir, "metrics.json").exists():
-        raise ValueError(f"{output_dir} is trained, and {files.partial} holds answers: {how_to_continue(output_dir)}")
+        raise ValueError(
+            f"{output_dir} is already trained, and {files.partial} has answers: {how_to_continue(output_dir)}"
+        )
 
 
 def load_texts(options: Options) -> Texts:
-    """Load the examples and the documents; the first process prepares the cache that the others read."""
+    """Load the examples and the documents; the first process prepares the cache for the others."""
     with options.run.main_process_first(desc="preparing examples"):
         splits = load_splits(options.data, options.run.seed)
         documents = load_unlabeled(options.data, splits, options.model.no_training)
     if options.prediction.predict_reject is not None and is_multi_label(splits["train"]):
         raise ValueError(
-            "--predict_reject is for one label per text, and these examples may have several: leave it out."
+            "--predict_reject needs one label per text, but these examples may have several: leave it out."
         )
     return Texts(splits, documents)
 
@@ -458,11 +466,11 @@ def fit(options: Options, texts: Texts, resume: str | None) -> Fitted:
     try:
         return fit_without_training(options, texts)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt("Stopped. Nothing was saved: the same command begins anew.") from interrupt
+        raise KeyboardInterrupt("Stopped. Nothing was saved: run the same command again to start over.") from interrupt
 
 
 def main() -> dict[str, Any] | None:
-    """Make a classifier, or use one that was saved; return the figures for ``--json``."""
+    """Make a classifier, or use a saved one; return the figures for ``--json``."""
     parser = HfArgumentParser(
         (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments),
         description=__doc__.split("\n")[0],
@@ -470,7 +478,8 @@ def main() -> dict[str, Any] | None:
     options = Options(*parse_arguments(parser, main=MAIN_OPTIONS))
     is_task = options.data.task_name is not None and not options.model.no_training
     task = find_task(options.data.task_name) if is_task else None
-    if defaults := default_settings(options, task):
+    defaults = default_settings(options, task)
+    if defaults:
         parser.set_defaults(**defaults)
         options = Options(*parser.parse_args_into_dataclasses())
     given = options_given(parser)
@@ -504,9 +513,9 @@ def main() -> dict[str, Any] | None:
             source = "documentation of installed Python packages, by package"
         options.run.data_description = public_name(source)
     fitted = fit(options, texts, resume)
-    written = fitted.metrics if fitted.report is None else fitted.metrics | {"fit": asdict(fitted.report)}
+    metrics = fitted.metrics if fitted.report is None else fitted.metrics | {"fit": asdict(fitted.report)}
     if is_first_process:
-        write_file(Path(options.run.output_dir, "metrics.json"), json.dumps(written, indent=2) + "\n")
+        write_file(Path(options.run.output_dir, "metrics.json"), json.dumps(metrics, indent=2) + "\n")
         print_summary(options, fitted, texts.splits, "accuracy" if task is None else task.metric)
         if options.datastore.datastore:
             upload(fitted.model.datastore, options.datastore)
@@ -514,7 +523,7 @@ def main() -> dict[str, Any] | None:
         end_run(fitted.model)
     if options.audit.audit:
         write_audit(fitted.model, options.audit.audit, options.run.output_dir)
-    figures = {"output_dir": options.run.output_dir, "metrics": written}
+    figures = {"output_dir": options.run.output_dir, "metrics": metrics}
     if files is not None and is_first_process:
         pipe = open_classifier(options.run.output_dir, options.run)
         call_options = answer_options(options.prediction)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """A command: the module of docsplit_hf with its ``run()``, and one line of help."""
+    """A command: the module in docsplit_hf that defines ``run()``, and one line of help."""
 
     module: str
     summary: str
@@ -19,13 +19,13 @@ COMMANDS = {
     "classify": Command("cli.classify", "make a classifier from labeled texts, and classify other texts"),
     "evaluate": Command("cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("cli.embed", "turn the texts of a file into embeddings"),
-    "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size by many tasks, into shards"),
+    "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
     "demo": Command("cli.demo", "try it on a page in the browser"),
 }
-# The help of all commands, written by docs/command_line.py: making it from the parsers would import torch.
+# Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
-# For bash and zsh: completes commands, then the options of the command, else files.
+# For bash and zsh: completes a command, then its options, otherwise files.
 COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
 _docsplit() {{
     case "$COMP_CWORD:${{COMP_WORDS[1]}}" in

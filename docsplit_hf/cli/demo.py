@@ -14,14 +14,16 @@ from ..extras import check_extra
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The arguments of ``docsplit demo``."""
+    """Make the parser of ``docsplit demo``."""
     parser = argparse.ArgumentParser(
         prog="docsplit demo",
         description="Serve a page that classifies documents from a few examples. No network is used.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--model", help="an encoder or a saved classifier; without it, the included encoder")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 lets other machines in")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 allows connections from other machines"
+    )
     parser.add_argument(
         "--allowed_hosts",
         nargs="+",
@@ -35,15 +37,15 @@ def make_parser() -> argparse.ArgumentParser:
         "--mcp",
         type=_folder,
         metavar="FOLDER",
-        help="also serve assistants by MCP: their tools read and write files in this folder",
+        help="also serve AI assistants by MCP: their tools read and write files in this folder",
     )
     limits = parser.add_argument_group("limits")
     helps = {
-        "rows": "texts in a file, and texts of a visitor",
+        "rows": "texts in a file, and texts per visitor",
         "megabytes": "size of an uploaded file",
-        "labels": "different labels of a visitor",
+        "labels": "labels per visitor",
         "characters": "length of a text",
-        "sessions": "visitors with stored texts; the address with most loses its least recently used ones first",
+        "sessions": "visitors with stored texts; beyond it, the address with most loses its least recently used ones",
         "disk_megabytes": "disk space for the stored texts of all visitors",
     }
     for field in fields(Limits):
@@ -52,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve the page until it is stopped."""
+    """Serve the page until the process is stopped."""
     parser = make_parser()
     args = parser.parse_args(arguments)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported

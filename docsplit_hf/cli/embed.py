@@ -1,8 +1,8 @@
-"""Embed the texts of a file: its rows, each with an embedding, as a Parquet file.
+"""Embed the texts of a file: write its rows with their embeddings to a Parquet file.
 
     docsplit embed --dataset_name new.csv --text_column body --output embeddings.parquet
 
-The same command again continues where it was stopped: finished texts are kept beside the output, a thousand a file.
+To continue an interrupted run, run the same command again: finished embeddings are kept in a folder beside the output.
 """
 
 import json
@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import datasets
 from tqdm.auto import tqdm
@@ -27,30 +27,39 @@ from ..text.segmentation.segment_documents import check_text_column
 from ..training.command_line import parse_arguments, run_script
 from .encoder_arguments import INT8_TEXTS, EncoderArguments
 
-TEXTS_A_PART = 1_000  # a killed run loses the embeddings of one part
-INT8_PAYS_FROM = 5_000  # short texts: fewer are embedded in float32 before int8 is prepared
+PART_SIZE = 1_000  # a killed run loses the embeddings of one part
+MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 is prepared
 
 
 @dataclass
 class EmbeddingArguments:
-    """What to embed, and where to."""
+    """Input and output."""
 
-    dataset_name: str | None = HfArg(default=None, help="A file, a folder, or a data set on the Hub. Must be given.")
+    dataset_name: str | None = HfArg(default=None, help="Required. A file, a folder, or a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     output: str = HfArg(
-        default="embeddings.parquet", help="The .parquet file for the rows of the input with the column 'embedding'."
+        default="embeddings.parquet",
+        help="The .parquet file for the rows of the input and the column 'embedding'.",
     )
     truncate_dim: int | None = HfArg(
-        default=None, help="Give so many leading dimensions, of encoders trained with --matryoshka_dims."
+        default=None, help="Keep only this many leading dimensions, for encoders trained with --matryoshka_dims."
     )
     max_passages: int | None = HfArg(
         default=None,
-        help="Read so many passages of a text at most, with --long_documents average or whole. How much is not read is "
-        "logged. Default: all.",
+        help="Read at most this many passages per text, with --long_documents average or whole. The unread fraction "
+        "is logged. Default: all.",
     )
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
-    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+
+
+class EncodeOptions(TypedDict):
+    """Arguments of ``DocumentEncoder.encode``."""
+
+    long_documents: str
+    truncate_dim: int | None
+    max_passages: NotRequired[int]
 
 
 def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
@@ -65,51 +74,51 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
     )["train"]
     check_text_column(documents, arguments.text_column)
     if "embedding" in documents.column_names:
-        raise ValueError(f"{arguments.dataset_name} has a column 'embedding' already: rename it.")
+        raise ValueError(f"{arguments.dataset_name} already has a column 'embedding': rename it.")
     for row, text in enumerate(documents[arguments.text_column]):
         if text is None:
             raise ValueError(f"Row {row} of {arguments.dataset_name} has no text: leave it out.")
     return documents
 
 
-def load_encoder(given: EncoderArguments, rows: datasets.Dataset, text_column: str) -> DocumentEncoder:
-    """Load the encoder in the precision asked for; int8 is quantized on texts drawn from the rows with a fixed seed."""
-    if given.precision != "int8":
+def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, text_column: str) -> DocumentEncoder:
+    """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
+    if arguments.precision != "int8":
         return DocumentEncoder.from_pretrained(
-            given.model_name_or_path, max_length=given.max_length, precision=given.precision
+            arguments.model_name_or_path, max_length=arguments.max_length, precision=arguments.precision
         )
-    if len(rows) < INT8_PAYS_FROM:
+    if len(rows) < MIN_INT8_TEXTS:
         print(
-            "int8 is prepared on these texts first: with fewer than a thousand long or some thousand short ones, "
+            "Preparing int8 takes time: for fewer than a thousand long texts or a few thousand short ones, "
             "--precision float32 is faster."
         )
-    drawn = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
+    sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
     return DocumentEncoder.from_pretrained(
-        given.model_name_or_path,
-        max_length=given.max_length,
+        arguments.model_name_or_path,
+        max_length=arguments.max_length,
         precision="int8",
         backend="openvino",
-        calibration_texts=list(drawn[text_column]),
+        calibration_texts=list(sample[text_column]),
     )
 
 
 def embed_rows(
-    encoder: DocumentEncoder, rows: datasets.Dataset, text_column: str, options: dict[str, Any], kept: Path
+    encoder: DocumentEncoder, rows: datasets.Dataset, text_column: str, options: "EncodeOptions", cache: Path
 ) -> datasets.Dataset:
-    """Add embeddings to the rows, except those in the folder ``kept``; ``options`` are those of ``encode``."""
+    """Add embeddings to the rows; the folder ``cache`` keeps finished parts for the next run."""
     fingerprint = encoder.fingerprint
     parts: list[datasets.Dataset] = []
 
     def embed(batch):
-        show_progress = options["long_documents"] not in SINGLE_CHUNK  # over the passages of a text
+        show_progress = options["long_documents"] not in SINGLE_CHUNK  # for the passages of long texts
         return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
-        for start in range(0, len(rows), TEXTS_A_PART):
-            part = rows.select(range(start, min(start + TEXTS_A_PART, len(rows))))
+        for start in range(0, len(rows), PART_SIZE):
+            part = rows.select(range(start, min(start + PART_SIZE, len(rows))))
             content = json.dumps([fingerprint, options, part.to_list()], default=str)
-            file = str(kept / f"{sha256_of_parts([content.encode()])}.arrow")
-            parts.append(part.map(embed, batched=True, batch_size=TEXTS_A_PART, cache_file_name=file))
+            file = str(cache / f"{sha256_of_parts([content.encode()])}.arrow")
+            parts.append(part.map(embed, batched=True, batch_size=PART_SIZE, cache_file_name=file))
             progress.update(len(part))
     return datasets.concatenate_datasets(parts)
 
@@ -117,28 +126,28 @@ def embed_rows(
 def main() -> dict[str, Any]:
     """Embed a file; return the figures for ``--json``."""
     parser = HfArgumentParser((EmbeddingArguments, EncoderArguments), description=__doc__.split("\n")[0])
-    arguments, given = parse_arguments(parser)
+    arguments, encoder_arguments = parse_arguments(parser)
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
     if output.suffix.lower() != ".parquet":
-        raise ValueError(f"{output}: embeddings are written as Parquet, so let --output end in .parquet.")
+        raise ValueError(f"{output}: embeddings are written as Parquet, so --output must end in .parquet.")
     if output.exists():
-        raise ValueError(f"{output} is there already: choose another --output, or delete it.")
+        raise ValueError(f"{output} exists already: choose another --output, or delete it.")
     rows = read_rows(arguments)
-    encoder = load_encoder(given, rows, arguments.text_column)
-    kept = output.with_name(f"{output.name}.partial")
-    kept.mkdir(parents=True, exist_ok=True)
-    refuse_links(kept)
-    datasets.disable_progress_bars()  # one bar for all texts, not one a part
+    encoder = load_encoder(encoder_arguments, rows, arguments.text_column)
+    cache = output.with_name(f"{output.name}.partial")
+    cache.mkdir(parents=True, exist_ok=True)
+    refuse_links(cache)
+    datasets.disable_progress_bars()  # one bar for all texts instead of one per part
     with sum_up_warnings():
-        options = {"long_documents": given.long_documents, "truncate_dim": arguments.truncate_dim}
+        options = EncodeOptions(long_documents=encoder_arguments.long_documents, truncate_dim=arguments.truncate_dim)
         if arguments.max_passages is not None:
             options["max_passages"] = arguments.max_passages
-        embedded = embed_rows(encoder, rows, arguments.text_column, options, kept)
-    embedded.to_parquet(kept / "all")
-    os.replace(kept / "all", output)
-    shutil.rmtree(kept)
+        embedded = embed_rows(encoder, rows, arguments.text_column, options, cache)
+    embedded.to_parquet(cache / "all")
+    os.replace(cache / "all", output)
+    shutil.rmtree(cache)
     dimensions = len(embedded[0]["embedding"])
     print(f"{len(embedded):,} embeddings of {dimensions} dimensions: {output}, column 'embedding'.")
     return {"output": str(output), "embeddings": len(embedded), "dimensions": dimensions}
@@ -146,4 +155,4 @@ def main() -> dict[str, Any]:
 
 def run() -> None:
     """Run the command."""
-    run_script(main, "What was embedded is kept: the same command again goes on where it was.")
+    run_script(main, "Finished embeddings are kept: run the same command again to continue.")

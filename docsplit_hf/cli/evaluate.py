@@ -5,12 +5,12 @@ A file with a column of texts and a column of labels, and any checkpoints:
     docsplit evaluate --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
         --tasks my.csv --protocol full few_shot curve half_documents --output_dir output/mine
 
-To try it without a network: the documentation of installed packages, by package.
+To try it without a network, on the documentation of installed packages:
 
     docsplit evaluate --models output/pretrain tfidf --tasks documentation
 
-The same command again continues a stopped run: results that are in results.json are not computed again. The
-papers' tasks and protocols are experiments of the repository: python -m experiments --help
+To continue an interrupted run, run the same command again: results in results.json are not computed again. The tasks
+and protocols of the papers are in the repository: python -m experiments --help
 """
 
 import json
@@ -36,16 +36,16 @@ from ..training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
 
 CLASSIFICATION_PROTOCOLS = {"full", "few_shot", "curve"}
-WHEN_STOPPED = "What was measured is kept: the same command again goes on where it was."
+WHEN_STOPPED = "Finished results are kept: run the same command again to continue."
 WHY_WORD_COUNTS_WIN = (
-    "Why word counts win here: they read whole documents, and encoders the first {max_length} tokens; and with all "
-    "examples to learn from, many classes have words of their own, as a package has its names. Encoders also use "
-    "words that are not in the examples, which matters where examples are few: compare few_shot and curve."
+    "Why word counts win here: they read whole documents, while encoders read the first {max_length} tokens. With many "
+    "examples, most classes also have characteristic words, such as the names in a package. Encoders also use words "
+    "that are not in the examples, which helps when examples are few: compare few_shot and curve."
 )
 
 
 def word_counts_win(records: Sequence[Mapping[str, Any]], names: set[str]) -> bool:
-    """Return whether word counts, the systems with these names, are the most accurate on all examples of a task."""
+    """Return whether word counts are most accurate on all examples of any task; ``names``: names of these systems."""
     frame = summarize_records(record for record in records if record["protocol"] == "full")
     best = frame[frame["metric"] == "accuracy"].sort_values("mean").groupby("task")["system"].last()
     return bool(best.isin(names).any())
@@ -57,7 +57,7 @@ def load_tasks(load: Callable[..., EvaluationTask], names: Sequence[Any], **opti
     for name in names:
         task = load(name, **options)
         if task.name in (other.name for other in tasks):
-            raise ValueError(f"Two tasks are called {task.name!r}: rename a file, since the tables go by the name.")
+            raise ValueError(f"Two tasks are named {task.name!r}, but tables need distinct names: rename a file.")
         tasks.append(task)
     return tasks
 
@@ -65,7 +65,7 @@ def load_tasks(load: Callable[..., EvaluationTask], names: Sequence[Any], **opti
 def load_systems(
     arguments: EvaluationArguments, max_length: int, word_counts: Mapping[str, Any] = WORD_COUNTS
 ) -> dict[str, System]:
-    """Load the systems, by their names on the command line; the tables show short names."""
+    """Load the systems, by their names on the command line; tables show short names."""
     cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
     systems: dict[str, System] = {}
     names = arguments.models
@@ -84,16 +84,16 @@ def load_systems(
 
 
 def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: Mapping[str, Any]) -> None:
-    """Refuse wrong arguments before anything is loaded."""
+    """Check the arguments before anything is loaded."""
     if not arguments.models:
-        parser.error("--models must be given: tfidf, docsplit-small-en, a folder with a checkpoint, a model on the Hub")
+        parser.error("--models must be given: tfidf, docsplit-small-en, a folder, or a model on the Hub")
     if not arguments.tasks:
-        parser.error("--tasks must be given: files and folders of your own, or documentation")
+        parser.error("--tasks must be given: your files and folders, or documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol, protocols)
     if arguments.figures and not is_installed("evaluation"):
         arguments.figures = False
-        print(f"No figures are drawn, as matplotlib is not installed: {install_line('evaluation')}.")
+        print(f"No figures are drawn, because matplotlib is not installed: {install_line('evaluation')}.")
 
 
 def evaluate(
@@ -107,7 +107,7 @@ def evaluate(
     first_table: Callable[..., str] = main_table,
     figures: Mapping[str, Draw] = FIGURES,
 ) -> dict[str, Any]:
-    """Measure what is not measured yet, write the report, and print a summary; return the figures for ``--json``."""
+    """Compute missing results, write the report, and print a summary; return the figures for ``--json``."""
     folder = Path(arguments.output_dir)
     run = describe_run(command)
     store = ResultStore(folder, run)

@@ -1,9 +1,9 @@
-"""Label documents by hand, the most useful ones first: one key each, saved at once.
+"""Label documents by hand, the most useful ones first, with one key per label.
 
     docsplit label --documents documents/ --labels politics business sport --output_dir output/labels
 
-The same command continues after any interruption. output/labels/labels.jsonl is a file for --dataset_name of
-docsplit classify, and output/labels itself a classifier:
+Each label is saved at once: to continue after an interruption, run the same command again. The file
+output/labels/labels.jsonl can be the --dataset_name of docsplit classify, and output/labels is a classifier:
 
     docsplit classify --model_name_or_path output/labels --predict new.csv
 """
@@ -55,43 +55,43 @@ from .labeling.state import Action, Document, State, put_back
 
 @dataclass
 class LabelingArguments:
-    """What to label, and how."""
+    """Documents and labels."""
 
     _argument_group_name = "labeling"
 
     documents: str | None = HfArg(
         default=None,
-        help="The documents: a .jsonl, .json, .csv, .tsv or .parquet file with a column of texts; a .txt file with one "
-        "in each line; a folder of .txt files; or a data set on the Hub. Without it, those of the classifier in "
-        "--output_dir.",
+        help="Documents to label: a .jsonl, .json, .csv, .tsv or .parquet file with a column of texts; a .txt file "
+        "with one document per line; a folder of .txt files; or a data set on the Hub. Default: the documents of the "
+        "classifier in --output_dir.",
     )
     labels: list[str] = HfArg(
         default_factory=list,
-        help="The labels, at least two: name, or 'name=description of its texts'. A description is the first "
-        "example of its label. Others may be added while labeling.",
+        help="At least two labels: name, or 'name=description of its texts'. The description is the first example of "
+        "the label. More labels can be added while labeling.",
     )
     output_dir: str = HfArg(
         default="output/labels",
-        help=f"The folder for {LABELS} and the classifier. Labels that are there are kept, and gone on from.",
+        help=f"The folder for {LABELS} and the classifier. Existing labels are kept.",
     )
     model_name_or_path: str | None = HfArg(
         default=None,
-        help="An encoder on the Hub or a folder, or a classifier made with --no_training. Read at the first start. "
-        f"Default: {DEFAULT_CHECKPOINT}, which ships.",
+        help="An encoder on the Hub or a folder, or a classifier made with --no_training, used at the first start. "
+        f"Default: {DEFAULT_CHECKPOINT}, which is included.",
     )
     labeled: str | None = HfArg(
-        default=None, help="Examples that have labels already, in a file as for --documents with a --label_column."
+        default=None, help="Labeled examples: a file as for --documents, with a --label_column."
     )
-    batch_size: int = HfArg(default=10, help="Documents to label until the classifier learns from them.")
+    batch_size: int = HfArg(default=10, help="Number of labels after which the classifier is updated.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
     label_column: str = HfArg(default="label", help="The column with the labels of --labeled.")
-    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
-            raise ValueError(f"--batch_size must be a whole number from 1, got {self.batch_size}.")
+            raise ValueError(f"--batch_size must be at least 1, got {self.batch_size}.")
         self.descriptions()
 
     def columns(self) -> dict[str, str | None]:
@@ -101,15 +101,15 @@ class LabelingArguments:
 
     def descriptions(self) -> dict[str, str | None]:
         """Return each label with its description, or None."""
-        found: dict[str, str | None] = {}
-        for given in self.labels:
-            name, _, description = (part.strip() for part in given.partition("="))
+        descriptions: dict[str, str | None] = {}
+        for text in self.labels:
+            name, _, description = (part.strip() for part in text.partition("="))
             if not name or not name.isprintable():
-                raise ValueError(f"--labels: {given!r} has no name that can be shown: write name or name=description.")
-            if name.casefold() in {other.casefold() for other in found}:
-                raise ValueError(f"--labels: {name!r} is given twice, or differs by its case only: give it once.")
-            found[name] = description or None
-        return found
+                raise ValueError(f"--labels: {text!r} has no printable name: write name or name=description.")
+            if name.casefold() in {other.casefold() for other in descriptions}:
+                raise ValueError(f"--labels: {name!r} is given twice, maybe in another case: give it once.")
+            descriptions[name] = description or None
+        return descriptions
 
 
 class Labeling:
@@ -129,8 +129,8 @@ class Labeling:
         for name in (*known, *example_labels, *self.labels()):
             labels.setdefault(name, None)
         if len(labels) < 2:
-            found = f"one label, {next(iter(labels))!r}" if labels else "no label"
-            raise ValueError(f"There is {found}, and nothing to tell apart: give two or more by --labels.")
+            found = f"only one label, {next(iter(labels))!r}" if labels else "no label"
+            raise ValueError(f"There is {found}: give two or more by --labels.")
         skipped = {content_of(row) for row in self.rows if row["label"] is None}
         documents = {content: name for content, name in documents.items() if content not in skipped}
         self.is_new = add_new(self.pipe, documents, labels, examples)
@@ -140,7 +140,7 @@ class Labeling:
         return [row["label"] for row in self.rows if row["label"] is not None]
 
     def learn(self) -> None:
-        """Learn from new labels, save the classifier, and note how good it is."""
+        """Learn from new labels, save the classifier, and record its metrics."""
         self.is_new |= learn_labels(self.pipe, self.rows)
         if self.is_new or self.pipe.datastore.fitted is None:
             self.pipe.fit()
@@ -152,7 +152,7 @@ class Labeling:
             self.progress.append(row)
 
     def next_batch(self, size: int) -> State:
-        """Return the state with the next documents; without any if all have a label."""
+        """Return the state with the next documents; no documents if all are labeled."""
         documents = next_documents(self.pipe, size)
         self.shown |= {(document.text, document.text_pair): document for document in documents}
         return State(
@@ -182,7 +182,7 @@ class Labeling:
 
     def _undo(self, state: State) -> State:
         if not self.rows:
-            return replace(state, message="There is nothing to take back.")
+            return replace(state, message="There is no label to undo.")
         remove_last_row(self.folder / LABELS)
         row = self.rows.pop()
         content = content_of(row)
@@ -194,7 +194,7 @@ class Labeling:
 
 
 def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
-    """Load the texts to label, with pairs or None, and their ids: the path in a folder, or a hash."""
+    """Load the ids of the documents to label, by content. An id is the path in a folder, or a hash."""
     if arguments.documents is None:
         if not has_classifier(Path(arguments.output_dir)):
             raise ValueError("There are no documents to label: give a file or a folder by --documents.")
@@ -209,34 +209,37 @@ def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
 
 
 def load_examples(arguments: LabelingArguments) -> Dataset | None:
-    """Load the examples that have labels already, if any are given."""
+    """Load the labeled examples; None without --labeled."""
     if arguments.labeled is None:
         return None
     examples = load_labeled_examples(
         arguments.labeled, label_column=arguments.label_column, validation_size=0, **arguments.columns()
     )["train"]
     if is_multi_label(examples):
-        raise ValueError(f"The texts of {arguments.labeled} have several labels each, and a key gives one.")
+        raise ValueError(
+            f"The texts of {arguments.labeled} have several labels each, but labeling by hand needs one: give other "
+            "examples."
+        )
     return examples
 
 
 def label(arguments: LabelingArguments, show: Callable[[State, Callable[[State, Action], State]], State]) -> None:
-    """Show batch after batch by ``show``, such as ``label_on_screen``, and learn from each."""
+    """Show batches of documents by ``show``, such as ``label_on_screen``, and learn from each."""
     labeling = Labeling(arguments)
-    kept = f"labels are kept in {labeling.folder / LABELS}: the same command goes on."
+    advice = f"labels are in {labeling.folder / LABELS}: run the same command again to continue."
     try:
         while True:
             labeling.learn()
             batch = labeling.next_batch(arguments.batch_size)
             if not batch.documents:
-                print("All documents are labeled, or skipped.")
+                print("All documents are labeled or skipped.")
                 break
             if show(batch, labeling.perform).documents:  # the user has quit
                 labeling.learn()
                 break
     except (KeyboardInterrupt, EOFError) as end:
-        raise KeyboardInterrupt(f"Stopped. {len(labeling.labels())} {kept}") from end
-    print(f"{describe_progress(labeling.progress)}\n{len(labeling.labels())} {kept}")
+        raise KeyboardInterrupt(f"Stopped. {len(labeling.labels())} {advice}") from end
+    print(f"{describe_progress(labeling.progress)}\n{len(labeling.labels())} {advice}")
     print(f"The classifier is in {labeling.folder}. In Python:\n  import docsplit_hf, transformers")
     print(f'  pipe = transformers.pipeline("docsplit-knn", model="{labeling.folder}")')
     print(f"For a file: docsplit classify --model_name_or_path {labeling.folder} --predict new.csv")
@@ -247,7 +250,7 @@ def main() -> dict[str, Any]:
     parser = HfArgumentParser(LabelingArguments, description=__doc__.split("\n")[0])
     (arguments,) = parse_arguments(parser)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ValueError("Labeling by hand needs a terminal for its screen and keys, and there is none: run it in one.")
+        raise ValueError("Labeling by hand needs a terminal for its screen and keys: run it in one.")
     show_log()
     logging.getLogger("docsplit_hf").setLevel(logging.WARNING)  # each batch would log its calibration
     with labeling_folder(Path(arguments.output_dir)):
@@ -258,4 +261,4 @@ def main() -> dict[str, Any]:
 
 def run() -> None:
     """Run the command."""
-    run_script(main, "The same command goes on.")
+    run_script(main, "Labels are kept: run the same command again to continue.")

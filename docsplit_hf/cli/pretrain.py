@@ -1,10 +1,10 @@
 """Pretrain a document encoder on unlabeled documents with DocSplit.
 
-To try it without a network: the checkpoint that ships, on the documentation of installed packages.
+To try it without a network, with the included checkpoint, on the documentation of installed packages:
 
     docsplit pretrain --dataset_name documentation
 
-From random weights, for documents unlike any that encoders were trained on:
+From random weights, for documents unlike the training data of other encoders:
 
     docsplit pretrain --from_scratch --dataset_name documents.jsonl
 
@@ -50,9 +50,11 @@ from ..training.distributed import end_run
 from ..training.markdown import public_name
 from .pretrain_arguments import DataArguments, ModelArguments, parse_command_line
 
+VOCABULARY_TEXTS = 10_000
+
 
 def load_pretrained(model_arguments: ModelArguments, data: DataArguments, arguments: ContrastiveTrainingArguments):
-    """Load a pretrained model and its tokenizer; called before the documents are read, so that errors show at once."""
+    """Load a pretrained model and its tokenizer; called before the documents are read, to raise errors early."""
     name = find_checkpoint(model_arguments.model_name_or_path)
     model = AutoModelForDocSplit.from_pretrained(
         name,
@@ -97,9 +99,9 @@ def load_splits(data: DataArguments):
 
 
 def first_texts(splits, data: DataArguments) -> list[str]:
-    """Return the first 10,000 training texts, from which a vocabulary is made."""
+    """Return the first training texts, for a vocabulary."""
     check_text_column(splits["train"], data.text_column)
-    column = (row[data.text_column] for row in splits["train"].take(10_000))
+    column = (row[data.text_column] for row in splits["train"].take(VOCABULARY_TEXTS))
     return [text for text in column if isinstance(text, str)]
 
 
@@ -153,23 +155,23 @@ def main() -> dict[str, Any]:
         arguments.data_description = (
             "documentation of installed Python packages" if is_documentation else public_name(data.dataset_name)
         )
-    # The logs, the model card and the last screen compare the model with itself before training.
+    # Logs, model card and summary compare the model with its state before training.
     arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not resume
 
-    with arguments.main_process_first(desc="preparing documents"):  # the other processes read the cache of the first
+    with arguments.main_process_first(desc="preparing documents"):  # the other processes then read the cache
         model, collator, documents = prepare(model_arguments, data, arguments)
     trainer_class = get_trainer_class(arguments.objective)
     trainer = trainer_class(model, arguments, documents["train"], documents.get("test"), collator)
     trainer.train(resume)
     if "test" in documents:
         trainer.evaluate()
-    trainer.save_model()  # with --push_to_hub to the Hub too
+    trainer.save_model()  # also pushes to the Hub with --push_to_hub
     if model_arguments.merge_peft:
         trainer.save_merged(os.path.join(arguments.output_dir, "merged"))
     if trainer.is_world_process_zero():
         print(describe_progress(trainer.state.log_history, arguments.output_dir))
         if model_arguments.merge_peft:
-            print(f"With the adapter merged into it, for every library: {arguments.output_dir}/merged")
+            print(f"The model with the merged adapter, for other libraries: {arguments.output_dir}/merged")
     end_run(trainer)
     return {"output_dir": arguments.output_dir, "evaluations": evaluations_by_step(trainer.state.log_history)}
 

@@ -25,15 +25,15 @@ SCRATCH_OPTIONS = ("hidden_size", "num_hidden_layers")
 
 @dataclass
 class ModelArguments:
-    """What to train."""
+    """Model to train."""
 
     _argument_group_name = "model"
 
     model_name_or_path: str | None = HfArg(
-        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which ships."
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
     )
     from_scratch: bool = HfArg(
-        default=False, help="Train a small BERT with random weights and a vocabulary of your documents instead."
+        default=False, help="Train a small BERT with random weights and a vocabulary from your documents instead."
     )
     keep_layers: list[int] | None = HfArg(
         default=None,
@@ -41,13 +41,13 @@ class ModelArguments:
     )
     static: bool = HfArg(
         default=False,
-        help="Keep no layers: a text becomes the mean of its tokens' vectors, which takes hardly any time. Give a "
-        "--teacher to learn better vectors from.",
+        help="Keep no layers: an embedding is the mean of the token vectors, which is very fast to compute. Give a "
+        "--teacher to learn better vectors.",
     )
     vocab_size: int | None = HfArg(
         default=None,
-        help="Entries of the vocabulary. With --from_scratch 8192 by default; of another model only so many are kept, "
-        "those that the documents have most. Default: all.",
+        help="Size of the vocabulary. A pretrained model keeps only this many tokens, the most frequent in the "
+        "documents. Default: 8192 with --from_scratch, otherwise all.",
     )
     hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
     num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
@@ -61,7 +61,7 @@ class ModelArguments:
     merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
     config_overrides: dict | str | None = HfArg(
         default=None,
-        help="Settings of the model's configuration, as JSON, such as '{\"hidden_dropout_prob\": 0.1, "
+        help='Overrides of the model configuration, as JSON, such as \'{"hidden_dropout_prob": 0.1, '
         '"attention_probs_dropout_prob": 0.1}\' for SimCSE on the small BERT, which has no dropout.',
     )
 
@@ -76,67 +76,68 @@ class ModelArguments:
         if self.config_overrides and self.model_name_or_path is None:
             override_config(BertConfig(), self.config_overrides)  # before anything is loaded
         if self.config_overrides and self.use_peft:
-            raise ValueError("--config_overrides changes what an adapter does not hold: do without --use_peft.")
+            raise ValueError("An adapter does not contain the settings of --config_overrides: leave out --use_peft.")
         if self.use_peft and (self.keep_layers or self.static or self.vocab_size):
             raise ValueError(
-                "--keep_layers, --static and --vocab_size change the model that an adapter is for: do without it."
+                "--keep_layers, --static and --vocab_size change the base model of an adapter: leave out --use_peft."
             )
         if self.static and self.keep_layers:
-            raise ValueError("--static keeps no layers, and --keep_layers some: give one of them.")
+            raise ValueError("--static keeps no layers, but --keep_layers keeps some: give only one of them.")
         if self.static and self.pooling not in (None, "mean"):
-            raise ValueError(f"--static is the mean of vectors of tokens: leave --pooling {self.pooling} out.")
+            raise ValueError(f"--static always uses the mean of the token vectors: leave out --pooling {self.pooling}.")
         if self.from_scratch:
             self.vocab_size = self.vocab_size or 8192
             if self.keep_layers or self.static:
-                raise ValueError("--keep_layers and --static are for a trained model: --from_scratch has none.")
+                raise ValueError("--keep_layers and --static need a pretrained model: leave out --from_scratch.")
         if self.merge_peft and not self.use_peft:
             raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
 
 
 @dataclass
 class DataArguments:
-    """What to train on."""
+    """Training documents."""
 
     _argument_group_name = "data"
 
     dataset_name: str | None = HfArg(
         default=None,
-        help="A file, a folder, or a data set on the Hub. Must be given. 'documentation', that of installed packages, "
-        "is there to try it on.",
+        help="Required. A file, a folder, or a data set on the Hub. To try it: 'documentation', the documentation of "
+        "installed packages.",
     )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
     streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
-    csv_separator: str | None = HfArg(default=None, help="What separates the columns of a .csv file, if no comma.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
     max_length: int | None = HfArg(
         default=None,
-        help="Longest half in tokens. Default: the checkpoint's, or up to 512; without --model_name_or_path 128.",
+        help="Maximum length of a half in tokens. Default: that of the checkpoint, or up to 512; 128 without "
+        "--model_name_or_path.",
     )
-    mlm_probability: float = HfArg(default=0.15, help="Share of the tokens to mask for MLM.")
-    views: str = HfArg(default="docsplit", help=f"How positive pairs are made: {', '.join(sorted(VIEWS))}.")
+    mlm_probability: float = HfArg(default=0.15, help="Fraction of the tokens to mask for MLM.")
+    views: str = HfArg(default="docsplit", help=f"How to make positive pairs: {', '.join(sorted(VIEWS))}.")
     views_kwargs: dict | str | None = HfArg(
         default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
     )
     single_sentence: str = HfArg(
         default="drop",
-        help="What becomes of documents of one sentence: drop, dropout_pair (paired with themselves), or error.",
+        help="How to treat documents of one sentence: drop, dropout_pair (pair them with themselves), or error.",
     )
     segmenter: str = HfArg(
         default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."
     )
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int | None = HfArg(
-        default=None, help="Processes to prepare the documents with. Default: as many as there are cores."
+        default=None, help="Number of processes that prepare the documents. Default: the number of cores."
     )
 
     def __post_init__(self) -> None:
         if self.dataset_name is None:
             raise ValueError(
-                "--dataset_name must be given: a file, a folder, or a data set on the Hub; 'documentation', that of "
-                "installed packages, is there to try it on."
+                "--dataset_name must be given: a file, a folder, a data set on the Hub, or 'documentation' to try it "
+                "on the documentation of installed packages."
             )
         self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
         self.num_proc = self.num_proc or os.cpu_count()
@@ -150,24 +151,25 @@ def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
     class RunArguments(get_arguments_class(objective)):
         _argument_group_name = "training"
 
-        output_dir: str = HfArg(default="output/pretrain", help="Where checkpoints and the model are saved.")
+        output_dir: str = HfArg(default="output/pretrain", help="Folder for checkpoints and the model.")
         overwrite_output_dir: bool = HfArg(
             default=False,
-            help="Write to output_dir even if it is not empty; checkpoints there are set aside, in _overwritten/.",
+            help="Write to output_dir even if it is not empty; its checkpoints are moved to _overwritten/.",
         )
-        per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process in evaluation.")
+        per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process and evaluation batch.")
         logging_steps: float = HfArg(default=10, help="Steps between two logs.")
         eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
-        eval_steps: float | None = HfArg(default=None, help="Steps between two evaluations. Default: as --save_steps.")
+        eval_steps: float | None = HfArg(default=None, help="Steps between two evaluations. Default: --save_steps.")
         save_steps: float = HfArg(default=100, help="Steps between two checkpoints.")
-        save_total_limit: int | None = HfArg(default=2, help="Checkpoints to keep, the best among them.")
+        save_total_limit: int | None = HfArg(default=2, help="Number of checkpoints to keep, including the best.")
         load_best_model_at_end: bool | None = HfArg(
             default=None,
             metadata={"nargs": "?", "const": True},
-            help="End with the checkpoint that finds most halves. Default: if there are evaluations and checkpoints.",
+            help="Load the checkpoint with the best half retrieval at the end. Default: if there are evaluations and "
+            "checkpoints.",
         )
         resume_from_checkpoint: str | None = HfArg(
-            default=None, help="'last', or a folder checkpoint-<step>, to go on from."
+            default=None, help="Checkpoint to continue from: 'last', or a folder checkpoint-<step>."
         )
 
         def __post_init__(self) -> None:
@@ -196,7 +198,8 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
     options = (argument for argument in arguments if argument.startswith("--"))
-    for name in (option.partition("=")[0].removeprefix("--").replace("-", "_") for option in options):
+    for option in options:
+        name = option.partition("=")[0].removeprefix("--").replace("-", "_")
         owners = [owner for owner, kind in RUN_ARGUMENTS.items() if name in options_of(kind)]
         if owners and name not in known:
             parser.usage = "%(prog)s [options]"
@@ -205,5 +208,5 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
 
 
 def options_of(kind: type) -> set[str]:
-    """Return the names of the fields that a dataclass takes."""
+    """Return the names of the fields that a dataclass accepts."""
     return {field.name for field in dataclasses.fields(kind) if field.init}

@@ -1,1 +1,1 @@
-"""KNNDatastore: its rows, its index, its files."""
+"""Stores for examples and documents: rows, index, files, and a server."""

@@ -36,18 +36,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "d"  # of automatic ids of documents
-NO_ROW = "There is no row with the id {!r}: ids are strings, as add and search give them."
+DOCUMENT_PREFIX = "d"  # of automatic ids of documents; those of examples have none
+NO_ROW = "There is no row with the id {!r}: pass ids, which are strings, as add and search return them."
 
 
 class _NewRows(NamedTuple):
-    """Rows to add: keys ``(N, D)``, encoded labels, and the other columns; an id of None is assigned."""
+    """Rows to add: keys (embeddings) ``(N, D)``, encoded labels, and the other columns. None: an automatic id."""
 
     keys: np.ndarray
     labels: np.ndarray
     texts: Iterable[str | None] | None
     text_pairs: Iterable[str | None] | None
     ids: Iterable[str | None] | None
+    passages: Passages | None
+
+
+class _EmbeddedPart(NamedTuple):
+    """The part of the texts that one process embedded."""
+
+    keys: np.ndarray
     passages: Passages | None
 
 
@@ -69,7 +76,7 @@ def empty_snapshot(
     if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
         raise ValueError(f"label_names must be different strings, got {label_names!r}.")
     if index != EXACT:
-        fewest_rows(index, dimension)  # FAISS refuses an invalid index now, not once there are enough rows
+        fewest_rows(index, dimension)  # raises now if FAISS refuses the index, not only when there are enough rows
     probe = None if probe is None else as_queries(probe, "probe", dimension).copy()
     labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
     keys = np.zeros((0, dimension), dtype=dtype)
@@ -86,7 +93,7 @@ def add_rows(
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
 ) -> Snapshot:
-    """Add examples, given as for ``KNNDatastore``. ``arrays``: the buffers of the datastore, reused between calls."""
+    """Add examples, as ``KNNDatastore.add`` does. ``arrays``: buffers that are reused between calls."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
     if len(encoded) != len(keys):
@@ -111,7 +118,7 @@ def add_documents(
     no_labels = np.zeros((len(keys), 0), dtype=bool)
     new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages)
     before = snapshot.documents or no_documents(snapshot)
-    grown = _append(before, new, (snapshot.rows,), PREFIX, arrays or GrowingArrays())
+    grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX, arrays or GrowingArrays())
     return replace(snapshot, documents=grown)
 
 
@@ -125,7 +132,10 @@ def no_documents(snapshot: Snapshot) -> Snapshot:
 def _append(
     snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str, arrays: GrowingArrays
 ) -> Snapshot:
-    """Append rows outside the index. ``others``: tables with ids that are taken; ``prefix``: of automatic ids."""
+    """Append rows outside the index.
+
+    ``others``: tables with other rows, which must have other ids. ``prefix``: of automatic ids.
+    """
     count = len(new.keys)
     ids = [None] * count if new.ids is None else list(new.ids)
     ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
@@ -134,8 +144,8 @@ def _append(
     new_passages = None if new.passages is None else check_passages(new.passages, new.keys, new_table)
     if new_passages is not None and isinstance(snapshot.keys, MappedKeys):
         raise ValueError(
-            "Rows on the disk have one vector each, and these have several passages: take another long_documents, or a "
-            "datastore in memory."
+            "Rows on the disk have one embedding each, but the new ones have several passages: use another "
+            "long_documents, or a datastore in memory."
         )
     keys = arrays.append(f"{prefix}keys", snapshot.keys, new.keys)
     labels = arrays.append(f"{prefix}labels", snapshot.labels, new.labels)
@@ -156,7 +166,7 @@ def _append(
 def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) -> Snapshot:
     """Append the rows and documents of another snapshot, with new automatic ids."""
     if other.multi_label != snapshot.multi_label:
-        raise ValueError("One of the two has several labels per row, the other has one: build both with multi_label.")
+        raise ValueError("One datastore has several labels per row, the other has one: build both with multi_label.")
     keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
     if snapshot.probe is None and len(snapshot.keys) == 0 and snapshot.documents is None:
         snapshot = replace(snapshot, probe=other.probe)
@@ -165,43 +175,43 @@ def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) 
     labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
     own_documents = snapshot.documents or no_documents(snapshot)
     other_documents = other.documents or no_documents(other)
-    taken = (own_documents.rows, other_documents.rows)
-    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), taken, "", arrays)
+    document_tables = (own_documents.rows, other_documents.rows)
+    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), document_tables, "", arrays)
     merged = replace(merged, label_names=names)
     if other.documents is not None:
         no_labels = np.zeros((len(other_documents.keys), 0), dtype=bool)
-        new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, PREFIX)
-        documents = _append(own_documents, new, (merged.rows,), PREFIX, arrays)
+        new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, DOCUMENT_PREFIX)
+        documents = _append(own_documents, new, (merged.rows,), DOCUMENT_PREFIX, arrays)
         merged = replace(merged, documents=documents)
     if snapshot.fitted is not None or other.fitted is not None:
-        logger.warning("The fitted states of the two datastores do not fit the merged one, and are dropped: fit again.")
+        logger.warning("The merged datastore needs a new fit: the fitted states of the two are dropped.")
     return replace(merged, fitted=None)
 
 
 def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
-    """Return the ids of rows; None for automatic ids, which are recognized by their form."""
+    """Return the ids of rows; None for automatic ids, which have a known form."""
     ids = snapshot.rows["id"].to_pylist()
     return [None if is_counted(row_id, snapshot.next_id, prefix) else row_id for row_id in ids]
 
 
 def _as_new_rows(snapshot: Snapshot, keys: np.ndarray, labels: np.ndarray, prefix: str) -> _NewRows:
-    """The rows of another snapshot, to be added with these keys and labels."""
+    """Convert the rows of another snapshot to new rows with these keys and labels."""
     texts = snapshot.rows["text"].to_pylist()
     text_pairs = snapshot.rows["text_pair"].to_pylist()
     return _NewRows(keys, labels, texts, text_pairs, uncounted_ids(snapshot, prefix), snapshot.passages)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
-    """Remove rows. The others keep their order, in new arrays."""
+    """Remove rows; the others keep their order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if isinstance(ids, str):
         raise ValueError(f"remove takes a list of ids, got one string: pass [{ids!r}].")
     ids = list(ids)
-    found = ids_among(ids, snapshot.rows)
+    existing = ids_among(ids, snapshot.rows)
     for row_id in ids:
-        if row_id not in found:
+        if row_id not in existing:
             raise ValueError(NO_ROW.format(row_id))
     kept = ~pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string())).to_numpy()
     keys = snapshot.keys.keep(kept) if isinstance(snapshot.keys, MappedKeys) else snapshot.keys[kept]

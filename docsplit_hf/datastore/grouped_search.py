@@ -1,4 +1,4 @@
-"""Exact search for documents, if documents and queries may have several passages each."""
+"""Exact search where documents and queries may have several passages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 from .keys import BLOCK_BYTES, as_float32
 from .row_table import passage_positions
 
-# The error of a distance by products is at most (D + 3)(|q|^2 + |x|^2) / 2^24; this is twice the bound.
+# The rounding error of |q|^2 - 2qx + |x|^2 is at most (D + 3)(|q|^2 + |x|^2) / 2^24; this factor is twice that.
 ROUNDING = 2.0**-23
-DISTINCTIVE = 1e-4  # of a distance: smaller differences are rounding, and the nearest passage is named
+# Relative to a distance: passages whose distinctiveness differs by less are equal, and the nearest is shown.
+DISTINCTIVENESS_TOLERANCE = 1e-4
 
 
 class GroupedNeighbors(NamedTuple):
     """The k nearest documents of Q queries, nearest first; each array is ``(Q, k)``.
 
-    ``distances``: float32. ``rows``: int64. ``query_passages``: int64, from 0 in each query: the most distinctive
-    passage, by how much nearer it is to this document than to documents on average. ``passages``: int64, position in
-    the keys of the document's passage that is nearest to it.
+    ``distances``: float32. ``rows``: int64. ``query_passages``: int64, counted from 0 in each query: the most
+    distinctive passage, which is nearer to this document than to the average document by the largest margin.
+    ``passages``: int64, the nearest passage of the document, as its position in the keys.
     """
 
     distances: np.ndarray
@@ -87,8 +88,12 @@ def grouped_search(
 
 
 def matched_distances(of_query: np.ndarray, of_documents: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Distances of documents, float32 ``(N,)``, from those of query passages ``(u, N)`` and of their own ``(P,)``."""
-    if len(of_query) == 1:  # the same result without sorting
+    """Compute distances of documents, float32 ``(N,)``.
+
+    ``of_query``: of each query passage to its nearest passage in each document, ``(u, N)``. ``of_documents``: of each
+    document passage to its nearest query passage, ``(P,)``. ``counts``: passages of the documents.
+    """
+    if len(of_query) == 1:  # the result is the same without sorting
         return of_query[0]
     matched = np.minimum(len(of_query), counts)
     weights = 1 / np.arange(1, len(of_query) + 1)
@@ -126,15 +131,15 @@ def join_queries(parts: list[GroupedNeighbors], k: int) -> GroupedNeighbors:
 
 
 class _Candidates(NamedTuple):
-    """Documents that may be among the k nearest of a query, given the rounding of distances."""
+    """Documents that may be among the k nearest of a query, since distances are rounded."""
 
-    lower: np.ndarray  # bound of the distance
-    upper: np.ndarray  # bound of the distance
+    lower: np.ndarray  # lower bounds of the distances
+    upper: np.ndarray  # upper bounds of the distances
     rows: np.ndarray  # ascending
 
 
 def _document_blocks(counts: np.ndarray, width: int) -> Iterator[tuple[int, int]]:
-    """Ranges of documents with at most 64 MiB of float32 ``(P, width)``; a larger document is a range by itself."""
+    """Yield ranges of documents with at most 64 MiB of float32 ``(P, width)``; a larger document is its own range."""
     ends = np.cumsum(counts)
     first = 0
     while first < len(counts):
@@ -147,7 +152,7 @@ def _document_blocks(counts: np.ndarray, width: int) -> Iterator[tuple[int, int]
 def _nearest_by_products(
     queries: np.ndarray, query_counts: np.ndarray, block: np.ndarray, counts: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The arguments of ``matched_distances`` for each query, by ``|q|^2 - 2qx + |x|^2``: fast, with rounding errors."""
+    """Yield the arguments of ``matched_distances`` for each query, by ``|q|^2 - 2qx + |x|^2``: fast, but rounded."""
     starts = np.cumsum(counts) - counts
     squares = _squares(block)
     most = max(BLOCK_BYTES // (4 * len(block)), 1)  # rows of a product
@@ -157,7 +162,7 @@ def _nearest_by_products(
         firsts = np.cumsum(batch) - batch
         of_query = np.empty((total, len(counts)), dtype=np.float32)
         of_documents = np.full((len(batch), len(block)), np.inf, dtype=np.float32)
-        for part in range(0, total, most):  # one query may have more passages
+        for part in range(0, total, most):  # a single query may have more passages than ``most``
             rows = queries[start + part : start + min(part + most, total)]
             distances = (-2 * rows) @ block.T
             distances += _squares(rows)[:, None]
@@ -170,7 +175,7 @@ def _nearest_by_products(
 
 
 def _batches(query_counts: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Batches of the counts of queries, with at most ``most`` passages, but at least one query."""
+    """Yield batches of the counts of queries, with at most ``most`` passages, but at least one query."""
     ends = np.cumsum(query_counts)
     first = 0
     while first < len(query_counts):
@@ -180,7 +185,7 @@ def _batches(query_counts: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
-    """Join two sets of candidates, without those that cannot be among the k nearest."""
+    """Join two sets of candidates; drop those that cannot be among the k nearest."""
     joined = _Candidates(
         lower=np.concatenate([found.lower, new.lower]),
         upper=np.concatenate([found.upper, new.upper]),
@@ -201,7 +206,7 @@ class _Compared(NamedTuple):
 
 
 def _compare_one(query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> _Compared:
-    """Compare a query of one passage, ``(1, D)``, with all candidates at once: many may be equally near."""
+    """Compare a query of one passage, ``(1, D)``, with all candidates at once, since many may be equally near."""
     firsts = np.cumsum(counts) - counts
     positions = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
     exact = np.empty(len(positions), dtype=np.float32)
@@ -227,7 +232,7 @@ def _compare(
         of_query, of_document, nearest = _nearest_by_differences(query, document)
         compared.distances[place] = matched_distances(of_query[:, None], of_document, counts[[place]])[0]
         nearer = mean_distances - of_query
-        best = np.flatnonzero(nearer >= nearer.max() - DISTINCTIVE * np.abs(mean_distances).max())
+        best = np.flatnonzero(nearer >= nearer.max() - DISTINCTIVENESS_TOLERANCE * np.abs(mean_distances).max())
         query_passage = best[of_query[best].argmin()]
         compared.passages[place] = start + nearest[query_passage]
         compared.query_passages[place] = query_passage
@@ -235,7 +240,7 @@ def _compare(
 
 
 def _nearest_by_differences(query: np.ndarray, document: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distances of query passages to their nearest in a document; the reverse; positions of the former in it."""
+    """Return distances of query passages to their nearest document passages, the reverse, and those passages."""
     of_query = np.empty(len(query), dtype=np.float32)
     nearest = np.empty(len(query), dtype=np.int64)
     of_document = np.full(len(document), np.inf, dtype=np.float32)

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 EXACT = "Flat"
-FEWEST_ROWS = 1_000  # exact search of fewer takes less than a millisecond
-ROWS_PER_CENTROID = 39  # FAISS's lower bound for k-means; below it, FAISS warns and the lists are bad
-TRAINING_ROWS_PER_CENTROID = 64  # four times as many take four times as long, without a gain
-TRAINING_ROWS = 65_536  # at least, if there are so many
-KEPT_ROWS = 2**20  # between two saves of an unfinished index
-FEWEST_LISTS = (
-    16  # searched: 99 % of fitted answers have the label of exact search (benchmarks/scale/fitted_answers.py)
-)
+MIN_INDEXED_ROWS = 1_000  # exact search of fewer takes less than a millisecond
+ROWS_PER_CENTROID = 39  # lower bound of FAISS for k-means; with fewer rows it warns, and search is worse
+TRAINING_ROWS_PER_CENTROID = 64  # more take longer to train, without a gain
+MIN_TRAINING_ROWS = 65_536  # if there are as many
+ROWS_BETWEEN_SAVES = 2**20  # of an unfinished index
+# With 16 lists, 99 % of fitted answers have the label of exact search (benchmarks/scale/fitted_answers.py).
+MIN_SEARCHED_LISTS = 16
+SEARCHED_LIST_DIVISOR = 8  # an eighth of all lists is searched
+LIST_GROWTH = 4  # factor for the searched lists if they have too few rows
+PQ_RERANK = 4  # candidates per result where PQ codes are searched, unless rerank is given
 
 # The tested families. FAISS accepts more, but some end the process (HNSW0, RR0, PQ8x0), and others train for minutes
 # without a gain over exact re-ranking (OPQ).
@@ -47,8 +49,8 @@ class IndexOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or not _FACTORY.fullmatch(self.factory):
             raise ValueError(
-                f"Unknown index {self.factory!r}: choose 'Flat' (exact), or of faiss.index_factory "
-                "'IVF<lists>,<codes>', 'HNSW<links>' or '<codes>', with codes as Flat, PQ64, SQ8 or SQfp16, for "
+                f"Unknown index {self.factory!r}: choose 'Flat' (exact), or a factory string of FAISS: "
+                "'IVF<lists>,<codes>', 'HNSW<links>' or '<codes>', with codes such as Flat, PQ64, SQ8 or SQfp16, for "
                 "example 'IVF1024,PQ64'."
             )
         for name in ("nprobe", "rerank"):
@@ -57,17 +59,17 @@ class IndexOptions:
                 raise ValueError(f"{name} must be an integer of at least 1, or None, got {value!r}.")
         if self.nprobe and "IVF" not in self.factory:
             raise ValueError(
-                f"nprobe={self.nprobe} is for IVF indexes, and {self.factory!r} has no lists: leave it out."
+                f"nprobe={self.nprobe} needs an IVF index, but {self.factory!r} has no lists: leave nprobe out."
             )
 
     def candidates(self, k: int) -> int:
         """Number of candidates fetched from an index for k results."""
-        return k * (self.rerank or (4 if "PQ" in self.factory else 1))
+        return k * (self.rerank or (PQ_RERANK if "PQ" in self.factory else 1))
 
 
 def fewest_rows(factory: str, dimension: int) -> int:
-    """Fewest rows for which an index is built: 39 per centroid of its k-means, and at least 1,000 and D."""
-    return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), FEWEST_ROWS, dimension)
+    """Return the minimum number of rows for an index: 39 per centroid of its k-means, and at least 1,000 and D."""
+    return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), MIN_INDEXED_ROWS, dimension)
 
 
 def build_index(
@@ -76,18 +78,18 @@ def build_index(
     begun: faiss.Index | None = None,
     keep: Callable[[faiss.Index], None] = lambda index: None,
 ) -> faiss.Index:
-    """Train an index on a fixed sample, and fill it. ``begun``: an unfinished index that ``keep`` saved."""
+    """Train an index on a fixed sample, and fill it. ``begun``: an unfinished index that ``keep`` saved earlier."""
     start = time.perf_counter()
     index = begun or new_index(factory, keys.shape[1])
     for part in parts_of(index):
         if hasattr(part, "do_polysemous_training"):
-            part.do_polysemous_training = False  # takes minutes, for a kind of search that is not used
+            part.do_polysemous_training = False  # takes minutes, and is for a search that is not used
     try:
         if begun is None:
-            size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), TRAINING_ROWS), len(keys))
+            size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), MIN_TRAINING_ROWS), len(keys))
             sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
             index.train(as_float32(keys[sample]))
-            if len(keys) > KEPT_ROWS:
+            if len(keys) > ROWS_BETWEEN_SAVES:
                 keep(index)
         fill_index(index, keys, index.ntotal, keep)
     except RuntimeError as error:
@@ -102,11 +104,11 @@ def build_index(
 def fill_index(
     index: faiss.Index, keys: np.ndarray, start: int, keep: Callable[[faiss.Index], None] = lambda index: None
 ) -> None:
-    """Add the keys from ``start`` on, and call ``keep`` at rows that do not depend on ``start``."""
+    """Add the keys from ``start`` on, and save the index by ``keep`` from time to time."""
     step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
     kept = start
     for first in range(start, len(keys), step):
-        if first - kept >= KEPT_ROWS:
+        if first - kept >= ROWS_BETWEEN_SAVES:
             logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
             keep(index)
             kept = first
@@ -119,23 +121,28 @@ def set_nprobe(index: faiss.Index, nprobe: int | None) -> None:
 
     lists = faiss.try_extract_index_ivf(index)
     if lists is not None:
-        lists.nprobe = min(nprobe or max(lists.nlist // 8, FEWEST_LISTS), lists.nlist)
+        lists.nprobe = min(nprobe or max(lists.nlist // SEARCHED_LIST_DIVISOR, MIN_SEARCHED_LISTS), lists.nlist)
 
 
 def approximate_search(index: faiss.Index, queries: np.ndarray, k: int) -> np.ndarray:
-    """Rows that an index finds, int64 ``(Q, k)``; more lists are searched if too few are found; -1 if all are."""
+    """Search an index: rows, int64 ``(Q, k)``, -1 where all lists have fewer than k rows.
+
+    If the searched lists have fewer than k rows, more lists are searched.
+    """
     import faiss
 
     rows = index.search(queries, k)[1]
     lists = faiss.try_extract_index_ivf(index)
     nprobe = 0 if lists is None else lists.nprobe
-    while lists is not None and nprobe < lists.nlist and (short := np.flatnonzero(rows[:, -1] < 0)).size:
-        nprobe = min(4 * nprobe, lists.nlist)
-        # Parameters of this search only: other threads search the same index.
+    incomplete = np.flatnonzero(rows[:, -1] < 0)
+    while lists is not None and nprobe < lists.nlist and incomplete.size:
+        nprobe = min(LIST_GROWTH * nprobe, lists.nlist)
+        # Set for this search only, because other threads search the same index.
         parameters = faiss.SearchParametersIVF(nprobe=nprobe)
         if isinstance(index, faiss.IndexPreTransform):
             parameters = faiss.SearchParametersPreTransform(index_params=parameters)
-        rows[short] = index.search(queries[short], k, params=parameters)[1]
+        rows[incomplete] = index.search(queries[incomplete], k, params=parameters)[1]
+        incomplete = np.flatnonzero(rows[:, -1] < 0)
     return rows
 
 
@@ -146,8 +153,8 @@ def new_index(factory: str, dimension: int) -> faiss.Index:
         return faiss.index_factory(dimension, factory)
     except RuntimeError as error:
         raise ValueError(
-            f"FAISS makes no index {factory!r} for keys of dimension {dimension}: {_reason(error)}. "
-            "The number after PQ must divide the dimension."
+            f"FAISS cannot make the index {factory!r} for keys of dimension {dimension}: {_reason(error)}. The number "
+            "after PQ must divide the dimension."
         ) from error
 
 
@@ -156,7 +163,7 @@ def parts_of(index: faiss.Index) -> list[Any]:
     import faiss
 
     parts = [faiss.downcast_index(index)]
-    for part in parts:  # includes appended parts
+    for part in parts:  # also visits the parts appended here
         if isinstance(part, faiss.IndexPreTransform):
             parts.append(faiss.downcast_index(part.index))
         elif isinstance(part, faiss.IndexHNSW):
@@ -175,5 +182,5 @@ def _centroids(index: faiss.Index) -> int:
 
 
 def _reason(error: RuntimeError) -> str:
-    """The end of FAISS's message, without names of functions and files."""
+    """Return the end of FAISS's message, without names of functions and files."""
     return " ".join(str(error).split("failed: ")[-1].split(" at /project/")[-1].split()).rstrip(".")

@@ -30,7 +30,7 @@ from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
-from .row_table import TEXTS, encode_known_labels, is_multi_label, take_passages
+from .row_table import TEXT_COLUMNS, encode_known_labels, is_multi_label, take_passages
 from .snapshot import FittedState, Snapshot
 from .snapshot_index import change_index, update_index
 
@@ -226,8 +226,8 @@ class KNNDatastore:
 
     def __repr__(self) -> str:
         return (
-            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, "
-            f"{len(self.label_names)} labels, index {self.index!r})"
+            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, {len(self.label_names)} "
+            f"labels, index {self.index!r})"
         )
 
     def __getstate__(self) -> Snapshot:
@@ -262,7 +262,7 @@ class KNNDatastore:
         parts: list[bytes | np.ndarray] = []
         for state in (self._state, self._state.documents):
             if state is not None:
-                rows = [state.rows[name].to_pylist() for name in TEXTS]
+                rows = [state.rows[name].to_pylist() for name in TEXT_COLUMNS]
                 described = json.dumps([state.label_names, *rows, state.options.factory])
                 parts += [np.ascontiguousarray(state.keys), np.ascontiguousarray(state.labels), described.encode()]
         return sha256_of_parts(parts)

@@ -1,4 +1,4 @@
-"""Keys that stay on the disk: memory-mapped matrices in safetensors files."""
+"""Keys (embeddings) that stay on the disk: memory-mapped matrices in safetensors files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-WRITTEN_ROWS = 65_536  # at a time
+WRITTEN_ROWS = 65_536  # written at a time
 # Pages that were read count as memory of the process until they are released to the system's page cache.
-KEPT_BYTES = 2**30  # files up to this size are not released
-RELEASE_BYTES = 2**26  # read between two releases: releasing many pages at once takes long
-BYTES_PER_ROW = 2**16  # counted per row: the system maps pages around the one that is read
-TAKEN_ROWS = 2**12  # at a time
-_LONGEST_HEADER = 100_000_000  # as safetensors has it
+MIN_RELEASED_BYTES = 2**30  # pages of smaller files are not released
+BYTES_BETWEEN_RELEASES = 2**26  # releasing many pages at once takes long
+MAPPED_BYTES_PER_ROW = 2**16  # an estimate: the system also maps the pages around a row
+TAKEN_ROWS = 2**12  # copied at a time
+_MAX_HEADER_BYTES = 100_000_000  # the limit of safetensors
 _DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16)}
 
 
 class KeyFile:
-    """One matrix of a safetensors file, mapped; pickled as its path."""
+    """A memory-mapped matrix of a safetensors file; pickled as its path."""
 
     def __init__(self, path: Path, name: str = "keys") -> None:
         self.path = Path(path)
@@ -34,17 +34,17 @@ class KeyFile:
             self.names = matrix.names
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if hasattr(self._map, "madvise"):
-            self._map.madvise(mmap.MADV_RANDOM)  # otherwise each row read from the disk reads 128 KB
+            self._map.madvise(mmap.MADV_RANDOM)  # otherwise the system reads 128 KB for each row
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without large pages
-                self._map.madvise(mmap.MADV_NOHUGEPAGE)  # otherwise each row read from the page cache counts as 2 MB
+                self._map.madvise(mmap.MADV_NOHUGEPAGE)  # otherwise each row counts as 2 MB of memory
         self.array = np.ndarray(matrix.shape, matrix.dtype, self._map, matrix.offset)
 
     def __reduce__(self) -> Any:
         return KeyFile, (self.path, self.name)
 
     def release(self) -> None:
-        """Release pages that were read. Arrays stay valid: their pages are read again when used."""
+        """Release the pages in memory. Arrays stay valid: pages are read again when needed."""
         if hasattr(self._map, "madvise"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
@@ -52,8 +52,8 @@ class KeyFile:
 class MappedKeys:
     """Keys ``(N, D)``, float32 or float16, with the parts of an array's interface that search and indexing use.
 
-    ``files``: in their order. ``sha256``: of all their contents. ``kept``: int64, the rows of the files that are not
-    removed; None for all. ``added``: rows in memory, behind those of the files.
+    ``sha256``: of the contents of all files. ``kept``: int64, the rows of the files that are not removed; None for all.
+    ``added``: rows in memory, which follow those of the files.
     """
 
     ndim = 2
@@ -71,11 +71,11 @@ class MappedKeys:
         self.mapped = self._in_files if kept is None else len(kept)
         self.dtype = first.dtype
         self.shape = (self.mapped + len(self.added), first.shape[1])
-        # Cache key of an index of the keys; None if the keys differ from those of the files.
+        # Name of the cached index; None if the keys differ from those of the files.
         self.sha256 = sha256 if kept is None and len(self.added) == 0 else None
         self._files_sha256 = sha256
-        self._read = 0  # bytes since the last release
-        self._is_large = sum(file.array.nbytes for file in self.files) > KEPT_BYTES
+        self._bytes_read = 0  # since the last release
+        self._is_large = sum(file.array.nbytes for file in self.files) > MIN_RELEASED_BYTES
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -97,15 +97,15 @@ class MappedKeys:
         start, stop, step = rows.indices(len(self))
         if step != 1 or (self.kept is not None and start < self.mapped):
             return self._take(np.arange(start, stop, step))
-        moved = self._in_files - self.mapped  # not 0 for added rows after a removal
-        stop = max(start, stop) + moved
-        start += moved
+        removed = self._in_files - self.mapped  # rows of the files, which come before added rows
+        stop = max(start, stop) + removed
+        start += removed
         parts = []
         for array, end in zip(self._arrays, self._ends.tolist(), strict=True):
             begin = end - len(array)
             if start < end and stop > begin:
                 parts.append(array[max(start - begin, 0) : stop - begin])
-        self._count((stop - start) * self.dtype.itemsize * self.shape[1])
+        self._release_after((stop - start) * self.dtype.itemsize * self.shape[1])
         if len(parts) == 1:
             return parts[0]
         return np.concatenate(parts) if parts else self.added[:0]
@@ -127,10 +127,11 @@ class MappedKeys:
         if flat.size and not 0 <= flat.min() <= flat.max() < len(self):
             raise IndexError(f"There are {len(self)} rows, not row {int(flat.max())}.")
         if self.kept is not None:
-            of_files = flat < self.mapped
-            flat = flat + (self._in_files - self.mapped)
-            flat[of_files] = self.kept[flat[of_files] - (self._in_files - self.mapped)]
-        order = np.argsort(flat, kind="stable")  # forward, file by file
+            is_in_file = flat < self.mapped
+            positions = flat + (self._in_files - self.mapped)  # of added rows
+            positions[is_in_file] = self.kept[flat[is_in_file]]
+            flat = positions
+        order = np.argsort(flat, kind="stable")  # reads each file from its beginning to its end
         ordered = flat[order]
         places = np.concatenate([[0], np.searchsorted(ordered, self._ends)])
         taken = np.empty((len(flat), self.shape[1]), self.dtype)
@@ -138,26 +139,26 @@ class MappedKeys:
             for start in range(first, last, TAKEN_ROWS):
                 part = slice(start, min(start + TAKEN_ROWS, last))
                 taken[order[part]] = array[ordered[part] - (end - len(array))]
-                self._count((part.stop - part.start) * BYTES_PER_ROW)
+                self._release_after((part.stop - part.start) * MAPPED_BYTES_PER_ROW)
         return taken.reshape(*rows.shape, self.shape[1])
 
-    def _count(self, size: int) -> None:
-        self._read += size
-        if self._is_large and self._read > RELEASE_BYTES:
-            self._read = 0
+    def _release_after(self, size: int) -> None:
+        self._bytes_read += size
+        if self._is_large and self._bytes_read > BYTES_BETWEEN_RELEASES:
+            self._bytes_read = 0
             for file in self.files:
                 file.release()
 
 
 def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> None:
-    """Write as ``save_file`` of safetensors does, but keys in files in parts."""
+    """Write a safetensors file as ``save_file`` does; mapped keys are written in parts."""
     from safetensors.numpy import save_file
 
     if not any(isinstance(array, MappedKeys) for array in arrays.values()):
         return save_file(arrays, path)
     header = {}
     start = 0
-    arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))  # as save_file does
+    arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))  # the order of save_file
     for name, array in arrays.items():
         size = array.dtype.itemsize * len(array) * array.shape[1]
         dtype = next(name for name, dtype in _DTYPES.items() if dtype == array.dtype)
@@ -187,7 +188,7 @@ def _find_matrix(file: Any, name: str) -> _Matrix:
     size = os.fstat(file.fileno()).st_size
     try:
         (length,) = struct.unpack("<Q", file.read(8))
-        if length > min(_LONGEST_HEADER, size - 8):
+        if length > min(_MAX_HEADER_BYTES, size - 8):
             raise ValueError(f"its header would have {length} bytes")
         header = json.loads(file.read(length))
         entry = header[name]
@@ -198,5 +199,5 @@ def _find_matrix(file: Any, name: str) -> _Matrix:
         if not fits or end - start != rows * width * dtype.itemsize or 8 + length + end > size:
             raise ValueError(f"{name} {entry['shape']} does not fit its bytes, {start} to {end} of {size}")
     except (struct.error, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"it holds no matrix {name!r} of float32 or float16: {error}") from error
+        raise ValueError(f"it has no matrix {name!r} of float32 or float16: {error}") from error
     return _Matrix(list(header), dtype, (rows, width), 8 + length + start)

@@ -1,4 +1,4 @@
-"""Columns of rows: an Arrow table of ids and texts, encoded labels, and passages."""
+"""Ids, texts, labels and passages of rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from .keys import BLOCK_ROWS, as_matrix, check_finite
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXTS = ("id", "text", "text_pair")
-# Each call of add makes a chunk of a column, and chunks slow down look-ups.
-MOST_CHUNKS = 256  # small ones, before they are joined
+TEXT_COLUMNS = ("id", "text", "text_pair")
+# Each call of add makes a chunk of a column, and many chunks slow down look-ups.
+MAX_SMALL_CHUNKS = 256  # with more, they are joined
 SMALL_CHUNK = 4_096  # rows
-TRIED_NUMBERS = 100  # at a time, for automatic ids
-SAME_KEY = 1e-2  # of the key's norm: the most that rounding, as to float16, moves the only passage of a row
+MIN_CANDIDATE_IDS = 100  # automatic ids checked at a time
+# Relative to the norm of the key: rounding, such as to float16, moves the only passage of a row by less.
+PASSAGE_TOLERANCE = 1e-2
 
 
 def make_rows(
@@ -28,14 +29,14 @@ def make_rows(
     texts: Iterable[str | None] | None = None,
     text_pairs: Iterable[str | None] | None = None,
 ) -> pa.Table:
-    """Make a table of ``count`` rows; ids must be different strings."""
+    """Make a table of ``count`` rows with distinct ids."""
     import pyarrow as pa
 
     columns = {}
-    for name, given in (("id", ids), ("text", texts), ("text_pair", text_pairs)):
-        values = [None] * count if given is None else list(given)
+    for name, column in (("id", ids), ("text", texts), ("text_pair", text_pairs)):
+        values = [None] * count if column is None else list(column)
         if len(values) != count:
-            raise ValueError(f"There are {count} keys, but {len(values)} of {name}: pass one for each key.")
+            raise ValueError(f"There are {count} keys, but {len(values)} values of {name}: pass one for each key.")
         for row, value in enumerate(values):
             if not isinstance(value, str) and (value is not None or name == "id"):
                 raise ValueError(f"The {name} of row {row} is {value!r}, not a string.")
@@ -48,21 +49,22 @@ def make_rows(
                 "docsplit_hf.text.characters.replace_lone_surrogates."
             ) from error
     table = pa.table(columns)
-    if (repeated := _repeated(table["id"])) is not None:
-        raise ValueError(f"The id {repeated!r} is given twice: give each row an id of its own.")
+    repeated = _repeated(table["id"])
+    if repeated is not None:
+        raise ValueError(f"The id {repeated!r} is given twice: give each row its own id.")
     return table
 
 
 def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
-    """Describe a fault of the ids of rows that were read; None without a fault."""
+    """Describe what is wrong with ids from a file; None if they are valid."""
     if ids.null_count:
         return "a row has no id"
     repeated = _repeated(ids)
-    return None if repeated is None else f"the id {repeated!r} is there twice"
+    return None if repeated is None else f"the id {repeated!r} occurs twice"
 
 
 def _repeated(ids: pa.ChunkedArray) -> str | None:
-    """The first repeated id."""
+    """Return the first repeated id; None without one."""
     import pyarrow.compute as pc
 
     counts = pc.value_counts(ids)
@@ -70,24 +72,25 @@ def _repeated(ids: pa.ChunkedArray) -> str | None:
     return repeated[0]["values"].as_py() if len(repeated) else None
 
 
-def append_rows(rows: pa.Table, more: pa.Table, *taken: pa.Table) -> pa.Table:
-    """Concatenate tables without copying; refuse ids of ``more`` that are in ``rows`` or ``taken``."""
+def append_rows(rows: pa.Table, new: pa.Table, *others: pa.Table) -> pa.Table:
+    """Concatenate tables without copying; raise if an id of ``new`` is in ``rows`` or ``others``."""
     import pyarrow as pa
 
-    if repeated := sorted(ids_among(more["id"], rows, *taken)):
+    repeated = sorted(ids_among(new["id"], rows, *others))
+    if repeated:
         raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
-    joined = pa.concat_tables([rows, more])
+    joined = pa.concat_tables([rows, new])
     lengths = [len(chunk) for chunk in joined["id"].chunks]
     # Chunks up to the last large one are not joined: they may be on the disk.
     large = 1 + max((number for number, length in enumerate(lengths) if length >= SMALL_CHUNK), default=-1)
-    if len(lengths) - large <= MOST_CHUNKS:
+    if len(lengths) - large <= MAX_SMALL_CHUNKS:
         return joined
     first = sum(lengths[:large])
     return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
 
 
 def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
-    """Values of some rows. Arrow's own ``take`` joins all chunks first, and fails on too many texts."""
+    """Return the values of some rows. Arrow's ``take`` joins all chunks first, which fails on too many texts."""
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
@@ -104,11 +107,13 @@ def rows_at(table: pa.Table, rows: np.ndarray) -> pa.Table:
     """Copy some rows to a table in memory."""
     import pyarrow as pa
 
-    return pa.table({name: pa.chunked_array([pa.array(values_of(table[name], rows), pa.string())]) for name in TEXTS})
+    return pa.table(
+        {name: pa.chunked_array([pa.array(values_of(table[name], rows), pa.string())]) for name in TEXT_COLUMNS}
+    )
 
 
 def without(rows: pa.Table, kept: np.ndarray) -> pa.Table:
-    """Keep some rows, bool ``(N,)``; chunks without removed rows are not copied."""
+    """Return the rows with a true value in ``kept``, bool ``(N,)``; chunks without removed rows are not copied."""
     import pyarrow as pa
 
     parts = [rows.slice(0, 0)]
@@ -132,25 +137,28 @@ def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
 
 
 def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
-    """Replace None by numbers from ``next_id`` on that no id has; also return the next number."""
-    given = {row_id for row_id in ids if row_id is not None}
+    """Replace None by unused numbers from ``next_id`` on; also return the next number."""
+    given_ids = {row_id for row_id in ids if row_id is not None}
     missing = sum(row_id is None for row_id in ids)
-    fresh: list[str] = []
-    while len(fresh) < missing:
-        tried = max(missing - len(fresh), TRIED_NUMBERS)
+    new_ids: list[str] = []
+    while len(new_ids) < missing:
+        tried = max(missing - len(new_ids), MIN_CANDIDATE_IDS)
         candidates = [f"{prefix}{number}" for number in range(next_id, next_id + tried)]
-        taken = ids_among(candidates, *tables) | given
-        free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(fresh)]
-        fresh += [candidates[place] for place in free]
-        # Millions of given ids may be such numbers: go on behind the largest.
-        last = next_id + (free[-1] if free else len(candidates) - 1)
-        next_id = (last if free else max(last, _largest_number(prefix, *tables))) + 1
-    numbers = iter(fresh)
-    return [next(numbers) if row_id is None else row_id for row_id in ids], next_id
+        taken = ids_among(candidates, *tables) | given_ids
+        free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(new_ids)]
+        new_ids += [candidates[place] for place in free]
+        if free:
+            next_id += free[-1] + 1
+        else:
+            # Millions of given ids may be such numbers: continue after the largest.
+            last = next_id + len(candidates) - 1
+            next_id = max(last, _largest_number(prefix, *tables)) + 1
+    remaining = iter(new_ids)
+    return [next(remaining) if row_id is None else row_id for row_id in ids], next_id
 
 
 def _largest_number(prefix: str, *tables: pa.Table) -> int:
-    """The largest number, of up to 12 digits, behind the prefix in an id."""
+    """Return the largest number, of up to 12 digits, after the prefix in an id."""
     import pyarrow.compute as pc
 
     largest = 0
@@ -162,7 +170,7 @@ def _largest_number(prefix: str, *tables: pa.Table) -> int:
 
 
 def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
-    """Whether an id has the form of an automatic id with a number lower than ``below``."""
+    """Return whether an id has the form of an automatic id with a number lower than ``below``."""
     number = row_id[len(prefix) :]
     digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
     return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
@@ -197,14 +205,16 @@ def encode_labels(
         return encoded, tuple(numbers)
     rows: list[int] = []
     columns: list[int] = []
-    for row, given in enumerate(labels):
-        if not isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
-            raise ValueError(f"The labels of row {row} are {given!r}: pass a list, as rows have several labels here.")
-        found = [number(label, row) for label in given]
+    for row, row_labels in enumerate(labels):
+        if not isinstance(row_labels, (list, tuple, set, frozenset, np.ndarray)):
+            raise ValueError(
+                f"The labels of row {row} are {row_labels!r}: pass a list, because rows of this datastore have several "
+                "labels."
+            )
+        found = [number(label, row) for label in row_labels]
         if len(set(found)) < len(found):
             raise ValueError(
-                f"The labels of row {row} name one twice: {given!r}. Pass the labels that it has, not a vector of 0 "
-                "and 1."
+                f"The labels of row {row} contain one twice: {row_labels!r}. Pass its labels, not a vector of 0 and 1."
             )
         rows += [row] * len(found)
         columns += found
@@ -216,7 +226,8 @@ def encode_labels(
 def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool) -> np.ndarray:
     """Encode labels as ``encode_labels`` does, and refuse new ones."""
     encoded, names = encode_labels(labels, label_names, multi_label)
-    if new := names[len(label_names) :]:
+    new = names[len(label_names) :]
+    if new:
         raise ValueError(f"The datastore has no label {new[0]!r}, only {', '.join(label_names) or 'none'}.")
     return encoded
 
@@ -236,7 +247,7 @@ def rename_labels(
 
 
 def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> Passages | None:
-    """Check the passages of some keys; None if each key has one. ``rows``: table with the texts."""
+    """Check the passages of rows with these keys; return None if each row has one. ``rows``: table with the texts."""
     embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
     check_finite(embeddings, "embeddings of passages")
     counts = np.asarray(passages.counts)
@@ -248,23 +259,23 @@ def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None =
             )
     passages = Passages(embeddings, counts.astype(np.int64), spans.astype(np.int64))
     check_spans(passages, rows)
-    of_one = np.flatnonzero(counts == 1)
+    with_one_passage = np.flatnonzero(counts == 1)
     ends = np.cumsum(counts)
-    for start in range(0, len(of_one), BLOCK_ROWS):
-        part = of_one[start : start + BLOCK_ROWS]
-        given = embeddings[ends[part] - 1].astype(np.float32)
+    for start in range(0, len(with_one_passage), BLOCK_ROWS):
+        part = with_one_passage[start : start + BLOCK_ROWS]
+        own = embeddings[ends[part] - 1].astype(np.float32)
         expected = keys[part].astype(np.float32)
-        far = np.linalg.norm(given - expected, axis=1) > SAME_KEY * np.linalg.norm(expected, axis=1)
+        far = np.linalg.norm(own - expected, axis=1) > PASSAGE_TOLERANCE * np.linalg.norm(expected, axis=1)
         if far.any():
             row = part[far.argmax()]
             raise ValueError(
-                f"Row {row} has one passage, and its embedding differs from the key: normalize both, or neither."
+                f"Row {row} has one passage, whose embedding differs from the key: normalize both, or neither."
             )
     return several_passages(passages)
 
 
 def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
-    """Refuse counts and spans, of the right shapes, that do not match each other or the texts of the rows."""
+    """Raise if counts and spans, of valid shapes, do not match each other or the texts of the rows."""
     embeddings, counts, spans = passages
     total = len(embeddings)
     if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # the sum may overflow
@@ -291,7 +302,7 @@ def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
 
 
 def whole_rows(keys: np.ndarray, rows: pa.Table) -> Passages:
-    """Make passages of rows that have one each: the key, for the whole text."""
+    """Make one passage per row: the key, for the whole text."""
     spans = np.zeros((len(keys), 2), dtype=np.int64)
     spans[:, 1] = _text_lengths(rows, missing=0)
     return Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
@@ -306,7 +317,7 @@ def take_passages(passages: Passages | None, rows: np.ndarray) -> Passages | Non
 
 
 def several_passages(passages: Passages) -> Passages | None:
-    """Return the passages; None if each row has one, its key."""
+    """Return the passages; None if each row has only one."""
     return passages if len(passages.embeddings) > len(passages.counts) else None
 
 
@@ -317,7 +328,7 @@ def passage_positions(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) ->
 
 
 def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
-    """Length of each row's text in characters, int64 ``(N,)``; ``missing`` without a text."""
+    """Return the length of each text in characters, int64 ``(N,)``; ``missing`` without a text."""
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

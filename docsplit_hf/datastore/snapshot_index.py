@@ -1,4 +1,4 @@
-"""Building, updating and caching the index of a snapshot.
+"""Build, update and cache the index of a snapshot.
 
 Indexes are cached on this machine, never in a datastore's folder: a folder may come from a stranger, and reading a
 FAISS file trusts native code with its bytes. The cache may be deleted at any time.
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# An index is rebuilt when more keys than both were added and removed since: they cost time in every search.
-MOST_CHANGES = 1_000
-MOST_CHANGED_FRACTION = 0.1  # of the keys in the index
+# An index is rebuilt when both limits on added and removed keys are exceeded, since they slow down each search.
+MAX_CHANGES = 1_000
+MAX_CHANGED_FRACTION = 0.1  # of the keys in the index
 
 
 def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None = None) -> Snapshot:
-    """Add the index of the options, also for the documents, if there are enough rows.
+    """Add the index that the options name, also for the documents, if there are enough rows.
 
-    ``rebuild``: even if few rows changed. ``sha256``: of the keys, if they are in a file.
+    ``rebuild``: even if few rows changed. ``sha256``: checksum of the keys, if they are in a file.
     """
     if snapshot.documents is not None:
         snapshot = replace(snapshot, documents=update_index(snapshot.documents, rebuild))
@@ -46,20 +46,20 @@ def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None =
     if factory == EXACT:
         return without_index
     if snapshot.index is not None and not rebuild:
-        if snapshot.outside_index <= max(MOST_CHANGES, MOST_CHANGED_FRACTION * len(snapshot.index_rows)):
+        if snapshot.outside_index <= max(MAX_CHANGES, MAX_CHANGED_FRACTION * len(snapshot.index_rows)):
             return snapshot
-        if isinstance(keys, MappedKeys):  # rebuilding may take an hour: not within an add
-            logger.warning("%d rows were added or removed since the index was built: reindex.", snapshot.outside_index)
+        if isinstance(keys, MappedKeys):  # rebuilding may take an hour, too long for an add
+            logger.warning("%d rows changed since the index was built: call reindex.", snapshot.outside_index)
             return snapshot
-    fewest = fewest_rows(factory, keys.shape[1])
-    if len(keys) < fewest:
-        if rebuild or snapshot.index is not None:  # not each time a row is added
+    min_rows = fewest_rows(factory, keys.shape[1])
+    if len(keys) < min_rows:
+        if rebuild or snapshot.index is not None:  # avoids a warning each time a row is added
             logger.warning(
-                "%d rows are too few for %r: search is exact until there are %d.", len(keys), factory, fewest
+                "%d rows are too few for %r: search is exact until there are %d.", len(keys), factory, min_rows
             )
         return without_index
     sha256 = sha256 or getattr(keys, "sha256", None)
-    index = build_index(keys, factory) if sha256 is None else _kept_index(keys, sha256, factory)
+    index = build_index(keys, factory) if sha256 is None else _cached_index(keys, sha256, factory)
     set_nprobe(index, snapshot.options.nprobe)
     index_rows = np.repeat(np.arange(len(snapshot.keys)), snapshot.counts)
     return replace(snapshot, index=index, index_rows=index_rows, indexed=len(snapshot.keys))
@@ -67,13 +67,16 @@ def update_index(snapshot: Snapshot, rebuild: bool = False, sha256: str | None =
 
 def change_index(snapshot: Snapshot, options: IndexOptions) -> Snapshot:
     """Replace the index. An equal index is rebuilt only if rows were added or removed since."""
-    if (documents := snapshot.documents) is not None:
+    documents = snapshot.documents
+    if documents is not None:
         documents = change_index(documents, options)
-    same = options.factory == snapshot.options.factory and snapshot.index is not None
+    is_equal = options.factory == snapshot.options.factory and snapshot.index is not None
     snapshot = replace(snapshot, options=options, documents=None)
-    # An equal index of mapped keys gets the new rows without being retrained, unless most of its rows changed.
-    most = len(snapshot.index_rows) // 2 if same and isinstance(snapshot.keys, MappedKeys) else 0
-    if same and snapshot.outside_index <= most:
+    max_changes = 0
+    if is_equal and isinstance(snapshot.keys, MappedKeys):
+        # Training takes long on mapped keys: the index only gets the new rows, unless most of its rows changed.
+        max_changes = len(snapshot.index_rows) // 2
+    if is_equal and snapshot.outside_index <= max_changes:
         return replace(_merge_tail(snapshot), documents=documents)
     return replace(update_index(snapshot, rebuild=True), documents=documents)
 
@@ -94,28 +97,30 @@ def _merge_tail(snapshot: Snapshot) -> Snapshot:
 
 
 def index_folder() -> Path:
-    """``docsplit_hf/indexes`` below ``HF_HOME``."""
+    """Return the folder ``docsplit_hf/indexes`` below ``HF_HOME``."""
     from huggingface_hub import constants
 
     return Path(constants.HF_HOME) / "docsplit_hf" / "indexes"
 
 
-def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
-    """Load or build the index of keys in a file; of mapped keys, continue an unfinished one."""
+def _cached_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
+    """Load or build the index of keys in a file; an unfinished index of mapped keys is continued."""
     rows, dimension = keys.shape
-    if (index := load_index(sha256, factory, rows, dimension)) is not None:
+    index = load_index(sha256, factory, rows, dimension)
+    if index is not None:
         return index
     if not isinstance(keys, MappedKeys):
         index = build_index(keys, factory)
         store_index(index, sha256, factory)
         return index
-    unfinished = _key(sha256, f"{factory} unfinished")
+    unfinished = _cache_name(sha256, f"{factory} unfinished")
     index_folder().mkdir(parents=True, exist_ok=True)
     with locked(index_folder() / f"{unfinished}.lock"):  # a second process waits for the first
-        if (index := load_index(sha256, factory, rows, dimension)) is None:
+        index = load_index(sha256, factory, rows, dimension)
+        if index is None:
             begun = _load(unfinished, dimension)
             if begun is not None:
-                logger.info("An unfinished index was found: building goes on at row %s.", f"{begun.ntotal:,}")
+                logger.info("An unfinished index was found: continuing at row %s.", f"{begun.ntotal:,}")
             index = build_index(keys, factory, begun, lambda index: _store(index, unfinished))
             store_index(index, sha256, factory)
             _delete(unfinished)
@@ -124,18 +129,18 @@ def _kept_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> fai
 
 def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
     """Cache an index of all rows, unless it is cached."""
-    key = _key(keys_sha256, factory)
-    if not any(index_folder().glob(f"{key}-*.faiss")):
-        _store(index, key)
+    name = _cache_name(keys_sha256, factory)
+    if not any(index_folder().glob(f"{name}-*.faiss")):
+        _store(index, name)
 
 
 def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
     """Load an index cached by this version of FAISS; None without one."""
-    return _load(_key(keys_sha256, factory), dimension, rows)
+    return _load(_cache_name(keys_sha256, factory), dimension, rows)
 
 
-def _store(index: faiss.Index, key: str) -> None:
-    """Cache an index, replacing others of the key. If that fails, as in a read-only home, log a warning."""
+def _store(index: faiss.Index, name: str) -> None:
+    """Cache an index, replacing others of the name. If that fails, as in a read-only home, log a warning."""
     import faiss
 
     folder = index_folder()
@@ -143,35 +148,35 @@ def _store(index: faiss.Index, key: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with temporary_file(folder / f"{uuid.uuid4().hex}.tmp") as temporary:
             faiss.write_index(index, str(temporary))
-            # The name has the checksum, so that file and checksum cannot be separated.
-            path = folder / f"{key}-{sha256_of_file(temporary)}.faiss"
+            # The checksum is part of the name, so that both are replaced in one step.
+            path = folder / f"{name}-{sha256_of_file(temporary)}.faiss"
             os.replace(temporary, path)
-        _delete(key, path)
-    except (OSError, RuntimeError) as error:  # FAISS raises the latter
-        logger.warning("The index could not be kept in %s, and will be built again next time: %s", folder, error)
+        _delete(name, path)
+    except (OSError, RuntimeError) as error:  # RuntimeError comes from FAISS
+        logger.warning("The index could not be cached in %s, so it will be built again next time: %s", folder, error)
 
 
-def _load(key: str, dimension: int, rows: int | None = None) -> faiss.Index | None:
+def _load(name: str, dimension: int, rows: int | None = None) -> faiss.Index | None:
     """Load a cached index; delete files that do not match their checksum, with a warning."""
     import faiss
 
-    for path in sorted(index_folder().glob(f"{key}-*.faiss")):
-        if path.name == f"{key}-{sha256_of_file(path)}.faiss":
+    for path in sorted(index_folder().glob(f"{name}-*.faiss")):
+        if path.name == f"{name}-{sha256_of_file(path)}.faiss":
             index = faiss.read_index(str(path))
             if index.d == dimension and rows in (None, index.ntotal):
                 return index
-        logger.warning("The index %s is damaged: it is deleted and built again.", path)
+        logger.warning("The index %s is damaged, so it is deleted and built again.", path)
         path.unlink(missing_ok=True)
     return None
 
 
-def _delete(key: str, but: Path | None = None) -> None:
-    for path in index_folder().glob(f"{key}-*.faiss"):
+def _delete(name: str, but: Path | None = None) -> None:
+    for path in index_folder().glob(f"{name}-*.faiss"):
         if path != but:
             path.unlink(missing_ok=True)
 
 
-def _key(keys_sha256: str, factory: str) -> str:
+def _cache_name(keys_sha256: str, factory: str) -> str:
     import faiss
 
     return sha256_of_parts([f"{keys_sha256}\n{factory}\n{faiss.__version__}".encode()])

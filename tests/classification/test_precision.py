@@ -59,7 +59,7 @@ def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, cap
     for asked, built in (("int8", "float32"), ("float32", "int8")):
         caplog.clear()
         assert pipe(asked, built)(texts[0], k=1)[0]["label"] == "a"
-        assert "of the 10 nearest neighbors of 48 of its texts, " in caplog.text
+        assert " % of the 10 nearest neighbors of 48 of its texts are the same" in caplog.text
 
 
 def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
@@ -67,7 +67,7 @@ def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monk
     monkeypatch.setattr(precision, "LEAST_RECALL", 1.01)
     with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):
         pipe("float32", "int8")
-    with pytest.raises(ValueError, match="without texts in it, its neighbors cannot be tried"):
+    with pytest.raises(ValueError, match="its neighbors cannot be compared, because it has no texts"):
         pipe("float32", "no texts")
     exact, int8 = (KNNDatastore.from_pretrained(folder / name) for name in ("float32", "int8"))
     with pytest.raises(ValueError, match="build both in one precision"):

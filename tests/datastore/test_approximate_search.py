@@ -84,7 +84,7 @@ def test_an_index_is_rebuilt_after_many_changes(caplog):
     assert_exact(datastore)
 
 
-def test_an_index_waits_for_enough_rows_with_one_warning(caplog):
+def test_an_index_is_built_once_there_are_enough_rows_with_one_warning(caplog):
     with caplog.at_level(logging.WARNING):
         datastore = make_datastore(900, index="IVF16,Flat", nprobe=16)
         assert_exact(datastore)

@@ -37,7 +37,7 @@ def test_any_sequence_of_changes_equals_two_separate_datastores(dtype):
     assert both.documents.labels.shape == (len(documents), 0) and both.documents.label_names == ()
 
 
-def test_documents_have_automatic_ids_of_their_own():
+def test_documents_have_separate_automatic_ids():
     datastore = KNNDatastore([[0, 0]] * 2, ["a", "a"], [], ids=["d1", "0"])
     assert datastore.documents is None
     assert datastore.add_documents([[0, 0]] * 2) == ["d0", "d2"]

@@ -14,7 +14,7 @@ def valid(text):
 
 @given(st.lists(PAIRS, max_size=8), st.lists(PAIRS, max_size=8))
 @settings(deadline=None, max_examples=60)
-def test_numbers_are_equal_if_texts_and_pairs_are(stored, given):
+def test_content_numbers_are_equal_for_equal_texts_and_pairs(stored, given):
     table = make_rows(
         len(stored), map(str, range(len(stored))), *zip(*[map(valid, pair) for pair in stored], strict=True)
     )

@@ -29,7 +29,7 @@ def test_every_family_is_built_and_searched(factory):
         "IVF99999999999999999999,Flat", "HNSW0", "HNSW1", "PQ8x0", "PQ8x24", "RR0,Flat", "IDMap,Flat", "LSH0", None, 3,
     ],
 )  # fmt: skip
-def test_malformed_factories_are_refused_before_faiss_gets_them(factory):
+def test_malformed_factories_are_refused_before_faiss_is_called(factory):
     with pytest.raises(ValueError, match="Unknown index .*choose 'Flat'") as error:
         IndexOptions(factory)
     assert repr(factory) in str(error.value)
@@ -43,9 +43,11 @@ def test_options_that_are_not_positive_integers_are_refused(name, value):
 
 
 def test_factories_that_do_not_fit_the_dimension_are_refused():
-    with pytest.raises(ValueError, match="nprobe=4 is for IVF indexes, and 'HNSW32' has no lists"):
+    with pytest.raises(ValueError, match="nprobe=4 needs an IVF index, but 'HNSW32' has no lists"):
         IndexOptions("HNSW32", nprobe=4)
-    with pytest.raises(ValueError, match="no index 'IVF16,PQ7' for keys of dimension 16.*must divide the dimension"):
+    with pytest.raises(
+        ValueError, match="cannot make the index 'IVF16,PQ7' for keys of dimension 16.*must divide the dimension"
+    ):
         fewest_rows("IVF16,PQ7", 16)
     with pytest.raises(ValueError, match="cannot build the index 'PCA32,Flat' on 1000 keys of dimension 16"):
         build_index(np.random.default_rng(0).standard_normal((1000, 16), dtype=np.float32), "PCA32,Flat")

@@ -150,7 +150,7 @@ def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
     for other in (probe + 0.5, 1.2 * probe, 0 * probe, np.nan * probe):
         with pytest.raises(ValueError, match="built by another encoder"):
             check_probe(other, stored)
-    with pytest.raises(ValueError, match=r"gives embeddings \(3, 4\), the datastore has \(3, 8\)"):
+    with pytest.raises(ValueError, match=r"embeddings have shape \(3, 4\), the datastore's \(3, 8\)"):
         check_probe(probe[:, :4], stored)
     check_probe(probe, make_datastore().probe)
     assert "no probe" in caplog.text

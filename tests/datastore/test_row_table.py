@@ -3,7 +3,7 @@ import pyarrow as pa
 import pytest
 
 from docsplit_hf.datastore.row_table import (
-    MOST_CHUNKS,
+    MAX_SMALL_CHUNKS,
     SMALL_CHUNK,
     append_rows,
     counted_ids,
@@ -19,8 +19,8 @@ from docsplit_hf.datastore.row_table import (
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2, ["a"]), "There are 2 keys, but 1 of id"),
-        ((1, ["a"], ["x", "y"]), "There are 1 keys, but 2 of text"),
+        ((2, ["a"]), "There are 2 keys, but 1 values of id"),
+        ((1, ["a"], ["x", "y"]), "There are 1 keys, but 2 values of text"),
         ((1, [None]), "The id of row 0 is None"),
         ((1, [7]), "The id of row 0 is 7, not a string"),
         ((2, ["a", "b"], ["x", b"y"]), "The text of row 1 is b'y', not a string"),
@@ -70,9 +70,9 @@ def test_small_chunks_are_joined_and_large_ones_are_not_copied():
     rows = make_rows(2 * SMALL_CHUNK, [f"a{i}" for i in range(2 * SMALL_CHUNK)])
     rows = pa.concat_tables([rows.slice(0, 1), rows.slice(1, SMALL_CHUNK - 1), rows.slice(SMALL_CHUNK)])
     grown = rows
-    for number in range(MOST_CHUNKS + 1):
+    for number in range(MAX_SMALL_CHUNKS + 1):
         grown = append_rows(grown, make_rows(1, [f"b{number}"]))
-    assert [len(chunk) for chunk in grown["id"].chunks] == [1, SMALL_CHUNK - 1, SMALL_CHUNK, MOST_CHUNKS + 1]
+    assert [len(chunk) for chunk in grown["id"].chunks] == [1, SMALL_CHUNK - 1, SMALL_CHUNK, MAX_SMALL_CHUNKS + 1]
     places = [[chunk.buffers()[2].address for chunk in table["id"].chunks[:3]] for table in (rows, grown)]
     assert places[0] == places[1]
     kept = np.ones(len(grown), dtype=bool)
@@ -81,7 +81,7 @@ def test_small_chunks_are_joined_and_large_ones_are_not_copied():
     assert left["id"].chunk(0).buffers()[2].address == places[0][0]
     assert left["id"].to_pylist() == [row_id for row_id in grown["id"].to_pylist() if row_id != f"a{SMALL_CHUNK + 1}"]
     asked = np.array([len(left) - 1, 0, SMALL_CHUNK, 0])
-    assert values_of(left["id"], asked) == [f"b{MOST_CHUNKS}", "a0", f"a{SMALL_CHUNK}", "a0"]
+    assert values_of(left["id"], asked) == [f"b{MAX_SMALL_CHUNKS}", "a0", f"a{SMALL_CHUNK}", "a0"]
 
 
 NAMES = ("fruit", "mineral")
@@ -104,7 +104,7 @@ def test_several_labels_per_row(several):
     assert names == (*NAMES, "metal")
 
 
-def test_the_first_label_decides_whether_rows_have_several():
+def test_the_first_label_determines_whether_rows_have_several():
     assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
     assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
 
@@ -121,7 +121,7 @@ def test_the_first_label_decides_whether_rows_have_several():
         ([[0]], False, r"row 0 is \[0\]: pass a name or a number"),
         ([[0], 1], True, "row 1 are 1: pass a list"),
         (["fruit"], True, "row 0 are 'fruit': pass a list"),
-        ([[0, 1, 0]], True, "row 0 name one twice.*not a vector of 0 and 1"),
+        ([[0, 1, 0]], True, "row 0 contain one twice.*not a vector of 0 and 1"),
         (np.array([[True, False]]), True, "row 0 is True: pass a list of names or numbers"),
     ],
 )

@@ -98,7 +98,7 @@ def test_an_index_of_passages_is_cached_by_their_keys(tmp_path):
         assert len(list(index_folder().iterdir())) == 2
 
 
-def test_an_index_that_lacks_rows_is_not_cached(tmp_path):
+def test_an_incomplete_index_is_not_cached(tmp_path):
     datastore = make_datastore(rows=1500, index="IVF16,Flat")
     datastore.add(np.ones((3, 8)), [0, 0, 0])
     datastore.save_pretrained(tmp_path)

@@ -68,7 +68,7 @@ def test_a_datastore_accepts_only_a_fitted_state():
 @pytest.mark.parametrize("multi_label", [False, True])
 @pytest.mark.parametrize("index", ["Flat", "IVF16,Flat"])
 def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_label, index, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MOST_CHANGES", 100)
+    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MAX_CHANGES", 100)
     rng = np.random.default_rng(0)
     names = [f"label {i}" for i in range(6)]
     rows = {}  # id: key, label, text
@@ -106,7 +106,7 @@ def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_labe
 
 @pytest.mark.parametrize("index", ["Flat", "IVF8,Flat"])
 def test_searches_are_consistent_during_additions_and_removals(index, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MOST_CHANGES", 200)
+    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MAX_CHANGES", 200)
 
     def key(number):
         """Each row can be told from its key: the key says which id, label and text belong to it."""

@@ -87,7 +87,7 @@ def test_a_killed_session_loses_no_label_and_the_next_start_continues(start, tmp
     with open(folder / "labels.jsonl", "ab") as file:
         file.write(b'{"id": "1", "text": "The ri')
     terminal = begin()
-    assert "half written when its process was killed, and is cut off" in terminal.output
+    assert "is incomplete, because its process was killed, and is removed" in terminal.output
     type_keys(terminal, folder, "2", "3", "u", "s")
     terminal.press("1")  # which is written or not, and never by half
     kill(terminal)
@@ -250,15 +250,19 @@ def other_files(folder):
 ERRORS = {
     "no documents": ({"documents": None}, None, "no documents to label: give a file or a folder by --documents"),
     "a file without usable texts": ({"documents": "empty.jsonl"}, None, "There is nothing to learn from"),
-    "one label": ({"labels": ["river"]}, None, "There is one label, 'river', and nothing to tell apart"),
-    "no label": ({"labels": []}, None, "There is no label, and nothing to tell apart"),
-    "a label twice": ({"labels": ["river", "River=wide"]}, None, "'River' is given twice, or differs by its case only"),
-    "a label without a name": ({"labels": ["=wide", "engine"]}, None, "'=wide' has no name that can be shown"),
-    "a label that commands": ({"labels": ["\x1b[2J", "engine"]}, None, "has no name that can be shown"),
-    "no batch": ({"batch_size": 0}, None, "--batch_size must be a whole number from 1, got 0"),
-    "a folder of something else": ({}, other_files, "is not empty, and holds neither labels.jsonl nor a classifier"),
-    "a line of something else": ({}, bad_line, "Line 1 of .* is no JSON with id, text, label: mend it"),
-    "several labels each": ({"labeled": "several.jsonl"}, None, "have several labels each, and a key gives one"),
+    "one label": ({"labels": ["river"]}, None, "There is only one label, 'river': give two or more"),
+    "no label": ({"labels": []}, None, "There is no label: give two or more"),
+    "a label twice": ({"labels": ["river", "River=wide"]}, None, "'River' is given twice, maybe in another case"),
+    "a label without a name": ({"labels": ["=wide", "engine"]}, None, "'=wide' has no printable name"),
+    "a label that commands": ({"labels": ["\x1b[2J", "engine"]}, None, "has no printable name"),
+    "no batch": ({"batch_size": 0}, None, "--batch_size must be at least 1, got 0"),
+    "a folder of something else": ({}, other_files, "is not empty, but has neither labels.jsonl nor a classifier"),
+    "a line of something else": ({}, bad_line, "Line 1 of .* is not JSON with id, text, label: correct it"),
+    "several labels each": (
+        {"labeled": "several.jsonl"},
+        None,
+        "have several labels each, but labeling by hand needs one",
+    ),
 }
 
 
@@ -290,7 +294,10 @@ def test_a_trained_classifier_and_a_script_without_a_terminal_are_refused(run_sc
     arguments = LabelingArguments(
         documents=str(to_label), output_dir=str(tmp_path / "out"), model_name_or_path=str(tmp_path / "trained")
     )
-    with pytest.raises(ValueError, match="was trained, and learns by training only"), labeling_folder(tmp_path / "out"):
+    with (
+        pytest.raises(ValueError, match="was trained, so new labels cannot be added to it"),
+        labeling_folder(tmp_path / "out"),
+    ):
         Labeling(arguments)
 
 
@@ -322,7 +329,7 @@ def press_all(state, *keys):
         ([*"/x", "enter", "3"], "garden"),
     ],
 )
-def test_keys_that_answer(keys, label):
+def test_keys_that_give_a_label(keys, label):
     state, action = press_all(STATE, *keys)
     assert action == ("answer", label, DOCUMENTS[0])
     assert (state.documents, state.done, state.left, state.page, state.typed) == (DOCUMENTS[1:], 1, 1, 0, None)
@@ -333,7 +340,7 @@ def test_keys_that_answer(keys, label):
 @pytest.mark.parametrize("key", ["4", "a", "z", "x1", "escape", "backspace", "é", " "])
 def test_other_keys_do_nothing(key):
     state, action = press(STATE, key)
-    assert action is None and state == replace(STATE, message=state.message) and "no meaning" in state.message
+    assert action is None and state == replace(STATE, message=state.message) and "does nothing" in state.message
 
 
 def test_labels_have_distinct_keys_and_further_labels_are_found_by_name():
@@ -342,7 +349,7 @@ def test_labels_have_distinct_keys_and_further_labels_are_found_by_name():
     state = replace(STATE, labels=labels)
     assert [press(state, key)[1].label for key in LABEL_KEYS] == list(labels[: len(LABEL_KEYS)])
     ambiguous, action = press_all(state, *"/label 3", "enter")
-    assert action is None and "10 labels begin so" in ambiguous.message
+    assert action is None and "10 labels begin with this" in ambiguous.message
     assert press_all(ambiguous, "9", "enter")[1].label == "label 39"
 
 

@@ -52,15 +52,15 @@ def test_dataset_name_is_required_and_the_error_names_the_demonstration(capsys):
     (["--save_strategy=no", "--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides must be JSON such as"),
-    (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "an adapter does not hold"),
+    (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "An adapter does not contain"),
     (["--views_kwargs=0.1,"], "--views_kwargs must be JSON such as"),
     (["--from_scratch", "--model_name_or_path=me/mine"], "either --from_scratch or --model_name_or_path"),
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),
     (["--hidden_size=64", "--model_name_or_path=me/mine"], "--hidden_size 64 is for --from_scratch"),
-    (["--keep_layers", "0", "--from_scratch"], "--keep_layers and --static are for a trained model"),
-    (["--static", "--keep_layers", "0"], "--static keeps no layers, and --keep_layers some"),
-    (["--static", "--pooling", "cls"], "leave --pooling cls out"),
-    (["--vocab_size=99", "--use_peft"], "--keep_layers, --static and --vocab_size change the model"),
+    (["--keep_layers", "0", "--from_scratch"], "--keep_layers and --static need a pretrained model"),
+    (["--static", "--keep_layers", "0"], "--static keeps no layers, but --keep_layers keeps some"),
+    (["--static", "--pooling", "cls"], "leave out --pooling cls"),
+    (["--vocab_size=99", "--use_peft"], "--keep_layers, --static and --vocab_size change the base model"),
 ])  # fmt: skip
 def test_contradictory_options_end_with_one_line_and_exit_code_2(options, message, capsys):
     with pytest.raises(SystemExit) as end:

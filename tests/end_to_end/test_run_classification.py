@@ -139,9 +139,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
     assert not (tmp_path / "killed.jsonl").exists()
     printed = finish_script(start_script(*command("killed.jsonl"), log=log), log)
-    assert (
-        "rows before it was interrupted): " in printed and "Rows without a text, and so without a label: 14." in printed
-    )
+    assert "rows before the interruption): " in printed and "Rows without a text got no label: 14." in printed
     assert (tmp_path / "killed.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not partial.exists()
 
@@ -171,7 +169,7 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
     log = tmp_path / "log"
     process = start_script(*command("killed.csv"), log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
-    assert "rows before it was interrupted): " in finish_script(start_script(*command("killed.csv"), log=log), log)
+    assert "rows before the interruption): " in finish_script(start_script(*command("killed.csv"), log=log), log)
     assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     with (tmp_path / "whole.csv").open(newline="") as file:
         first = next(csv.DictReader(file))
@@ -192,10 +190,10 @@ def test_answers_killed_after_training_are_continued_by_the_second_command(
     process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
 
-    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, goes on from there"
+    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, to continue"
     assert advice in run_script(SCRIPT, *train, *options, code=2)
     printed = run_script(SCRIPT, f"--model_name_or_path={tmp_path / 'out'}", *options)
-    assert "rows before it was interrupted): " in printed
+    assert "rows before the interruption): " in printed
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
 
 
@@ -212,7 +210,9 @@ def test_test_examples_are_held_out_or_the_output_explains_how(labeled, workshop
     printed = run_script(SCRIPT, *arguments, *options)
     for name, number in sets.items():
         assert f"On {number} {name} examples:" in printed
-    assert ("To report on examples that nothing was chosen by" in printed) == (list(sets) == ["validation"])
+    assert ("To report metrics on examples that were not used for any choice" in printed) == (
+        list(sets) == ["validation"]
+    )
     assert ("each left out in turn (40)" in printed) == (not sets)
     assert set(json.loads((tmp_path / "metrics.json").read_text())) == set(sets)
     rate = json.loads((tmp_path / "training_args.json").read_text())["learning_rate"]
@@ -300,7 +300,7 @@ def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_s
     printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
     assert (
         "0 texts were classified" in printed
-        and "8 texts are too unsure, too novel or without content, and got no label." in printed
+        and "Texts that are uncertain, novel or without content got no label: 8." in printed
     )
     rows = [*csv.DictReader(output.open(newline=""))]
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
@@ -326,7 +326,7 @@ def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, works
     answers = tmp_path / "a.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
     made = run_script(SCRIPT, "--no_training", *columns(few_labels), *options)
-    assert f"The examples are in {address}, too: 10 in all." in made
+    assert f"The examples were also added to {address}, which has 10 now." in made
     options = [
         f"--model_name_or_path={folder}",
         f"--predict={few_labels / 'test.csv'}",
@@ -388,7 +388,7 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     (tmp_path / "edited.json").write_text(json.dumps(content))
     again = f"--audit={tmp_path / 'again.json'}"
     printed = run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", again)
-    assert "1 examples have other labels, 0 are removed." in printed and "Fitted on 18 examples" in printed
+    assert "1 examples were relabeled, 0 removed." in printed and "Fitted on 18 examples" in printed
     saved = KNNDatastore.from_pretrained(folder)
     assert len(saved) == 18 and saved.label_names[saved.labels[0]] == rows[0][1]
     assert json.loads((tmp_path / "again.json").read_text())["duplicates"] == []
@@ -398,33 +398,36 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
 
 NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
 REFUSED = {
-    "adapters": ([*NO_TRAINING, "--use_peft"], "has no use for --use_peft"),
+    "adapters": ([*NO_TRAINING, "--use_peft"], "so it excludes --use_peft"),
     "options of training": ([*NO_TRAINING, "--num_train_epochs=3", "--learning_rate=2e-5"], "--learning_rate, --num_t"),
-    "resuming": ([*NO_TRAINING, "--resume_from_checkpoint=last"], "has no use for --resume_from_checkpoint"),
-    "another representation": ([*NO_TRAINING, "--no_decouple"], "has no use for --decouple"),
+    "resuming": ([*NO_TRAINING, "--resume_from_checkpoint=last"], "so it excludes --resume_from_checkpoint"),
+    "another representation": ([*NO_TRAINING, "--no_decouple"], "so it excludes --decouple"),
     "pushing": ([*NO_TRAINING, "--push_to_hub"], r"pipe.push_to_hub\(name\)"),
-    "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts read the words"),
-    "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "read the words"),
+    "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts need the texts"),
+    "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "need the texts"),
     "nothing to learn from": (["--no_training", "--learning_rate=1"], "--dataset_name must be given: a file, a folder"),
     "nothing to audit": (["--no_training", "--audit=report.json"], "--dataset_name must be given"),
-    "calibrating and lambda": (["--dataset_name=a.csv", "--knn_weight=0.5"], "is for --neighbors_protocol fixed"),
+    "calibrating and lambda": (["--dataset_name=a.csv", "--knn_weight=0.5"], "needs --neighbors_protocol fixed"),
     "no lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed"], "add --knn_weight"),
     "no such lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
-    "an audit of what was trained": (["--dataset_name=a.csv", "--audit=r.json"], "has seen them all"),
+    "an audit of what was trained": (
+        ["--dataset_name=a.csv", "--audit=r.json"],
+        "cannot check labels that the classifier was trained on",
+    ),
     "applying beside examples": (
         ["--dataset_name=a.csv", "--apply_audit=r.json"],
-        "corrects a classifier that is there",
+        "corrects a saved classifier",
     ),
     "applying to nothing": (["--apply_audit=r.json"], "give it by --model_name_or_path"),
     "no collection": (["--dataset_name=a.csv", "--datastore=milvus://host:19530"], "write milvus://HOST"),
     "a folder": (["--dataset_name=a.csv", "--datastore=examples.db"], "write milvus://HOST"),
-    "a collection for nothing": (["--datastore=milvus://host:19530/a"], "give one of them, too"),
+    "a collection for nothing": (["--datastore=milvus://host:19530/a"], "also give one of these"),
     "reasons of no experts": (
         ["--dataset_name=a.csv", "--predict=b.csv", "--predict_explain"],
-        "--predict_explain needs fitted experts, .*: give documents without labels by --unlabeled_name, or --no_tr",
+        "--predict_explain needs fitted experts, .*: add unlabeled documents by --unlabeled_name, or pass --no_tr",
     ),
-    "documents alone": (["--unlabeled_name=documents.jsonl"], "give them by --dataset_name"),
-    "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is about the answers to a file"),
+    "documents alone": (["--unlabeled_name=documents.jsonl"], "give these by --dataset_name"),
+    "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is for the answers to a file"),
 }
 
 
@@ -441,11 +444,11 @@ def test_contradictory_options_are_refused(options, message):
 def test_limits_out_of_range_are_refused():
     with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
-    with pytest.raises(ValueError, match="--predict_novelty is a second limit"):
+    with pytest.raises(ValueError, match="--predict_novelty needs --predict_reject"):
         PredictionArguments(predict_novelty=0.05)
     with pytest.raises(ValueError, match="--predict_novelty must be from 0 to below 1, .*, got 5"):
         PredictionArguments(predict_reject=0.05, predict_novelty=5)
     with pytest.raises(ValueError, match="--predict_neighbors must be at least 0, got -1"):
         PredictionArguments(predict_neighbors=-1)
-    with pytest.raises(ValueError, match="one answer or none: leave out --predict_top_k"):
+    with pytest.raises(ValueError, match="one label or none per text: leave out --predict_top_k"):
         PredictionArguments(predict_reject=0.05, predict_top_k=3)

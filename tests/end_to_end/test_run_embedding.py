@@ -49,7 +49,7 @@ def test_a_killed_run_continues_and_writes_the_rows_with_their_embeddings(folder
     expected = encoder.encode([ROWS[i]["body"] for i in few], show_progress=False, truncate_dim=16)
     for row, embedding in zip(few, expected, strict=True):
         assert table.embedding[row] == pytest.approx(embedding, abs=1e-5)
-    assert "out.parquet is there already: choose another --output" in run_script(*command, folder=folder, code=2)
+    assert "out.parquet exists already: choose another --output" in run_script(*command, folder=folder, code=2)
 
 
 def test_max_passages_limits_how_much_of_a_long_text_is_read(folder, server, run_script, tmp_path):

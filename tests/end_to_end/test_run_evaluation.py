@@ -168,6 +168,6 @@ def test_the_output_explains_why_word_counts_win_only_where_they_do(words, encod
 
 def test_missing_models_or_tasks_are_named_and_help_explains_them(run_script):
     assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
-    assert "--tasks must be given: files and folders of your own" in run_script(SCRIPT, "--models=tfidf", code=2)
+    assert "--tasks must be given: your files and folders" in run_script(SCRIPT, "--models=tfidf", code=2)
     printed = " ".join(run_script(SCRIPT, "--help_all").split())
     assert "few_shot over the number of examples" in printed

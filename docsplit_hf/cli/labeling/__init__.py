@@ -1,1 +1,1 @@
-"""Parts of ``docsplit label``: its files, the state after each key, the screen, and the classifier that learns."""
+"""Parts of ``docsplit label``: files, state after each key, screen, and updates of the classifier."""

@@ -1,4 +1,4 @@
-"""Files of labels and of progress: a line for each row, on disk before the next key."""
+"""Files of labels and of progress. Each row is a line, on disk before the next key is read."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ PROGRESS = "progress.jsonl"
 
 
 class LabelRow(TypedDict):
-    """A row of the file of labels: a document that was labeled, or skipped (label None)."""
+    """A row of the labels file: a document that was labeled, or skipped (label None)."""
 
     id: str
     text: str
@@ -26,7 +26,7 @@ class LabelRow(TypedDict):
 
 
 class ProgressRow(TypedDict):
-    """A row of the file of progress: figures on folds of the examples; without accuracy if there are too few."""
+    """A row of the progress file: cross-validation metrics, without accuracy if there are too few examples."""
 
     labels: int  # given by hand
     examples: int
@@ -35,17 +35,17 @@ class ProgressRow(TypedDict):
     low: NotRequired[float]  # of the 95% interval of accuracy
     high: NotRequired[float]
     macro_f1: NotRequired[float]
-    answered_at_5: NotRequired[float]  # share of texts answered at an error rate of 5%
+    answered_at_5: NotRequired[float]  # fraction of texts answered at an error rate of 5%
 
 
 @contextlib.contextmanager
 def labeling_folder(folder: Path) -> Iterator[None]:
-    """Make a folder to label in, or continue in one, and lock it for this process."""
+    """Create or reopen a folder for labeling, and lock it for this process."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output_dir {folder} is a file: give a folder.")
     if folder.is_dir() and any(folder.iterdir()) and not ((folder / LABELS).is_file() or has_classifier(folder)):
         raise ValueError(
-            f"--output_dir {folder} is not empty, and holds neither {LABELS} nor a classifier to go on with: give "
+            f"--output_dir {folder} is not empty, but has neither {LABELS} nor a classifier to continue with: give "
             "another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,26 +65,28 @@ def has_classifier(folder: Path) -> bool:
 
 
 def read_rows(path: Path, *keys: str) -> list[dict[str, Any]]:
-    """Read the rows of a file, each with these keys. A half-written last line is cut off, with a message."""
+    """Read the rows of a file, each with these keys. An incomplete last line is removed, with a message."""
     content = path.read_bytes() if path.exists() else b""
     *lines, rest = content.split(b"\n")
     if rest:
-        if _row(rest, keys) is not None:  # a whole row: an editor left out the line break
+        if _row(rest, keys) is not None:  # complete, but without a line break, as some editors save files
             lines.append(rest)
             append_line(path, b"\n")
         else:
             _truncate(path, len(content) - len(rest))
-            print(f"The last line of {path} was half written when its process was killed, and is cut off.")
+            print(f"The last line of {path} is incomplete, because its process was killed, and is removed.")
     rows = [_row(line, keys) for line in lines]
     if None in rows:
         number = rows.index(None) + 1
         wanted = ", ".join(keys)
-        raise ValueError(f"Line {number} of {path} is no JSON with {wanted}: mend it, or give another --output_dir.")
+        raise ValueError(
+            f"Line {number} of {path} is not JSON with {wanted}: correct it, or give another --output_dir."
+        )
     return rows
 
 
 def append_row(path: Path, row: LabelRow | ProgressRow) -> None:
-    """Append a row, and wait until it is on disk. If the disk is full, the file stays as it was."""
+    """Append a row, and wait until it is on disk. If the disk is full, the file stays unchanged."""
     append_line(path, json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
@@ -98,7 +100,10 @@ def append_line(path: Path, line: bytes) -> None:
             os.fsync(file.fileno())
         except OSError as error:
             file.truncate(size_before)
-            raise OSError(f"{path} cannot be written ({error}); what was labeled before is kept.") from error
+            raise OSError(
+                f"{path} cannot be written ({error}). Earlier labels are kept: free some space, then run the same "
+                "command again."
+            ) from error
 
 
 def remove_last_row(path: Path) -> None:

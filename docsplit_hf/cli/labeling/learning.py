@@ -1,4 +1,4 @@
-"""Classifier that learns from labels given by hand: what it is told, and what it asks next."""
+"""Update the classifier with labels given by hand, and choose the next documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,9 +17,11 @@ from ...text.labels import labels_by_name
 from .files import LabelRow, ProgressRow, has_classifier
 from .state import Document
 
-Content = tuple[str, str | None]  # a text and its pair: what tells documents apart
+Content = tuple[str, str | None]  # a text and its pair, which identify a document
 BY_HAND = "hand:"  # prefix of the ids of examples that were labeled by hand
 BARS = "▁▂▃▄▅▆▇█"
+SHOWN_BARS = 20
+ID_DIGITS = 16  # hexadecimal
 
 
 def open_classifier(folder: Path, model: str | None) -> KNNClassifierPipeline:
@@ -28,11 +30,13 @@ def open_classifier(folder: Path, model: str | None) -> KNNClassifierPipeline:
     pipe = pipeline("docsplit-knn", model=None if name is None else open_checkpoint(name).path)
     if pipe.model.config.num_labels > 0:
         raise ValueError(
-            f"{name} was trained, and learns by training only. Label on an encoder, or on a classifier that was made "
-            "with --no_training; docsplit classify trains on the file of labels afterwards."
+            f"{name} was trained, so new labels cannot be added to it. Give an encoder, or a classifier made with "
+            "--no_training; afterwards, docsplit classify can train on the labels."
         )
     if pipe.datastore is not None and pipe.datastore.multi_label:
-        raise ValueError(f"The texts of {name} may have several labels each, and a key gives one: label on an encoder.")
+        raise ValueError(
+            f"The texts of {name} may have several labels each, but labeling by hand needs one: give an encoder."
+        )
     return pipe
 
 
@@ -59,7 +63,8 @@ def add_new(
         pipe.add_labels(new_labels)
     store = pipe.datastore
     known_contents = {*_contents(store), *_contents(store.documents)}
-    if new := {content: name for content, name in documents.items() if content not in known_contents}:
+    new = {content: name for content, name in documents.items() if content not in known_contents}
+    if new:
         _add_documents(pipe, new, show_progress=True)
     if examples is not None:
         pipe.add_examples(examples, labels_by_name(examples))
@@ -74,26 +79,30 @@ class LearnedExample(NamedTuple):
 
 
 def learn_labels(pipe: KNNClassifierPipeline, rows: Sequence[LabelRow]) -> bool:
-    """Make the examples match the file, where a text's last row counts; return whether anything changed.
+    """Update the examples from the rows of the file, the last row of each text; return whether anything changed.
 
-    Skipped documents are not learned from. A document with a label taken back is unlabeled again.
+    Skipped documents are not used. A document is unlabeled again after its label was undone.
     """
     before = _contents_of_datastore(pipe)
-    given = {content_of(row): row["label"] for row in rows}
+    labels = {content_of(row): row["label"] for row in rows}
     names = {content_of(row): row["id"] for row in rows}
     learned = _learned_by_hand(pipe.datastore)
-    if wrong := [content for content, example in learned.items() if given.get(content) != example.label]:
+    wrong = [content for content, example in learned.items() if labels.get(content) != example.label]
+    if wrong:
         pipe.remove_examples([learned[content].id for content in wrong])
-        if unlabeled := [content for content in wrong if content not in given]:
+        unlabeled = [content for content in wrong if content not in labels]
+        if unlabeled:
             _add_documents(pipe, {content: learned[content].id.removeprefix(BY_HAND) for content in unlabeled})
     documents = pipe.datastore.documents
     contents = {} if documents is None else dict(zip(documents.ids, _contents(documents), strict=True))
-    if skipped := [row_id for row_id, content in contents.items() if given.get(content, "") is None]:
+    skipped = [row_id for row_id, content in contents.items() if labels.get(content, "") is None]
+    if skipped:
         pipe.remove_documents(skipped)
     right = learned.keys() - set(wrong)
-    new = {content: label for content, label in given.items() if label is not None and content not in right}
-    if unknown := {label: label for label in new.values() if label not in pipe.datastore.label_names}:
-        pipe.add_labels(unknown)
+    new = {content: label for content, label in labels.items() if label is not None and content not in right}
+    new_labels = {label: label for label in new.values() if label not in pipe.datastore.label_names}
+    if new_labels:
+        pipe.add_labels(new_labels)
     if new:
         ids = _ids({content: f"{BY_HAND}{names[content]}" for content in new}, pipe.datastore.ids)
         pipe.add_examples([_as_input(content) for content in new], list(new.values()), ids=ids)
@@ -107,11 +116,11 @@ def add_again(pipe: KNNClassifierPipeline, content: Content, name: str) -> None:
 
 
 def next_documents(pipe: KNNClassifierPipeline, most: int) -> list[Document]:
-    """Return the documents to label next, with the present answers and their reasons."""
+    """Return the documents to label next, with the current answers and their reasons."""
     left = documents_left(pipe)
     if not left:
         return []
-    # again: suggested documents without an answer are asked again; labeled and skipped ones are no longer documents.
+    # With again, documents that were suggested but not labeled are suggested again.
     suggestions = pipe.suggest(min(most, left), again=True)
     inputs = [_as_input((suggestion["text"], suggestion["text_pair"])) for suggestion in suggestions]
     documents = []
@@ -136,7 +145,7 @@ def documents_left(pipe: KNNClassifierPipeline) -> int:
 
 
 def measure(pipe: KNNClassifierPipeline, labels: int) -> ProgressRow:
-    """Return the figures on folds of the examples, after this many labels by hand."""
+    """Return the cross-validation metrics of the examples, after this many labels by hand."""
     report = FitReport.of(pipe.datastore.fitted.settings)
     row = ProgressRow(labels=labels, examples=report.examples, held_out=report.texts)
     if not report.measured:
@@ -154,14 +163,14 @@ def measure(pipe: KNNClassifierPipeline, labels: int) -> ProgressRow:
 
 
 def describe_progress(rows: Sequence[ProgressRow]) -> str:
-    """Return the last row in words, with a sparkline of the accuracy so far."""
+    """Describe the last row, with a sparkline of the accuracy so far."""
     if not rows:
         return ""
     last = rows[-1]
     if "accuracy" not in last:
         return f"{last['labels']} labels by hand, too few to measure accuracy."
     accuracies = [row["accuracy"] for row in rows if "accuracy" in row]
-    bars = "".join(BARS[min(int(accuracy * len(BARS)), len(BARS) - 1)] for accuracy in accuracies[-20:])
+    bars = "".join(BARS[min(int(accuracy * len(BARS)), len(BARS) - 1)] for accuracy in accuracies[-SHOWN_BARS:])
     return (
         f"{bars} {last['labels']} labels: {last['accuracy']:.0%} right on folds ({last['low']:.0%} to "
         f"{last['high']:.0%}), macro F1 {last['macro_f1']:.0%}, {last['answered_at_5']:.0%} answered at 5% error."
@@ -183,7 +192,7 @@ def _learned_by_hand(store: Store) -> dict[Content, LearnedExample]:
 
 
 class DatastoreContents(NamedTuple):
-    """What a datastore holds, to be compared."""
+    """Contents of a datastore, for comparison."""
 
     ids: list[str]
     texts: list[str]
@@ -215,7 +224,7 @@ def _add_documents(pipe: KNNClassifierPipeline, new: Mapping[Content, str], show
 
 
 def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
-    """Return the wanted ids; one that another text has, such as the former text of a file, gets a hash added."""
+    """Return the wanted ids; an id of another text, such as the former text of a file, gets a hash appended."""
     ids = dict.fromkeys(taken)
     for content, name in wanted.items():
         ids[f"{name} {id_of(content)}" if name in ids else name] = content
@@ -224,4 +233,4 @@ def _ids(wanted: Mapping[Content, str], taken: Iterable[str]) -> list[str]:
 
 def id_of(content: Content) -> str:
     """Return an id that depends on the content only."""
-    return sha256_of_json(content)[:16]
+    return sha256_of_json(content)[:ID_DIGITS]

@@ -1,5 +1,6 @@
 """Terminal screen for labeling by hand, drawn by prompt_toolkit."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable
@@ -18,29 +19,31 @@ from prompt_toolkit.layout import FormattedTextControl, Layout, Window  # noqa: 
 from prompt_toolkit.utils import get_cwidth  # noqa: E402
 
 Line = tuple[str, str]  # style and text
+SMALL_ROWS = 24  # smaller screens show fewer lines below the text
+SMALL_COLUMNS = 60
 PLAIN = ""
 STRONG = "bold"
 FAINT = "fg:ansibrightblack"
 NAMED_KEYS = {Keys.Enter: "enter", Keys.ControlJ: "enter", Keys.Backspace: "backspace", Keys.Escape: "escape"}
 HELP = (
-    f"{LABEL_KEYS[:9]} and letters: give the label that stands beside the key.",
-    "Enter: accept the present answer.",
-    "s: skip; the document is never asked again.",
-    "u: take the last label back, and the one before, ...",
-    "m: more of the text; after its end, the beginning.",
+    f"{LABEL_KEYS[:9]} and letters: give the label beside the key.",
+    "Enter: accept the current answer.",
+    "s: skip; the document is not shown again.",
+    "u: undo the last label; repeat to undo more.",
+    "m: more of the text; after the end, back to the beginning.",
     "+: give a new label: type its name, then Enter.",
-    "/: give any label: type how it begins, then Enter. Escape leaves.",
-    "q, Ctrl-D: learn from all labels, save, and end.",
-    "Ctrl-C: end at once. Each label is on the disk as soon as its key is pressed.",
+    "/: give any label: type its beginning, then Enter. Escape cancels.",
+    "q, Ctrl-D: learn from all labels, save, and quit.",
+    "Ctrl-C: quit at once. Each label is saved as soon as its key is pressed.",
 )
 
 
 def label_on_screen(state: State, perform: Callable[[State, Action], State]) -> State:
-    """Show one document after the other until none is left or the user quits.
+    """Show the documents in turn until none is left or the user quits.
 
     Args:
         state: The documents and labels to begin with.
-        perform: Carries out the action of a key, before the next state is shown; returns that state, or another one.
+        perform: Performs the action of a key, and returns the state to show next.
 
     Returns:
         The last state.
@@ -73,7 +76,7 @@ def label_on_screen(state: State, perform: Callable[[State, Action], State]) -> 
 
     window = Window(FormattedTextControl(content, show_cursor=False))
     app = Application(Layout(window), key_bindings=bindings, full_screen=True)
-    app.ttimeoutlen = 0.05  # seconds until Escape is a key of its own
+    app.ttimeoutlen = 0.05  # seconds until Escape counts as a single key
     with app.input.raw_mode():
         app.input.read_keys()  # keys pressed before a document was shown must not label it
         clear_typeahead(app.input)
@@ -92,7 +95,7 @@ def screen_lines(state: State, columns: int, rows: int) -> list[Line]:
     above += [(FAINT, line) for line in wrap(state.learned, columns, most=3)] if state.learned else []
     below = _below(state, columns, rows)
     height = max(rows - len(above) - len(below) - 2, 1)
-    pages = -(-len(lines) // height)
+    pages = math.ceil(len(lines) / height)
     page = state.page % pages
     text_lines = [(PLAIN, line) for line in lines[page * height : (page + 1) * height]]
     text_lines += [(PLAIN, "")] * (height - len(text_lines))
@@ -103,7 +106,7 @@ def screen_lines(state: State, columns: int, rows: int) -> list[Line]:
 
 
 def clean(text: str) -> str:
-    """Remove control characters, which a terminal would obey, and changes of direction."""
+    """Remove control characters, which a terminal would interpret, and changes of writing direction."""
     text = re.sub(r"\r\n?|[\x85\u2028\u2029]", "\n", text).replace("\t", "    ")
     return "".join(_clean_character(character) for character in text)
 
@@ -112,7 +115,7 @@ def _clean_character(character: str) -> str:
     category = unicodedata.category(character)
     if character == "\n" or category[0] != "C":
         return character
-    return "" if category == "Cf" else "�"  # Cf are formats, such as the joiners of emoji
+    return "" if category == "Cf" else "�"  # Cf: format characters, such as the joiners of emoji
 
 
 @lru_cache(maxsize=64)
@@ -135,7 +138,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def _below(state: State, columns: int, rows: int) -> list[Line]:
-    """Return the lines below the text: answer and reasons, labels and keys, commands, input or message."""
+    """Return the lines below the text: answer, reasons, labels with keys, commands, and input or message."""
     document = state.documents[0]
     answer = "No answer yet." if document.label is None else f"{document.label} {document.score:.0%}"
     why = f" for: {', '.join(document.words)}" if document.words else ""
@@ -143,8 +146,8 @@ def _below(state: State, columns: int, rows: int) -> list[Line]:
     if len(state.labels) > len(keys):
         keys.append(f"/ {len(state.labels) - len(keys)} more")
     if state.typed is not None and state.typed[0] == "/":
-        keys = found_labels(state) or ["No label begins so."]
-    small = rows < 24 or columns < 60  # the text needs half of the screen
+        keys = found_labels(state) or ["No label begins with this."]
+    small = rows < SMALL_ROWS or columns < SMALL_COLUMNS
     commands = ["Enter accept", *(f"{key} {meaning}" for key, meaning in COMMANDS.items() if not small or key in "su?")]
     lines = [(STRONG, line) for line in wrap(f"{answer}{why}", columns, most=1 if small else 2)]
     lines += [(FAINT, line) for line in wrap(document.reason, columns, most=1 if small else 2)]
@@ -157,7 +160,7 @@ def _below(state: State, columns: int, rows: int) -> list[Line]:
 
 
 def _keys(pressed: KeyPress, state: State) -> list[str]:
-    """Return a key of the terminal as keys of ``press``: none, one, or those of a pasted text."""
+    """Convert a key of the terminal to keys of ``press``: none, one, or several for a pasted text."""
     if pressed.key == Keys.ControlD:
         return ["q"] if state.typed is None and not state.help else ["escape", "q"]
     if pressed.key == Keys.BracketedPaste:
@@ -197,7 +200,7 @@ def _head(text: str, columns: int) -> str:
 
 
 def _in_lines(items: list[str], columns: int, most: int) -> list[str]:
-    """Put items side by side, none broken, as many as fit."""
+    """Arrange items in lines without breaking them, as many as fit."""
     lines: list[str] = []
     for item in (cut(item, columns) for item in items):
         if lines and get_cwidth(lines[-1]) + 2 + get_cwidth(item) <= columns:

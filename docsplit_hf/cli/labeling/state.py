@@ -1,4 +1,4 @@
-"""State of the screen, and how each key changes it. Pure functions, without a terminal."""
+"""State of the screen, and its change by each key. Pure functions, without a terminal."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,7 +17,7 @@ LABEL_KEYS = "".join(key for key in "123456789abcdefghijklmnopqrstuvwxyz" if key
 
 @dataclass(frozen=True)
 class Document:
-    """A document to label, with the classifier's answer, if there is one in this session."""
+    """A document to label, with the answer of the classifier, if it has one."""
 
     id: str
     text: str
@@ -36,7 +36,7 @@ class State:
     labels: tuple[str, ...]
     done: int = 0  # documents that were labeled or skipped
     left: int = 0  # documents without labels
-    learned: str = ""  # how good the classifier is so far
+    learned: str = ""  # description of the metrics so far
     page: int = 0
     typed: str | None = None  # a name being typed, after + or /
     help: bool = False
@@ -44,7 +44,7 @@ class State:
 
 
 class Action(NamedTuple):
-    """What a key makes the session do: ``"answer"`` (label None: skip), ``"undo"`` or ``"quit"``."""
+    """Action of a key: ``"answer"`` (label None: skip), ``"undo"`` or ``"quit"``."""
 
     kind: str
     label: str | None = None
@@ -77,7 +77,7 @@ def press(state: State, key: str) -> tuple[State, Action | None]:
         return replace(state, typed=key), None
     if key == "?":
         return replace(state, help=True), None
-    return replace(state, message="This key has no meaning: ? shows those that have."), None
+    return replace(state, message="This key does nothing: press ? for help."), None
 
 
 def found_labels(state: State) -> list[str]:
@@ -95,7 +95,7 @@ def put_back(state: State, document: Document, label: str | None) -> State:
         done=state.done - 1,
         left=state.left + 1,
         page=0,
-        message=f"Taken back: it was {former_answer}.",
+        message=f"Undone: it was {former_answer}.",
     )
 
 
@@ -121,8 +121,8 @@ def _type(state: State, key: str) -> tuple[State, Action | None]:
     if len(found) == 1:
         return _answer(state, found[0])
     if not found:
-        return replace(state, message=f"No label begins with {name}: + makes a new one."), None
-    return replace(state, typed=typed, message=f"{len(found)} labels begin so: type more."), None
+        return replace(state, message=f"No label begins with {name}: press + for a new one."), None
+    return replace(state, typed=typed, message=f"{len(found)} labels begin with this: type more."), None
 
 
 def _answer(state: State, label: str | None) -> tuple[State, Action]:
@@ -133,6 +133,6 @@ def _answer(state: State, label: str | None) -> tuple[State, Action]:
         done=state.done + 1,
         left=state.left - 1,
         page=0,
-        message=f"{answer}; u takes it back.",
+        message=f"{answer}; press u to undo.",
     )
     return answered, Action("answer", label, state.documents[0])

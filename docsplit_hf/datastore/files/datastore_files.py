@@ -1,4 +1,4 @@
-"""Reading and writing the files of a datastore, which hold data only and are replaced at once.
+"""Read and write the files of a datastore.
 
 A folder holds::
 
@@ -11,8 +11,9 @@ A folder holds::
     fitted-<sha256>.safetensors, vocabulary-<sha256>.parquet
                                       arrays of the fitted state, if there is one, and ``term``
 
-Data files never change, and are named by the first 16 digits of their SHA-256. Saving adds new files, then replaces the
-manifest, then deletes files that it no longer names. So a reader finds the old datastore or the new one.
+Files hold data only, never code. Data files never change, and are named by the first 16 digits of their SHA-256. Saving
+adds new files, then replaces the manifest, then deletes files that the manifest no longer names: a reader finds either
+the old datastore or the new one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..row_table import TEXTS, check_spans, fault_of_ids, ids_among
+from ..row_table import TEXT_COLUMNS, check_spans, fault_of_ids, ids_among
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -42,8 +43,8 @@ from .manifest import (
     DatastoreError,
     FileEntry,
     Manifest,
-    blamed_on,
     data_files,
+    errors_name_file,
     file_name,
     make_manifest,
     read_manifest,
@@ -54,19 +55,19 @@ from .tables import mapped_rows, read_batches, read_table, write_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAPPED = ("keys", "rows")  # roles of files that may stay on the disk
-KINDS = ("", "document_")  # prefixes of the roles of examples and of documents
+MAPPED_ROLES = ("keys", "rows")  # files that can stay on the disk
+ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
-    """Save to a folder, beside its classifier if it has one; cache the index on this machine."""
+    """Save to a folder, beside the classifier if there is one; cache the index on this machine."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with saves_blocked(folder):  # another save must not replace the classifier that the datastore names
+    with saves_blocked(folder):  # no other save may replace the classifier meanwhile
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
-    for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
+    for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
-            store_index(rows.index, _searched_sha256(manifest, kind), rows.options.factory)
+            store_index(rows.index, _searched_sha256(manifest, prefix), rows.options.factory)
 
 
 def load_snapshot(
@@ -75,16 +76,17 @@ def load_snapshot(
     """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
     (snapshot, manifest), _ = read_at_once(folder, lambda: read_datastore(folder / FOLDER, memory_map))
-    if (documents := snapshot.documents) is not None:
+    documents = snapshot.documents
+    if documents is not None:
         documents = update_index(documents, True, _searched_sha256(manifest, "document_"))
     examples = update_index(replace(snapshot, documents=None), True, _searched_sha256(manifest, ""))
     return replace(examples, documents=documents)
 
 
-def _searched_sha256(manifest: Manifest, kind: str) -> str:
-    """The checksum of the keys that the index of examples or documents is built from."""
+def _searched_sha256(manifest: Manifest, prefix: str) -> str:
+    """Return the checksum of the keys from which the index of examples or documents is built."""
     files = manifest["files"]
-    return files.get(f"{kind}passage_keys", files[f"{kind}keys"])["sha256"]
+    return files.get(f"{prefix}passage_keys", files[f"{prefix}keys"])["sha256"]
 
 
 def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> Manifest:
@@ -93,18 +95,20 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
 
     tensors: dict[str, dict[str, np.ndarray | MappedKeys]] = {}
     tables: dict[str, pa.Table] = {}
-    for kind, rows in zip(KINDS, (snapshot, snapshot.documents), strict=True):
+    for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is None:
             continue
-        tensors[f"{kind}keys"] = {"keys": rows.keys} | ({} if rows.probe is None else {"probe": rows.probe})
+        tensors[f"{prefix}keys"] = {"keys": rows.keys}
+        if rows.probe is not None:
+            tensors[f"{prefix}keys"]["probe"] = rows.probe
         if rows.passages is not None:
-            tensors[f"{kind}passage_keys"] = {
+            tensors[f"{prefix}passage_keys"] = {
                 "keys": rows.passages.embeddings,
                 "counts": rows.passages.counts,
                 "spans": rows.passages.spans,
             }
         has_pairs = rows.rows["text_pair"].null_count < len(rows.rows)
-        tables[f"{kind}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
+        tables[f"{prefix}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
     tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
@@ -132,7 +136,7 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 
 
 def _rename_by_content(path: Path) -> FileEntry:
-    """Rename a file after its content, and return its entry in the manifest."""
+    """Rename a file by its content, and return its entry in the manifest."""
     size = path.stat().st_size
     sha256 = sha256_of_file(path)
     renamed = path.rename(path.with_name(file_name(path.name, sha256)))
@@ -163,17 +167,17 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         size = paths[role].stat().st_size
         if size != entry["bytes"]:
             raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
-        if not (memory_map and role in MAPPED):
+        if not (memory_map and role in MAPPED_ROLES):
             _check_sha256(paths[role], entry)
     label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
-    columns = dict.fromkeys(TEXTS, pa.string()) | {"label": label}
+    columns = dict.fromkeys(TEXT_COLUMNS, pa.string()) | {"label": label}
     if memory_map:
         keys, probe, table = _map_examples(paths, manifest, columns)
     else:
         keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
-    rows = table.select(TEXTS)
+    rows = table.select(TEXT_COLUMNS)
     examples = Snapshot(
         keys=keys,
         labels=labels,
@@ -196,20 +200,25 @@ def _check_sha256(path: Path, entry: FileEntry) -> None:
 
 def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
     table = read_table(path, columns, count)
-    if (fault := fault_of_ids(table["id"])) is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+    _check_ids(path, table["id"])
     return table
+
+
+def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
+    fault = fault_of_ids(ids)
+    if fault is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
 
 def _map_examples(
     paths: dict[str, Path], manifest: Manifest, columns: dict[str, pa.DataType]
 ) -> tuple[MappedKeys, np.ndarray | None, pa.Table]:
-    """Map keys, and rows with labels, and read the probe; all is checked at the first opening on this machine."""
+    """Map keys and rows, and read the probe. The files are checked when they are first opened on this machine."""
     import pyarrow as pa
 
     path = paths["keys"]
     shape = (manifest["rows"], manifest["dimension"])
-    with blamed_on(path):
+    with errors_name_file(path):
         file = KeyFile(path)
         probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
     _check_keys(path, manifest, shape, file.array, probe, set())
@@ -219,18 +228,17 @@ def _map_examples(
         for batch in read_batches(paths["rows"], columns, manifest["rows"]):
             ids.append(batch["id"])
             yield batch
-        if (fault := fault_of_ids(pa.chunked_array(ids, pa.string()))) is not None:
-            raise DatastoreError(f"{paths['rows']}: {fault}. {REMEDY}")
+        _check_ids(paths["rows"], pa.chunked_array(ids, pa.string()))
 
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        for role in MAPPED:
+        for role in MAPPED_ROLES:
             _check_sha256(paths[role], manifest["files"][role])
-        with blamed_on(path):
+        with errors_name_file(path):
             check_finite(file.array, "keys")
         file.release()
         return pa.schema(columns), batches()
 
-    checksums = [manifest["files"][role]["sha256"] for role in MAPPED]
+    checksums = [manifest["files"][role]["sha256"] for role in MAPPED_ROLES]
     table = mapped_rows(sha256_of_parts(checksum.encode() for checksum in checksums), read)
     return MappedKeys([file], checksums[0]), probe, table
 
@@ -243,9 +251,10 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manife
     keys, probe = _read_keys(paths["document_keys"], manifest, count)
     if probe is not None:
         raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
-    rows = _read_rows(path, dict.fromkeys(TEXTS, pa.string()), count)
-    if taken := sorted(ids_among(rows["id"], examples.rows)):
-        raise DatastoreError(f"{path}: the id {taken[0]!r} is that of an example too. {REMEDY}")
+    rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), count)
+    shared = sorted(ids_among(rows["id"], examples.rows))
+    if shared:
+        raise DatastoreError(f"{path}: the id {shared[0]!r} is that of an example too. {REMEDY}")
     passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
     return replace(
         no_documents(examples),
@@ -263,7 +272,7 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    with blamed_on(paths["fitted"]):
+    with errors_name_file(paths["fitted"]):
         return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
 
 
@@ -273,8 +282,8 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
 
     try:
         return load_file(path)
-    except (SafetensorError, TypeError, ValueError) as error:  # NumPy raises the last two
-        raise DatastoreError(f"{path} is no safetensors file: {error}. {REMEDY}") from error
+    except (SafetensorError, TypeError, ValueError) as error:  # TypeError and ValueError come from NumPy
+        raise DatastoreError(f"{path} is not a safetensors file: {error}. {REMEDY}") from error
 
 
 def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
@@ -282,7 +291,7 @@ def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, n
     keys = tensors.pop("keys", None)
     probe = tensors.pop("probe", None)
     _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
-    with blamed_on(path):
+    with errors_name_file(path):
         check_finite(keys, "keys")
         if probe is not None:
             check_finite(probe, "probe")
@@ -300,8 +309,8 @@ def _check_keys(
     if keys is None or keys.shape != shape or keys.dtype != manifest["dtype"] or others:
         found = "no keys" if keys is None else f"keys {keys.dtype} {keys.shape}"
         raise DatastoreError(
-            f"{path} holds {found} and {sorted(others) or 'nothing'} besides, {MANIFEST} says {manifest['dtype']} "
-            f"{shape}. {REMEDY}"
+            f"{path} holds {found} and {sorted(others) or 'nothing'} besides, but {MANIFEST} needs keys "
+            f"{manifest['dtype']} {shape}. {REMEDY}"
         )
     if probe is not None and (probe.dtype != np.float32 or probe.shape[1:] != shape[1:]):
         raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
@@ -318,9 +327,9 @@ def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count:
         "counts": ("int64", (len(rows),)),
     }
     if found != expected:
-        raise DatastoreError(f"{path} holds {found}, from {MANIFEST} {expected} is expected. {REMEDY}")
+        raise DatastoreError(f"{path} holds {found}, but {MANIFEST} needs {expected}. {REMEDY}")
     passages = Passages(embeddings=tensors["keys"], counts=tensors["counts"], spans=tensors["spans"])
-    with blamed_on(path):
+    with errors_name_file(path):
         check_finite(passages.embeddings, "keys")
         check_spans(passages, rows)
     return passages

@@ -1,4 +1,4 @@
-"""Opening a folder of shards as a datastore; keys and texts stay on the disk."""
+"""Open a folder of shards as a datastore; keys (embeddings) and texts stay on the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys
-from ..row_table import TEXTS, fault_of_ids
+from ..row_table import TEXT_COLUMNS, fault_of_ids
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index
 from .tables import mapped_rows, read_batches
@@ -22,7 +22,7 @@ from .tables import mapped_rows, read_batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NAMES = b"label_names"  # in the metadata of the cached table
+LABEL_NAMES_KEY = b"label_names"  # in the metadata of the cached table
 
 
 def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snapshot:
@@ -30,15 +30,15 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
     shards = read_shards(folder)
     keys = MappedKeys([_map(shard, shards) for shard in shards.shards], shards.sha256)
     if options.factory != EXACT:
-        fewest_rows(options.factory, shards.dimension)  # FAISS refuses an invalid index before all is read
+        fewest_rows(options.factory, shards.dimension)  # raises before all is read if FAISS refuses the index
     table = mapped_rows(shards.sha256, lambda: _read(shards, keys), verify)
-    names = tuple(json.loads(table.schema.metadata[NAMES]))
+    names = tuple(json.loads(table.schema.metadata[LABEL_NAMES_KEY]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
     labels = table["label"].to_numpy() if is_labeled else np.zeros((len(keys), 0), dtype=bool)
     snapshot = Snapshot(
         keys=keys,
         labels=labels,
-        rows=table.select(TEXTS),
+        rows=table.select(TEXT_COLUMNS),
         label_names=names if is_labeled else (),
         options=options,
         probe=shards.probe,
@@ -53,7 +53,7 @@ def _map(shard: Shard, shards: Shards) -> KeyFile:
     except ValueError as error:
         raise ShardsError(f"{shard.keys}: {error}.") from error
     if (file.array.dtype.name, file.array.shape) != expected:
-        raise ShardsError(f"{shard.keys} holds keys {file.array.dtype} {file.array.shape}, expected are {expected}.")
+        raise ShardsError(f"{shard.keys} holds keys {file.array.dtype} {file.array.shape}, expected {expected}.")
     if shard.rows != shard.passages:
         raise ShardsError(
             f"{shard.keys} has {shard.passages} passages of {shard.rows} documents: a datastore of shards has one "
@@ -69,7 +69,7 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
         for path, sha256 in shard.sha256.items():
             if sha256_of_file(path) != sha256:
                 raise ShardsError(
-                    f"{path} is damaged: it does not match its checksum. Delete its .json, run the task again."
+                    f"{path} is damaged: it does not match its checksum. Delete its .json, then run the task again."
                 )
         try:
             check_finite(file.array, "keys")
@@ -78,14 +78,13 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
         file.release()
     names = shards.label_names
     if names is None:  # in alphabetical order
-        labels = (
-            batch["label"].unique().to_pylist()
-            for shard in shards.shards
-            for batch in read_batches(shard.table, {"label": pa.string()}, shard.rows, others=True)
-        )
-        names = sorted({name for found in labels for name in found} - {None})
-    columns = {**dict.fromkeys(TEXTS, pa.string()), "label": pa.int64()}
-    schema = pa.schema(columns, metadata={NAMES: json.dumps(list(names)).encode()})
+        found: set[str | None] = set()
+        for shard in shards.shards:
+            for batch in read_batches(shard.table, {"label": pa.string()}, shard.rows, others=True):
+                found.update(batch["label"].unique().to_pylist())
+        names = sorted(found - {None})
+    columns = {**dict.fromkeys(TEXT_COLUMNS, pa.string()), "label": pa.int64()}
+    schema = pa.schema(columns, metadata={LABEL_NAMES_KEY: json.dumps(list(names)).encode()})
     return schema, _batches(shards, schema, pa.array(names, pa.string()))
 
 
@@ -95,21 +94,22 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
 
     ids = []
     labeled = 0
-    expected = {**dict.fromkeys((*TEXTS, "label"), pa.string()), "passages": pa.int32()}
+    expected = {**dict.fromkeys((*TEXT_COLUMNS, "label"), pa.string()), "passages": pa.int32()}
     for shard in shards.shards:
         for batch in read_batches(shard.table, expected, shard.rows, others=True):
             label = pc.index_in(batch["label"], value_set=names, skip_nulls=True).cast(pa.int64())
             unknown = pc.and_(pc.is_null(label), pc.is_valid(batch["label"]))
             if pc.any(unknown).as_py():
                 name = batch["label"].filter(unknown)[0].as_py()
-                raise ShardsError(f"{shard.table}: the label {name!r} is none of the {len(names)} in corpus.json.")
+                raise ShardsError(f"{shard.table}: the label {name!r} is not one of the {len(names)} in corpus.json.")
             if not pc.all(pc.equal(pc.fill_null(batch["passages"], 0), 1)).as_py():
-                raise ShardsError(f"{shard.table}: a document has not one passage, and {shard.rows} have {shard.rows}.")
+                raise ShardsError(f"{shard.table}: each of the {shard.rows} documents must have one passage.")
             labeled += len(label) - label.null_count
             ids.append(batch["id"])
-            yield pa.record_batch([*(batch[name] for name in TEXTS), label], schema=schema)
+            yield pa.record_batch([*(batch[name] for name in TEXT_COLUMNS), label], schema=schema)
     rows = sum(shard.rows for shard in shards.shards)
     if labeled not in (0, rows):
         raise ShardsError(f"{labeled} of {rows} documents have a label: give all of them one, or none.")
-    if (fault := fault_of_ids(pa.chunked_array(ids, pa.string()))) is not None:
-        raise ShardsError(f"{shards.shards[0].table.parent}: {fault}: give each document an id of its own.")
+    fault = fault_of_ids(pa.chunked_array(ids, pa.string()))
+    if fault is not None:
+        raise ShardsError(f"{shards.shards[0].table.parent}: {fault}: give each document its own id.")

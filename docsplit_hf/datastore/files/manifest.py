@@ -1,4 +1,4 @@
-"""The manifest of a datastore's folder: a description with checksums, checked field by field when it is read."""
+"""Manifest of a datastore's folder: a description with checksums. Each field is checked when it is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 FORMAT = "docsplit_hf datastore"
 VERSION = 4
 METRIC = "squared_l2"
-# By role. Only these files can be named, and no folder.
+# By role. A manifest can only name these files, without a folder.
 _SUFFIXES = {
     "keys": ".safetensors", "document_keys": ".safetensors", "fitted": ".safetensors",
     "passage_keys": ".safetensors", "document_passage_keys": ".safetensors",
@@ -59,7 +59,7 @@ class DocumentsEntry(TypedDict):
 
 
 class Manifest(TypedDict, total=False):
-    """The fields of a manifest; ``sha256``, of the others, is there once it is rendered."""
+    """Fields of a manifest. ``render_manifest`` adds ``sha256``, the checksum of the other fields."""
 
     format: str
     version: int
@@ -71,10 +71,10 @@ class Manifest(TypedDict, total=False):
     label_names: list[str]
     next_id: int
     index: IndexEntry
-    passages: int | None  # their number, if a row has several
+    passages: int | None  # number of passages; None if each row has one
     documents: DocumentsEntry | None
     document_passages: int | None
-    fitted: dict[str, Any] | None  # settings of the fitted state, JSON that is not interpreted here
+    fitted: dict[str, Any] | None  # settings of the fitted state: JSON, not interpreted here
     classifier: dict[str, str]  # checksums of its files, by name
     files: dict[str, FileEntry]  # by role
     sha256: str
@@ -85,8 +85,8 @@ class DatastoreError(ValueError):
 
 
 @contextlib.contextmanager
-def blamed_on(path: Path) -> Iterator[None]:
-    """Raise a ``ValueError`` of the block as a ``DatastoreError`` that names a file."""
+def errors_name_file(path: Path) -> Iterator[None]:
+    """Turn a ``ValueError`` of the block into a ``DatastoreError`` that names the file."""
     try:
         yield
     except DatastoreError:
@@ -96,7 +96,7 @@ def blamed_on(path: Path) -> Iterator[None]:
 
 
 def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, FileEntry]) -> Manifest:
-    """Describe a snapshot; ``classifier``: checksums of the files of its classifier."""
+    """Describe a snapshot. ``classifier``: checksums of the files of its classifier."""
     documents = snapshot.documents
     return {
         "format": FORMAT,
@@ -109,17 +109,21 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
         "label_names": list(snapshot.label_names),
         "next_id": snapshot.next_id,
         "index": asdict(snapshot.options),
-        "passages": snapshot.passages and len(snapshot.passages.embeddings),
+        "passages": _passage_count(snapshot),
         "documents": documents and {"rows": len(documents.keys), "next_id": documents.next_id},
-        "document_passages": documents and documents.passages and len(documents.passages.embeddings),
+        "document_passages": None if documents is None else _passage_count(documents),
         "fitted": snapshot.fitted and snapshot.fitted.settings,
         "classifier": dict(classifier),
         "files": files,
     }
 
 
+def _passage_count(snapshot: Snapshot) -> int | None:
+    return None if snapshot.passages is None else len(snapshot.passages.embeddings)
+
+
 def render_manifest(manifest: Manifest) -> bytes:
-    """Write a manifest in its only valid form: JSON in ASCII, with its own checksum as the last field."""
+    """Convert a manifest to its only valid form: JSON in ASCII, with the checksum as the last field."""
     rest = {name: value for name, value in manifest.items() if name != "sha256"}
     return _to_json({**rest, "sha256": sha256_of_parts([_to_json(rest)])})
 
@@ -130,7 +134,7 @@ def file_name(role: str, sha256: str) -> str:
 
 
 def data_files(folder: Path) -> list[str]:
-    """Names of the data files in a folder, of the current datastore and of others."""
+    """Return the names of the data files in a folder, of the current datastore and of older ones."""
     names = [path.name for path in folder.glob("*-*")]
     return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
@@ -148,14 +152,14 @@ def read_manifest(folder: Path) -> Manifest:
         manifest = json.loads(content, parse_constant=_refuse_constant)
         rendered = render_manifest(manifest) if isinstance(manifest, dict) else b""
     except (ValueError, RecursionError) as error:
-        raise DatastoreError(f"{path} is damaged, it is no JSON: {error}. {REMEDY}") from error
+        raise DatastoreError(f"{path} is damaged, it is not JSON: {error}. {REMEDY}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DatastoreError(f"{path} is not the manifest of a datastore, or damaged. {REMEDY}")
     version = manifest.get("version")
     if isinstance(version, int) and version != VERSION:
         advice = "upgrade docsplit_hf" if version > VERSION else "build the datastore again"
-        raise DatastoreError(f"{path} says format {version}, and this docsplit_hf reads {VERSION}: {advice}.")
-    # The bytes are compared, not the values: no changed bit may go unnoticed.
+        raise DatastoreError(f"{path} has format {version}, but this docsplit_hf reads {VERSION}: {advice}.")
+    # The bytes are compared, not the values, so that any changed bit is found.
     if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
     for name, kind in _FIELDS.items():
@@ -170,18 +174,18 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
     names = manifest["label_names"]
     _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
     _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
-    for name, least in (("rows", 0), ("dimension", 1), ("next_id", 0)):
-        _require(manifest[name] >= least, path, f"{name} is {manifest[name]}")
+    for name, minimum in (("rows", 0), ("dimension", 1), ("next_id", 0)):
+        _require(manifest[name] >= minimum, path, f"{name} is {manifest[name]}")
     _require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
-    _require(len(set(names)) == len(names), path, "a label name is there twice")
+    _require(len(set(names)) == len(names), path, "a label name occurs twice")
     _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
     for name, sha256 in manifest["classifier"].items():
         is_name = isinstance(sha256, str) and "/" not in name and is_plain(name)
         _require(is_name, path, f"a file of the classifier is {name!r}")
     documents = manifest.get("documents", ...)
     if documents is not None:
-        kinds = _kinds(documents)
-        _require(kinds == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
+        field_types = _field_types(documents)
+        _require(field_types == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
         _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
     for name, rows in (("passages", manifest["rows"]), ("document_passages", documents and documents["rows"])):
         count = manifest.get(name, ...)
@@ -189,7 +193,7 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
         _require(count is None or is_larger, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
     _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
-    with blamed_on(path):
+    with errors_name_file(path):
         IndexOptions(**manifest["index"])
 
 
@@ -197,30 +201,38 @@ def _check_files(path: Path, manifest: dict[str, Any]) -> None:
     """Check the entries of the files, which are JSON from outside."""
     files = manifest["files"]
     expected = {"keys", "rows"}
-    expected |= set() if manifest["documents"] is None else {"document_keys", "document_rows"}
-    expected |= set() if manifest["fitted"] is None else {"fitted", "vocabulary"}
-    expected |= set() if manifest["passages"] is None else {"passage_keys"}
-    expected |= set() if manifest["document_passages"] is None else {"document_passage_keys"}
+    if manifest["documents"] is not None:
+        expected |= {"document_keys", "document_rows"}
+    if manifest["fitted"] is not None:
+        expected |= {"fitted", "vocabulary"}
+    if manifest["passages"] is not None:
+        expected.add("passage_keys")
+    if manifest["document_passages"] is not None:
+        expected.add("document_passage_keys")
     _require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
     for role, entry in files.items():
-        _require(_kinds(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}")
+        _require(
+            _field_types(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}"
+        )
         match = FILE_NAMES[role].fullmatch(entry["name"])
-        named = match is not None and match[1] == entry["sha256"][:16]
-        _require(named, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
+        is_valid_name = match is not None and match[1] == entry["sha256"][:16]
+        _require(is_valid_name, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
 
 
-def _kinds(entry: Any) -> dict[str, type]:
+def _field_types(entry: Any) -> dict[str, type]:
+    """Return the types of the fields of a JSON object; empty for other JSON."""
     return {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
 
 
-def _require(condition: bool, path: Path, otherwise: str) -> None:
+def _require(condition: bool, path: Path, fault: str) -> None:
+    """Raise with a description of the fault, unless the condition holds."""
     if not condition:
-        raise DatastoreError(f"{path}: {otherwise}. {REMEDY}")
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
 
 def _refuse_constant(name: str) -> None:
-    """Refuse NaN and infinity, which Python accepts although JSON has neither."""
-    raise ValueError(f"it holds {name}, which is no number")
+    """Raise for NaN and infinity, which Python reads although JSON has neither."""
+    raise ValueError(f"it contains {name}, which JSON does not have")
 
 
 def _to_json(value: Any) -> bytes:

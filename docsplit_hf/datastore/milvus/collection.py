@@ -18,20 +18,27 @@ logger = logging.getLogger(__name__)
 EXAMPLES = "examples"
 DOCUMENTS = "documents"
 REST = "rest"
-ABOUT = "about"
+DESCRIPTION = "about"
 
-VECTOR = "vector"  # field of the key
+VECTOR = "vector"  # field of the embedding
 PK = "pk"  # field of the primary key
-MOST_BYTES = 65_535  # of a VARCHAR
-MOST_FOUND = 16_384  # results of a search, for one query
-REQUEST_BYTES = 16 * 2**20  # a server takes 64 MB
+MAX_FIELD_BYTES = 65_535  # limit of a VARCHAR field
+MAX_RESULTS = 16_384  # limit for one query of a search
+MAX_PRIMARY_KEY = 64  # characters
+REQUEST_BYTES = 16 * 2**20  # a request ends with the next document; a server accepts 64 MB
+MAX_OVERRUN = 3  # times REQUEST_BYTES: a longer request ends within a document
+ROW_OVERHEAD = 500  # bytes of field names and numbers in a request, an estimate
+REQUEST_RESULTS = 2**18  # of all queries in a request
 FOLDER_QUERIES = 8  # per request: milvus-lite holds the differences of each query from all rows, float32 (Q, N, D)
-ANY = "row >= 0"  # without a filter milvus-lite counts all partitions
+ALL_ROWS = "row >= 0"  # a filter is needed: without one, milvus-lite counts the rows of all partitions
 REQUEST_ROWS = 1_000  # with texts of up to 64 KB each
-INDEX_PARAMETERS = {"HNSW": {"M": 16, "efConstruction": 200}, "IVF_FLAT": {"nlist": 1024}}  # Milvus 2.3 needs them
-HNSW_ROWS = 8  # rows that HNSW compares for each result; with its default it finds two in three
-IVF_LISTS = 64  # lists that IVF searches; with its default it finds two in three
-UNFLUSHED_ROWS = 1_000  # milvus-lite searches unflushed rows slowly
+# Milvus 2.3 has no defaults for these.
+INDEX_PARAMETERS = {"HNSW": {"M": 16, "efConstruction": 200}, "IVF_FLAT": {"nlist": 1024}}
+# With the default of Milvus, these indexes find two in three of the nearest rows.
+HNSW_ROWS_PER_RESULT = 8  # rows that HNSW compares
+MAX_HNSW_ROWS = 2**15
+IVF_LISTS = 64  # lists that IVF searches
+MAX_UNFLUSHED_ROWS = 1_000  # milvus-lite searches unflushed rows slowly
 TEXTS = ("id", "content", "labels", "text")
 NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
@@ -59,7 +66,7 @@ class RemoteDatastoreError(OSError):
 
 
 class Collection:
-    """One collection of a server or a folder of milvus-lite; ``timeout``: seconds for a request with repetitions."""
+    """A collection of a server or of a milvus-lite folder; ``timeout``: seconds for a request including retries."""
 
     def __init__(self, address: str, name: str, token: str, timeout: float) -> None:
         self.address = address
@@ -78,13 +85,13 @@ class Collection:
 
     def dimension(self) -> int | None:
         """D of the vectors; None if the collection does not exist."""
-        if not self._ask("has_collection", "looking for it"):
+        if not self._ask("has_collection", "checking whether it exists"):
             return None
-        fields = {field["name"]: field for field in self._ask("describe_collection", "looking at it")["fields"]}
+        fields = {field["name"]: field for field in self._ask("describe_collection", "reading its schema")["fields"]}
         if set(fields) != set(FIELDS):
             raise ValueError(
-                f"There is {self}, but it is no datastore of this docsplit_hf: it has the fields {', '.join(fields)}. "
-                "Take another name."
+                f"{self!r} is not a datastore of this docsplit_hf: it has the fields {', '.join(fields)}. Use another "
+                "name."
             )
         self._ask("load_collection", "loading it")
         return int(fields[VECTOR]["params"]["dim"])
@@ -94,56 +101,56 @@ class Collection:
         from pymilvus import DataType, MilvusClient
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=64)
+        schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=MAX_PRIMARY_KEY)
         for name in TEXTS:
-            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES)
+            schema.add_field(name, DataType.VARCHAR, max_length=MAX_FIELD_BYTES)
         for name in NUMBERS:
             schema.add_field(name, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index(VECTOR, index_type=index, metric_type="L2", params=INDEX_PARAMETERS.get(index, {}))
         # Session: this client reads its own writes. Strong would make each search wait.
-        self._ask("create_collection", "making it", schema=schema, consistency_level="Session")
-        self._ask("create_index", "making it", index_params=indexes, sync=False)  # the collection is empty
-        for partition in (EXAMPLES, DOCUMENTS, REST, ABOUT):
-            self._ask("create_partition", "making it", partition_name=partition)
+        self._ask("create_collection", "creating it", schema=schema, consistency_level="Session")
+        self._ask("create_index", "creating it", index_params=indexes, sync=False)  # the collection is empty
+        for partition in (EXAMPLES, DOCUMENTS, REST, DESCRIPTION):
+            self._ask("create_partition", "creating it", partition_name=partition)
         self._ask("load_collection", "loading it")
 
-    def count(self, partition: str, only: str = ANY) -> int:
-        """The number of rows of a partition."""
+    def count(self, partition: str, only: str = ALL_ROWS) -> int:
+        """Count the rows of a partition; ``only``: a filter of Milvus."""
         counted = self._ask(
             "query", "counting its rows", filter=only, output_fields=["count(*)"], partition_names=[partition]
         )
         return int(counted[0]["count(*)"])
 
     def get(self, pks: Sequence[str], fields: Sequence[str]) -> list[Row]:
-        """The existing rows of these keys."""
-        size = REQUEST_ROWS if VECTOR in fields or "text" in fields else MOST_FOUND
+        """Fetch the rows with these primary keys that exist."""
+        size = REQUEST_ROWS if VECTOR in fields or "text" in fields else MAX_RESULTS
         found = []
         for start in range(0, len(pks), size):
             part = list(pks[start : start + size])
             for row in self._ask("query", "reading rows", ids=part, output_fields=list(fields)):
-                if VECTOR in row:  # pymilvus has a Python object for each number, eight times as much memory
+                if VECTOR in row:  # pymilvus has a Python object for each number, which takes eight times the memory
                     row = row | {VECTOR: np.array(row[VECTOR], np.float32)}
                 found.append(row)
         return found
 
     def find(self, partition: str, field: str, values: Sequence[str], fields: Sequence[str]) -> list[Row]:
-        """The rows with one of these values, hexadecimal numbers, in a field."""
+        """Fetch the rows with one of these values, hexadecimal hashes, in a field."""
         found = []
         for start in range(0, len(values), REQUEST_ROWS):
             listed = ", ".join(f'"{value}"' for value in values[start : start + REQUEST_ROWS])
             found += self._ask(
                 "query",
-                "looking for texts",
+                "finding texts",
                 output_fields=list(fields),
                 filter=f"{field} in [{listed}]",
                 partition_names=[partition],
             )
         return found
 
-    def rows(self, partition: str, fields: Sequence[str], only: str = ANY) -> Iterator[Row]:
-        """All rows of a partition, in the order of their keys."""
+    def rows(self, partition: str, fields: Sequence[str], only: str = ALL_ROWS) -> Iterator[Row]:
+        """Fetch all rows of a partition, ordered by primary key; ``only``: a filter of Milvus."""
         for prefix in self._key_prefixes(partition, only):
             found = self._ask(
                 "query",
@@ -155,8 +162,8 @@ class Collection:
             yield from sorted(found, key=lambda row: row[PK])
 
     def _key_prefixes(self, partition: str, only: str) -> list[str]:
-        """Prefixes of keys that divide the rows of a partition into requests; keys are a letter and a hash."""
-        count = 0 if partition == ABOUT else self.count(partition, only)
+        """Prefixes of primary keys that divide a partition into requests; a primary key is a letter and a hash."""
+        count = 0 if partition == DESCRIPTION else self.count(partition, only)
         digits = math.ceil(math.log(max(count / REQUEST_ROWS, 1), 16))
         if digits == 0:
             return [""]
@@ -164,8 +171,8 @@ class Collection:
         return [f"{letter}{number:0{digits}x}" for letter in letters for number in range(16**digits)]
 
     def search(self, partition: str, vectors: np.ndarray, limit: int) -> Iterator[list[str]]:
-        """The keys of the nearest rows of each vector, float32 ``(Q, D)``, by squared L2."""
-        size = max(min(MOST_FOUND, REQUEST_BYTES // vectors[:1].nbytes, 2**18 // limit), 1)
+        """Yield the primary keys of the nearest rows for each vector, float32 ``(Q, D)``, by squared L2 distance."""
+        size = max(min(MAX_RESULTS, REQUEST_BYTES // vectors[:1].nbytes, REQUEST_RESULTS // limit), 1)
         if self._is_folder:
             size = min(size, FOLDER_QUERIES)
         for start in range(0, len(vectors), size):
@@ -177,29 +184,32 @@ class Collection:
                 partition_names=[partition],
                 output_fields=[PK],
                 anns_field=VECTOR,
-                search_params={"params": {"ef": min(HNSW_ROWS * limit, 2**15), "nprobe": IVF_LISTS}},
+                search_params={"params": {"ef": min(HNSW_ROWS_PER_RESULT * limit, MAX_HNSW_ROWS), "nprobe": IVF_LISTS}},
             )
             for hits in found:
                 yield [hit[PK] for hit in hits]
 
     def write(self, partition: str, rows: Sequence[Row], documents: int = 0) -> None:
-        """Write rows, replacing rows of the same keys, in requests that keep the rows of a document together."""
+        """Write rows, replacing those with equal primary keys; a document's rows stay in one request if possible.
+
+        ``documents``: their number, for error messages.
+        """
         doing = "writing to it"
         if documents:
-            doing = f"adding {documents:,} rows to it (repeat that: none is doubled)"
+            doing = f"adding {documents:,} rows to it (it is safe to repeat: no row is added twice)"
         for start, end in _requests(rows):
             self._ask("upsert", doing, data=list(rows[start:end]), partition_name=partition)
-        self._written(len(rows))
+        self._flush_after(len(rows))
 
     def delete(self, pks: Sequence[str]) -> None:
-        """Delete the rows of these keys."""
-        for start in range(0, len(pks), MOST_FOUND):
-            self._ask("delete", "removing rows", ids=list(pks[start : start + MOST_FOUND]))
-        self._written(len(pks))
+        """Delete the rows with these primary keys."""
+        for start in range(0, len(pks), MAX_RESULTS):
+            self._ask("delete", "removing rows", ids=list(pks[start : start + MAX_RESULTS]))
+        self._flush_after(len(pks))
 
-    def _written(self, rows: int) -> None:
+    def _flush_after(self, rows: int) -> None:
         self._unflushed += rows
-        if self._is_folder and self._unflushed >= UNFLUSHED_ROWS:  # a server flushes by itself
+        if self._is_folder and self._unflushed >= MAX_UNFLUSHED_ROWS:  # a server flushes by itself
             self._ask("flush", "writing to it")
             self._unflushed = 0
 
@@ -214,7 +224,7 @@ class Collection:
         try:
             return call()
         except (MilvusException, grpc.RpcError) as error:
-            message = _explained(error, self._timeout)
+            message = _cause_and_remedy(error, self._timeout)
             if self._token:
                 message = message.replace(self._token, "***")
             # Not "from error": pymilvus's description of the connection may hold the token.
@@ -238,28 +248,29 @@ def check_installed(address: str) -> None:
         raise ModuleNotFoundError(f"{address} needs milvus_lite, which is not installed: pip install milvus-lite")
 
 
-def _explained(error: BaseException, timeout: float) -> str:
-    """The cause of an error, and the next step."""
+def _cause_and_remedy(error: BaseException, timeout: float) -> str:
+    """Describe the cause of an error and the next step."""
     message = getattr(error, "message", "")
     if not message:
         message = error.details() if hasattr(error, "details") else error
     reason = str(message).strip().split(", debug=")[0]
     signs = " ".join([reason, *map(str, _causes(error))]).lower()
     if "unauthenticated" in signs or "auth check failure" in signs:
-        return "the token was refused: pass the right one as token, or name its environment variable as token_variable."
+        return "the token was refused: pass a valid token, or the name of its environment variable as token_variable."
     if "permission" in signs:
-        return f"the user of this token may not do that: give the user the rights, or take another token. ({reason})"
+        return f"the user of this token lacks the permission: grant it, or use another token. ({reason})"
     if "open local milvus failed" in signs:
-        return f"the folder cannot be opened: one process at a time may use it. End the other one. ({reason})"
+        return f"only one process at a time may open the folder: end the other one. ({reason})"
     if "not loaded" in signs:
-        return f"the server has just started, and has not read it yet: try again. ({reason})"
+        return f"the server is still loading the collection: try again. ({reason})"
     if any(sign in signs for sign in ("unavailable", "deadline", "timeout", "connect")):
-        return f"no answer within {timeout:g} s: is the server there? Try again, or pass a longer timeout. ({reason})"
-    return f"it was refused: {reason}"
+        remedy = "check that the server runs, then try again or pass a longer timeout"
+        return f"no answer within {timeout:g} s: {remedy}. ({reason})"
+    return f"Milvus refused the request: {reason}"
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """An error and its causes: of a refused token, pymilvus's own message tells only that it cannot connect."""
+    """Return an error and its causes. Only a cause shows a refused token: pymilvus then reports a failed connection."""
     causes = [error]
     cause = error.__cause__
     while cause is not None and cause not in causes:  # pymilvus raises errors from themselves
@@ -269,15 +280,16 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _requests(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Ranges of rows for one request each; they end with a document, unless it is too large by itself."""
+    """Yield ranges of rows, one per request. A range ends with a document, unless that document is too large."""
     start = 0
     size = 0
     for place, row in enumerate(rows):
         begins_document = row[PK].partition("p")[0] != rows[place - 1][PK].partition("p")[0]
-        if place > start and size > (REQUEST_BYTES if begins_document else 3 * REQUEST_BYTES):
+        max_size = REQUEST_BYTES if begins_document else MAX_OVERRUN * REQUEST_BYTES
+        if place > start and size > max_size:
             yield start, place
             start = place
             size = 0
-        size += 4 * len(row[VECTOR]) + len(row["text"].encode()) + 500  # of names and numbers
+        size += row[VECTOR].nbytes + len(row["text"].encode()) + ROW_OVERHEAD
     if start < len(rows):
         yield start, len(rows)

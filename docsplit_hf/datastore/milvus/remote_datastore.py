@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_json
-from ..changes import NO_ROW, PREFIX, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ..changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
@@ -25,19 +25,19 @@ from ..snapshot import FittedState
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .remote_view import ONE_EACH, RemoteView, find_ids
 from .rows import (
-    DOCUMENT,
-    LOCATING,
-    About,
-    all_keys,
+    KEY_FIELDS,
+    PREFIX_LENGTH,
+    CollectionDescription,
+    all_primary_keys,
     names_of,
-    read_about,
-    read_changed,
+    read_change_token,
+    read_description,
     remote_search,
     to_rows,
     to_snapshot,
     with_ids,
-    write_about,
-    write_changed,
+    write_change_token,
+    write_description,
     write_labels,
 )
 
@@ -72,7 +72,7 @@ class RemoteDatastore:
     dtype = "float32"
     is_saved_with_classifier = False
 
-    def __init__(self, collection: Collection, about: About) -> None:
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
         self._collection = collection
         self._about = about
         self._writing = threading.Lock()
@@ -133,7 +133,7 @@ class RemoteDatastore:
 
     def view(self) -> RemoteView:
         """Return the current state for reading; the same object while nothing has changed, which asks the server."""
-        version = read_changed(self._collection)
+        version = read_change_token(self._collection)
         view = self._view
         if view is None or view.version != version or view.fitted is not self._fitted:
             self._refresh_about()
@@ -156,7 +156,7 @@ class RemoteDatastore:
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every change of the collection."""
-        content = [self._collection.name, self.label_names, read_changed(self._collection)]
+        content = [self._collection.name, self.label_names, read_change_token(self._collection)]
         return sha256_of_json(content)
 
     def for_labels(self, multi_label: bool) -> RemoteDatastore:
@@ -169,9 +169,9 @@ class RemoteDatastore:
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
-        rows = self._collection.rows(EXAMPLES, [PK, *LOCATING], ONE_EACH)
+        rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
         found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
-        return self._decoded(self._collection.get(all_keys(found), FIELDS))
+        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS))
 
     def add(
         self,
@@ -263,11 +263,11 @@ class RemoteDatastore:
         return snapshot
 
     def _refresh_about(self) -> None:
-        self._about = read_about(self._collection, self.dimension)
+        self._about = read_description(self._collection, self.dimension)
 
     def _set_about(self, **changes: Any) -> None:
         self._about = replace(self._about, **changes)
-        write_about(self._collection, self._about)
+        write_description(self._collection, self._about)
 
     def _add_labels(self, names: tuple[str, ...]) -> None:
         write_labels(self._collection, self._about, names[len(self.label_names) :], self._next_rows(len(names)))
@@ -291,8 +291,8 @@ class RemoteDatastore:
             *find_ids(self._collection, DOCUMENTS, ids, FOUND),
         ]
         _check_found(replacing, replaced)
-        replaced_documents = {row[PK][:DOCUMENT] for row in replaced}
-        existing = [row for row in existing if row[PK][:DOCUMENT] not in replaced_documents]
+        replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
+        existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
         new_rows, rest = to_rows(rows, kind, self._next_rows(len(ids)))
         first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
         for row in existing:
@@ -304,7 +304,7 @@ class RemoteDatastore:
         with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, rewritten)):
             self._collection.write(REST, rest, len(ids))
             self._collection.write(kind, new_rows, len(ids))
-            self._collection.delete([key for key in all_keys(replaced) if key not in written_keys])
+            self._collection.delete([key for key in all_primary_keys(replaced) if key not in written_keys])
         return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
@@ -312,7 +312,7 @@ class RemoteDatastore:
         count = len(state.keys)
         for start in range(0, count, BLOCK_ROWS):
             rows = state.take(np.arange(start, min(start + BLOCK_ROWS, count)))
-            given = uncounted_ids(rows, PREFIX if kind == DOCUMENTS else "")
+            given = uncounted_ids(rows, DOCUMENT_PREFIX if kind == DOCUMENTS else "")
             self._put(with_ids(rows, given, kind, times), kind, [])
             logger.info("%d of %d rows are in %r.", start + len(rows.keys), count, self._collection)
 
@@ -324,7 +324,7 @@ class RemoteDatastore:
             found = find_ids(self._collection, kind, ids, FOUND)
             _check_found(ids, found)
             with self._changing(lambda copy: method(copy, ids)):
-                self._collection.delete(all_keys(found))
+                self._collection.delete(all_primary_keys(found))
 
     @contextlib.contextmanager
     def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
@@ -332,8 +332,8 @@ class RemoteDatastore:
         before = self._copied
         self._copied = ""  # if the change fails halfway, the copy is fetched again
         yield
-        is_current = self._copy is not None and read_changed(self._collection) == before
-        token = write_changed(self._collection, self._about)
+        is_current = self._copy is not None and read_change_token(self._collection) == before
+        token = write_change_token(self._collection, self._about)
         if is_current:
             change(self._copy)
             self._copied = token
@@ -348,7 +348,7 @@ class RemoteDatastore:
     def _whole_copy(self) -> KNNDatastore:
         """A local datastore of all rows, fetched unless it is current."""
         collection = self._collection
-        change = read_changed(collection)
+        change = read_change_token(collection)
         if self._copy is not None and change == self._copied:
             return self._copy
         self._refresh_about()
@@ -366,7 +366,7 @@ class RemoteDatastore:
         unlabeled = to_snapshot(documents, self._about, labeled=False)
         fetched = len(snapshot.keys) + len(unlabeled.keys)
         logger.info("Fetched %d rows from %r.", fetched, collection)
-        incomplete = len({row[PK][:DOCUMENT] for row in (*examples, *documents)}) - fetched
+        incomplete = len({row[PK][:PREFIX_LENGTH] for row in (*examples, *documents)}) - fetched
         if incomplete:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
@@ -378,7 +378,7 @@ class RemoteDatastore:
 class RemoteDocuments:
     """The unlabeled documents of a remote datastore, for searching and counting."""
 
-    def __init__(self, collection: Collection, about: About) -> None:
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
         self._collection = collection
         self._about = about
 

@@ -10,12 +10,12 @@ from ..changes import NO_ROW
 from ..snapshot import ExampleTexts
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
 from .rows import (
-    LOCATING,
-    About,
-    all_keys,
-    content_numbers,
-    document_key,
-    read_changed,
+    KEY_FIELDS,
+    CollectionDescription,
+    all_primary_keys,
+    content_hashes,
+    document_key_prefix,
+    read_change_token,
     remote_search,
     to_snapshot,
     to_texts,
@@ -43,7 +43,7 @@ class RemoteView:
     def __init__(
         self,
         collection: Collection,
-        about: About,
+        about: CollectionDescription,
         version: str,
         fitted: FittedState | None,
         fetch_all: Callable[[], Snapshot],
@@ -72,7 +72,7 @@ class RemoteView:
 
     def is_current(self) -> bool:
         """Whether nothing has changed since the view was made, which asks the server."""
-        return read_changed(self._collection) == self.version
+        return read_change_token(self._collection) == self.version
 
     def count(self, kind: Kind = EXAMPLES) -> int:
         """Count the examples or documents, once."""
@@ -92,13 +92,13 @@ class RemoteView:
         self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
     ) -> Snapshot:
         """Return the examples and documents with these texts, and the examples with these ids."""
-        contents = sorted(set(content_numbers(texts, text_pairs)))
-        located = (PK, *LOCATING)
+        contents = sorted(set(content_hashes(texts, text_pairs)))
+        located = (PK, *KEY_FIELDS)
         found_examples = self._collection.find(EXAMPLES, "content", contents, located)
         found_examples += find_ids(self._collection, EXAMPLES, ids, located)
         found_documents = self._collection.find(DOCUMENTS, "content", contents, located)
-        examples = to_snapshot(self._collection.get(all_keys(found_examples), FIELDS), self._about)
-        documents = self._collection.get(all_keys(found_documents), FIELDS)
+        examples = to_snapshot(self._collection.get(all_primary_keys(found_examples), FIELDS), self._about)
+        documents = self._collection.get(all_primary_keys(found_documents), FIELDS)
         return replace(examples, documents=to_snapshot(documents, self._about, labeled=False))
 
     def first(self, count: int) -> ExampleTexts:
@@ -143,5 +143,5 @@ def find_ids(collection: Collection, kind: Kind, ids: Iterable[str], fields: Seq
     for row_id in dict.fromkeys(ids):
         if not isinstance(row_id, str):
             raise ValueError(NO_ROW.format(row_id))
-        keys.append(f"{document_key(kind, row_id)}p0")
+        keys.append(f"{document_key_prefix(kind, row_id)}p0")
     return collection.get(keys, fields)

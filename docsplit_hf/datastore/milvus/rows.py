@@ -1,16 +1,20 @@
-"""Rows of a collection: encoding of documents and of the collection's description, and the search among them.
+"""Convert documents to rows of a Milvus collection and back, and search them.
 
-A document has a row for each passage. Its first row has its id, labels and texts. If a document has several passages,
-or a text that is too long for a field, the partition "rest" has the document's own key and the rest of the text. The
-partition "about" describes the collection: format, encoder, labels, and a token of the last change. A search takes
-candidates from Milvus, and searches these as a local datastore does.
+A document has one row per passage. Its first row holds its id, labels and text. If a document has several passages, or
+a text too long for one field, the partition "rest" holds the embedding of the whole document and the rest of its text.
+The partition "about" describes the collection: format, encoder, labels, and a token of the last change.
+
+The primary key of a row is a prefix that identifies the document, followed by "p" and the number of the passage, or by
+"r" and the number of the row in "rest".
+
+A search fetches candidates from Milvus, and ranks them by exact distances as a local datastore does.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,19 +26,32 @@ from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages, encode_labels
 from ..snapshot import ExampleTexts, SearchResult, Snapshot
-from .collection import ABOUT, FIELDS, MOST_BYTES, MOST_FOUND, NUMBERS, PK, TEXTS, VECTOR, Collection, Row
+from .collection import (
+    DESCRIPTION,
+    FIELDS,
+    MAX_FIELD_BYTES,
+    MAX_RESULTS,
+    NUMBERS,
+    PK,
+    TEXTS,
+    VECTOR,
+    Collection,
+    Row,
+)
 
 FORMAT = "docsplit_hf datastore"
 VERSION = 1
-DOCUMENT = 33  # characters of a key that identify the document
-LOCATING = ("passages", "rest")  # the fields that give the keys of all rows of a document
-SPARE = 16  # candidates beyond k: a server's own distances are off by rounding
-PER_PASSAGE = 4  # candidates for each wanted row: a row near one passage may be far from the others
-EMPTY: Row = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
+PREFIX_LENGTH = 33  # characters of a primary key that identify the document
+KEY_FIELDS = ("passages", "rest")  # numbers of rows, from which the primary keys of all rows of a document follow
+EXTRA_CANDIDATES = 16  # fetched beyond k, because the server rounds distances
+CANDIDATES_PER_RESULT = 4  # for queries of several passages: a document near one passage may be far from the others
+LIMIT_GROWTH = 4  # factor for the number of hits when a search found too few documents
+ID_DIGITS = 16  # hexadecimal digits of the hash in an automatic id
+EMPTY_ROW: Row = dict.fromkeys(TEXTS, "") | dict.fromkeys(NUMBERS, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class About:
+class CollectionDescription:
     """Description of a collection. ``multi_label`` is None before the first labels."""
 
     dimension: int
@@ -43,167 +60,200 @@ class About:
     probe: np.ndarray | None
 
 
-def read_about(collection: Collection, dimension: int) -> About | None:
+def read_description(collection: Collection, dimension: int) -> CollectionDescription | None:
     """Read the description; None if it was not written yet."""
-    rows = {row[PK]: row for row in collection.rows(ABOUT, FIELDS)}
+    rows = {row[PK]: row for row in collection.rows(DESCRIPTION, FIELDS)}
     if "about" not in rows:
         return None
     settings = json.loads(rows["about"]["text"])
     if settings.get("format") != FORMAT or settings.get("version") != VERSION:
         raise ValueError(
-            f"{collection!r} has the format {settings.get('format')!r}, version {settings.get('version')!r}, and this "
-            f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf, or take another collection."
+            f"{collection!r} has the format {settings.get('format')!r}, version {settings.get('version')!r}, but this "
+            f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf, or use another collection."
         )
-    labels = [row for pk, row in rows.items() if pk.startswith("label-")]
+    labels = [row for primary_key, row in rows.items() if primary_key.startswith("label-")]
     labels.sort(key=lambda row: (row["row"], row["text"]))
     probe = [rows[f"probe-{number}"][VECTOR] for number in range(settings["probe"])]
-    return About(
-        dimension,
+    return CollectionDescription(
+        dimension=dimension,
         label_names=tuple(row["text"] for row in labels),
         multi_label=settings["multi_label"],
         probe=np.array(probe, np.float32) if probe else None,
     )
 
 
-def write_about(collection: Collection, about: About) -> None:
+def write_description(collection: Collection, description: CollectionDescription) -> None:
     """Write the description, without the labels."""
-    probe = () if about.probe is None else about.probe
-    settings = {"format": FORMAT, "version": VERSION, "multi_label": about.multi_label, "probe": len(probe)}
+    probe = () if description.probe is None else description.probe
+    settings = {"format": FORMAT, "version": VERSION, "multi_label": description.multi_label, "probe": len(probe)}
     for number, vector in enumerate(probe):
-        collection.write(ABOUT, [_about_row(about, f"probe-{number}", vector=vector)])
-    write_changed(collection, about)
+        collection.write(DESCRIPTION, [_description_row(description, f"probe-{number}", vector=vector)])
+    write_change_token(collection, description)
     # The settings come last: a collection without them counts as not described.
-    collection.write(ABOUT, [_about_row(about, "about", json.dumps(settings))])
+    collection.write(DESCRIPTION, [_description_row(description, "about", json.dumps(settings))])
 
 
-def write_labels(collection: Collection, about: About, names: Iterable[str], first: int) -> None:
-    """Write names of labels, each as a row: two processes may add different names."""
+def write_labels(collection: Collection, description: CollectionDescription, names: Iterable[str], first: int) -> None:
+    """Write one row for each name of a label, so that two processes can add different names."""
     rows = []
     for number, name in enumerate(names, first):
-        rows.append(_about_row(about, f"label-{_digest(name.encode())}", name, number))
+        primary_key = f"label-{_digest(name.encode())}"
+        rows.append(_description_row(description, primary_key, name, number))
     if rows:
-        collection.write(ABOUT, rows)
+        collection.write(DESCRIPTION, rows)
 
 
-def read_changed(collection: Collection) -> str:
-    """The token of the last change."""
-    found = collection.get(["changed"], ["text"])
-    return found[0]["text"] if found else ""
+def read_change_token(collection: Collection) -> str:
+    """Read the token of the last change; empty before the first one."""
+    rows = collection.get(["changed"], ["text"])
+    return rows[0]["text"] if rows else ""
 
 
-def write_changed(collection: Collection, about: About) -> str:
-    """Write a token for a change, and return it."""
+def write_change_token(collection: Collection, description: CollectionDescription) -> str:
+    """Write a new token, which marks a change, and return it."""
     token = uuid.uuid4().hex
-    collection.write(ABOUT, [_about_row(about, "changed", token)])
+    collection.write(DESCRIPTION, [_description_row(description, "changed", token)])
     return token
 
 
-def _about_row(about: About, key: str, text: str = "", number: int = 0, vector: Any = None) -> Row:
-    vector = np.zeros(about.dimension, np.float32) if vector is None else vector
-    return EMPTY | {PK: key, "text": text, "row": number, VECTOR: vector}
+def _description_row(
+    description: CollectionDescription,
+    primary_key: str,
+    text: str = "",
+    number: int = 0,
+    vector: np.ndarray | None = None,
+) -> Row:
+    if vector is None:
+        vector = np.zeros(description.dimension, np.float32)
+    return EMPTY_ROW | {PK: primary_key, "text": text, "row": number, VECTOR: vector}
 
 
-def document_key(kind: str, row_id: str) -> str:
-    """The prefix of the keys of all rows of a document; ``kind`` is the partition's name."""
-    return kind[0] + _digest(row_id.encode())
+def document_key_prefix(partition: str, row_id: str) -> str:
+    """Return the prefix of the primary keys of a document's rows: "e" or "d", and a hash of its id.
+
+    ``partition``: "examples" or "documents", which have different initials.
+    """
+    return partition[0] + _digest(row_id.encode())
 
 
-def content_numbers(
-    texts: Sequence[str | None], pairs: Sequence[str | None], keys: np.ndarray | None = None
+def content_hashes(
+    texts: Sequence[str | None], pairs: Sequence[str | None], embeddings: np.ndarray | None = None
 ) -> list[str]:
-    """A hash of the content of each row, hexadecimal: of its texts, or of its key if it has no text."""
+    """Hash the content of each row, hexadecimal: its texts, or its embedding if it has no text."""
     hashes = []
     for row, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
         content = json.dumps([text, pair]).encode()
-        if text is None and keys is not None:
-            content = keys[row].astype(np.float32).tobytes()
+        if text is None and embeddings is not None:
+            content = embeddings[row].astype(np.float32).tobytes()
         hashes.append(_digest(content))
     return hashes
 
 
-def with_ids(rows: Snapshot, given: Sequence[str | None], kind: str, times: dict[str, int]) -> Snapshot:
-    """Rows with the given ids; None becomes a hash of content and labels, numbered by its ``times`` if it repeats."""
+def with_ids(rows: Snapshot, ids: Sequence[str | None], partition: str, seen: dict[str, int]) -> Snapshot:
+    """Replace the ids of rows; None becomes a hash of the content and the labels.
+
+    ``seen``: how often each hash occurred so far; updated. A repeated hash gets a number.
+    """
     import pyarrow as pa
 
-    ids = list(given)
+    new_ids = list(ids)
     columns = rows.rows.to_pydict()
-    contents = content_numbers(columns["text"], columns["text_pair"], rows.keys)
+    contents = content_hashes(columns["text"], columns["text_pair"], rows.keys)
     for place, names in enumerate(names_of(rows.labels, rows.label_names)):
-        if ids[place] is None:
-            digest = kind[0] + _digest(json.dumps([contents[place], *names]).encode())[:16]
-            times[digest] = times.get(digest, 0) + 1
-            ids[place] = digest if times[digest] == 1 else f"{digest}-{times[digest]}"
-    return replace(rows, rows=rows.rows.set_column(0, "id", pa.chunked_array([pa.array(ids, pa.string())])))
+        if new_ids[place] is None:
+            content = json.dumps([contents[place], *names])
+            row_id = partition[0] + _digest(content.encode())[:ID_DIGITS]  # differs between examples and documents
+            seen[row_id] = seen.get(row_id, 0) + 1
+            new_ids[place] = row_id if seen[row_id] == 1 else f"{row_id}-{seen[row_id]}"
+    column = pa.chunked_array([pa.array(new_ids, pa.string())])
+    return replace(rows, rows=rows.rows.set_column(0, "id", column))
 
 
 def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
-    """The names of encoded labels."""
+    """Return the label names of each row, from encoded labels."""
     if labels.ndim == 1:
         return [[label_names[label]] for label in labels.tolist()]
     return [[label_names[i] for i in np.flatnonzero(row)] for row in labels]
 
 
-def to_rows(snapshot: Snapshot, kind: str, first: int) -> tuple[list[Row], list[Row]]:
-    """The rows of documents for their partition and for the partition "rest", numbered from ``first``."""
+def to_rows(snapshot: Snapshot, partition: str, first: int) -> tuple[list[Row], list[Row]]:
+    """Convert documents to rows for their partition and for the partition "rest", numbered from ``first``."""
     columns = snapshot.rows.to_pydict()
-    contents = content_numbers(columns["text"], columns["text_pair"], snapshot.keys)
+    contents = content_hashes(columns["text"], columns["text_pair"], snapshot.keys)
     labels = names_of(snapshot.labels, snapshot.label_names)
     ends = np.cumsum(snapshot.counts)
     rows = []
     rest = []
     for place, row_id in enumerate(columns["id"]):
-        document = document_key(kind, row_id)
-        count = int(snapshot.counts[place])
-        text, *more_text = _parts(json.dumps([columns["text"][place], columns["text_pair"][place]], ensure_ascii=False))
-        if count > 1 and not more_text:
-            more_text = [""]  # a row for the document's own key
-        base = EMPTY | {"row": first + place, "passages": count, "rest": len(more_text)}
+        prefix = document_key_prefix(partition, row_id)
+        passage_count = int(snapshot.counts[place])
+        texts = [columns["text"][place], columns["text_pair"][place]]
+        parts = _parts(json.dumps(texts, ensure_ascii=False))
+        other_parts = parts[1:]
+        if passage_count > 1 and not other_parts:
+            other_parts = [""]  # a row for the embedding of the whole document
+        base = EMPTY_ROW | {"row": first + place, "passages": passage_count, "rest": len(other_parts)}
         vectors = snapshot.keys[[place]]
         spans = [[0, 0]]
         if snapshot.passages is not None:
-            own = slice(ends[place] - count, ends[place])
+            own = slice(ends[place] - passage_count, ends[place])
             vectors = snapshot.passages.embeddings[own]
             spans = snapshot.passages.spans[own].tolist()
+        document_rows = []
         for number, (vector, (start, end)) in enumerate(zip(vectors, spans, strict=True)):
-            row = base | {PK: f"{document}p{number}", "passage": number, "start": start, "end": end}
-            rows.append(row | {VECTOR: vector.astype(np.float32)})
-        rows[-count] |= {"id": row_id, "content": contents[place], "labels": json.dumps(labels[place]), "text": text}
+            row = base | {PK: f"{prefix}p{number}", "passage": number, "start": start, "end": end}
+            document_rows.append(row | {VECTOR: vector.astype(np.float32)})
+        # Only the first row holds what belongs to the whole document.
+        document_rows[0] |= {
+            "id": row_id,
+            "content": contents[place],
+            "labels": json.dumps(labels[place]),
+            "text": parts[0],
+        }
+        rows += document_rows
         base |= {VECTOR: snapshot.keys[place].astype(np.float32)}
-        rest += [base | {PK: f"{document}r{number}", "text": part} for number, part in enumerate(more_text)]
+        for number, part in enumerate(other_parts):
+            rest.append(base | {PK: f"{prefix}r{number}", "text": part})
     return rows, rest
 
 
-def all_keys(found: Iterable[Row]) -> list[str]:
-    """The keys of all rows of some documents, by one row of each; the key of a document's first row comes last."""
-    documents = {row[PK][:DOCUMENT]: row for row in found}
-    keys = []
-    for document, row in documents.items():
-        keys += [f"{document}r{number}" for number in range(row["rest"])]
-        keys += [f"{document}p{number}" for number in reversed(range(row["passages"]))]
-    return keys
+def all_primary_keys(rows: Iterable[Row]) -> list[str]:
+    """Return the primary keys of all rows of some documents, given one row of each document.
+
+    The first row of a document comes last: a removal that is interrupted leaves it, so that a repeated removal still
+    finds the other rows.
+    """
+    row_of_document = {row[PK][:PREFIX_LENGTH]: row for row in rows}
+    primary_keys = []
+    for prefix, row in row_of_document.items():
+        primary_keys += [f"{prefix}r{number}" for number in range(row["rest"])]
+        primary_keys += [f"{prefix}p{number}" for number in reversed(range(row["passages"]))]
+    return primary_keys
 
 
-def to_snapshot(found: Iterable[Row], about: About, labeled: bool = True) -> Snapshot:
-    """Documents of rows, in the order in which they were added, without documents that were written in part."""
-    whole = _whole_documents(found)
-    keys = [rows["r0" if rows["p0"]["passages"] > 1 else "p0"][VECTOR] for rows in whole]
-    keys = np.array(keys, np.float32).reshape(-1, about.dimension)
+def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled: bool = True) -> Snapshot:
+    """Convert rows to documents, in the order in which they were added; leave out partly written documents."""
+    documents = _whole_documents(rows)
+    embeddings = [_embedding(document) for document in documents]
+    embeddings = np.array(embeddings, np.float32).reshape(-1, description.dimension)
     texts = []
     pairs = []
-    for rows in whole:
-        text, pair = _text_and_pair(rows)
+    for document in documents:
+        text, pair = _text_and_pair(document)
         texts.append(text)
         pairs.append(pair)
-    ids = [rows["p0"]["id"] for rows in whole]
-    passages = _passages(whole)
+    ids = [document["p0"]["id"] for document in documents]
+    passages = _passages(documents)
     if not labeled:
-        empty = empty_snapshot(about.dimension)
-        return add_documents(empty, keys, texts, pairs, ids, passages).documents
-    empty = empty_snapshot(about.dimension, about.label_names, bool(about.multi_label), probe=about.probe)
-    return add_rows(empty, keys, _names_of_labels(whole, about), texts, pairs, ids, passages)
+        empty = empty_snapshot(description.dimension)
+        return add_documents(empty, embeddings, texts, pairs, ids, passages).documents
+    empty = empty_snapshot(
+        description.dimension, description.label_names, bool(description.multi_label), probe=description.probe
+    )
+    return add_rows(empty, embeddings, _names_of_labels(documents, description), texts, pairs, ids, passages)
 
 
-def to_texts(found: Iterable[Row], about: About) -> ExampleTexts:
+def to_texts(found: Iterable[Row], description: CollectionDescription) -> ExampleTexts:
     """Texts and labels of examples, from rows without vectors, as ``to_snapshot`` has them."""
     whole = _whole_documents(found)
     texts = []
@@ -212,7 +262,9 @@ def to_texts(found: Iterable[Row], about: About) -> ExampleTexts:
         text, pair = _text_and_pair(rows)
         texts.append(text)
         pairs.append(pair)
-    labels, _ = encode_labels(_names_of_labels(whole, about), about.label_names, bool(about.multi_label))
+    labels, _ = encode_labels(
+        _names_of_labels(whole, description), description.label_names, bool(description.multi_label)
+    )
     return ExampleTexts(texts, pairs, labels)
 
 
@@ -220,90 +272,102 @@ def _whole_documents(found: Iterable[Row]) -> list[dict[str, Row]]:
     """Rows by document, in the order in which these were added, without documents that were written in part."""
     by_document: dict[str, dict[str, Row]] = {}
     for row in found:
-        by_document.setdefault(row[PK][:DOCUMENT], {})[row[PK][DOCUMENT:]] = row
+        by_document.setdefault(row[PK][:PREFIX_LENGTH], {})[row[PK][PREFIX_LENGTH:]] = row
     whole = [rows for rows in by_document.values() if _is_whole(rows)]
     return sorted(whole, key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
 
 
-def _names_of_labels(documents: list[dict[str, Row]], about: About) -> list[Any]:
+def _names_of_labels(documents: list[dict[str, Row]], description: CollectionDescription) -> list[Any]:
     """The label of each document, or a list of labels if documents may have several."""
     labels = [json.loads(rows["p0"]["labels"]) for rows in documents]
-    return labels if about.multi_label else [name for (name,) in labels]
+    return labels if description.multi_label else [name for (name,) in labels]
 
 
-def _is_whole(rows: dict[str, Row]) -> bool:
-    first = rows.get("p0")
-    return first is not None and len(rows) == first["passages"] + first["rest"]
+def _is_whole(document: dict[str, Row]) -> bool:
+    """Whether all rows of a document are there; rows by the end of their primary key, such as "p0" or "r1"."""
+    first = document.get("p0")
+    return first is not None and len(document) == first["passages"] + first["rest"]
 
 
-def _text_and_pair(rows: dict[str, Row]) -> list[str | None]:
-    parts = [rows["p0"]["text"]]
-    for number in range(rows["p0"]["rest"]):
-        parts.append(rows[f"r{number}"]["text"])
+def _embedding(document: dict[str, Row]) -> np.ndarray:
+    """The embedding of a whole document: with several passages, it is in the partition "rest"."""
+    if document["p0"]["passages"] > 1:
+        return document["r0"][VECTOR]
+    return document["p0"][VECTOR]
+
+
+def _text_and_pair(document: dict[str, Row]) -> list[str | None]:
+    parts = [document["p0"]["text"]]
+    for number in range(document["p0"]["rest"]):
+        parts.append(document[f"r{number}"]["text"])
     return json.loads("".join(parts))
 
 
 def _passages(documents: list[dict[str, Row]]) -> Passages | None:
     """The passages of documents; None if each has one."""
-    counts = [rows["p0"]["passages"] for rows in documents]
+    counts = [document["p0"]["passages"] for document in documents]
     if max(counts, default=1) <= 1:
         return None
     passages = []
-    for rows, count in zip(documents, counts, strict=True):
-        passages += [rows[f"p{number}"] for number in range(count)]
+    for document, count in zip(documents, counts, strict=True):
+        passages += [document[f"p{number}"] for number in range(count)]
     return Passages(
-        np.array([passage[VECTOR] for passage in passages], np.float32),
-        np.array(counts),
-        np.array([[passage["start"], passage["end"]] for passage in passages], dtype=np.int64),
+        embeddings=np.array([passage[VECTOR] for passage in passages], np.float32),
+        counts=np.array(counts),
+        spans=np.array([[passage["start"], passage["end"]] for passage in passages], dtype=np.int64),
     )
 
 
-def _parts(text: str) -> Iterator[str]:
+def _parts(text: str) -> list[str]:
     """Split a text into parts that fit into a field."""
+    parts = []
     rest = text.encode()
     while rest:
-        part = rest[:MOST_BYTES].decode(errors="ignore")  # leaves a character cut at the end to the next part
-        yield part
+        part = rest[:MAX_FIELD_BYTES].decode(errors="ignore")  # a character cut at the end goes to the next part
+        parts.append(part)
         rest = rest[len(part.encode()) :]
+    return parts
 
 
 def remote_search(
     collection: Collection,
     partition: str,
     dimension: int,
-    decoded: Callable[[list[Row]], Snapshot],
+    to_documents: Callable[[list[Row]], Snapshot],
     queries: Any,
     k: int,
     passages: Passages | None,
 ) -> SearchResult:
     """Find the nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= MOST_FOUND - SPARE:
-        raise ValueError(f"k must be an integer from 1 to {MOST_FOUND - SPARE:,}, got {k!r}.")
+    max_k = MAX_RESULTS - EXTRA_CANDIDATES
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= max_k:
+        raise ValueError(f"k must be an integer from 1 to {max_k:,}, got {k!r}.")
     queries = as_queries(queries, "queries", dimension)
     vectors = queries
     counts = np.ones(len(queries), np.int64)
-    wanted = k + SPARE
+    wanted = k + EXTRA_CANDIDATES
     if passages is not None:
         checked = check_passages(passages, queries)
         vectors = checked.embeddings
         counts = checked.counts
-        wanted = PER_PASSAGE * k + SPARE
+        wanted = CANDIDATES_PER_RESULT * k + EXTRA_CANDIDATES
     vectors = np.asarray(vectors, dtype=np.float32)
-    candidates = _candidates(collection, partition, vectors, counts, min(wanted, MOST_FOUND))
-    first_rows = collection.get([f"{document}p0" for document in candidates], FIELDS)
+    prefixes = _candidates(collection, partition, vectors, counts, min(wanted, MAX_RESULTS))
+    first_rows = collection.get([f"{prefix}p0" for prefix in prefixes], FIELDS)
     fetched = {row[PK] for row in first_rows}
-    other_rows = collection.get([key for key in all_keys(first_rows) if key not in fetched], FIELDS)
-    return decoded([*first_rows, *other_rows]).search(queries, int(k), passages)
+    missing = [primary_key for primary_key in all_primary_keys(first_rows) if primary_key not in fetched]
+    other_rows = collection.get(missing, FIELDS)
+    return to_documents([*first_rows, *other_rows]).search(queries, int(k), passages)
 
 
 def _candidates(
     collection: Collection, partition: str, vectors: np.ndarray, counts: np.ndarray, wanted: int
 ) -> list[str]:
-    """Key prefixes of near documents: ``wanted`` for each query, or all if there are fewer.
+    """Return key prefixes of near documents: ``wanted`` for each query, or all if there are fewer.
 
     ``vectors``: ``(P, D)``, ``counts[i]`` of them for query i.
     """
-    found: dict[str, None] = {}
+    candidates: dict[str, None] = {}  # a dictionary keeps the order
     ends = np.cumsum(counts)
     pending = np.arange(len(counts))  # queries with too few documents
     limit = wanted
@@ -312,21 +376,23 @@ def _candidates(
         hits = collection.search(partition, vectors[places], limit)
         still_pending = []
         for query in pending:
-            documents: dict[str, None] = {}
+            prefixes: set[str] = set()
             has_more = False
             for _ in range(counts[query]):
-                keys = next(hits)
-                has_more |= len(keys) == limit
-                documents |= dict.fromkeys(key[:DOCUMENT] for key in keys)
-            found |= documents
-            # Too few documents if many passages of the same ones are near.
-            if has_more and len(documents) < wanted and limit < MOST_FOUND:
+                primary_keys = next(hits)
+                has_more = has_more or len(primary_keys) == limit
+                for primary_key in primary_keys:
+                    prefix = primary_key[:PREFIX_LENGTH]
+                    prefixes.add(prefix)
+                    candidates[prefix] = None
+            # The nearest passages may belong to a few documents: fetch more of them.
+            if has_more and len(prefixes) < wanted and limit < MAX_RESULTS:
                 still_pending.append(query)
         pending = np.array(still_pending, dtype=np.int64)
-        limit = min(4 * limit, MOST_FOUND)
-    return list(found)
+        limit = min(LIMIT_GROWTH * limit, MAX_RESULTS)
+    return list(candidates)
 
 
 def _digest(content: bytes) -> str:
-    """A hash of 32 hexadecimal digits: keys have at most 64 characters. Existing collections have these."""
+    """Return a hash of 32 hexadecimal digits. Do not change it: existing collections have primary keys made of it."""
     return short_digest(content, size=16).hex()

@@ -180,21 +180,21 @@ def exchange(folder, role, write):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(rows=7), r"keys-.*holds keys float32 \(6, 4\).*manifest.json says float32 \(7, 4\)"),
+        (lambda m: m.update(rows=7), r"keys-.*holds keys float32 \(6, 4\).*manifest.json needs keys float32 \(7, 4\)"),
         (lambda m: m.update(rows=-1), "manifest.json: rows is -1"),
         (lambda m: m.update(rows=True), "manifest.json: rows is True, not int"),
         (lambda m: m.update(dimension=0), "manifest.json: dimension is 0"),
-        (lambda m: m.update(dtype="float16"), r"holds keys float32.*says float16"),
+        (lambda m: m.update(dtype="float16"), r"holds keys float32.*needs keys float16"),
         (lambda m: m.update(dtype="object"), "manifest.json: dtype is 'object'"),
         (lambda m: m.update(metric="cosine"), "manifest.json: the metric is 'cosine', not 'squared_l2'"),
         (lambda m: m.update(multi_label=True), "rows-.* has other columns than a datastore"),
         (lambda m: m.update(label_names=["fruit"]), "rows-.*: label [12], but there are 1 label names"),
-        (lambda m: m.update(label_names=["a", "b", "a"]), "manifest.json: a label name is there twice"),
+        (lambda m: m.update(label_names=["a", "b", "a"]), "manifest.json: a label name occurs twice"),
         (lambda m: m.update(label_names=["a", "b", 3]), "manifest.json: a label name is not a string"),
         (lambda m: m.update(next_id=-1), "manifest.json: next_id is -1"),
         (lambda m: m.pop("next_id"), "manifest.json: next_id is None, not int"),
-        (lambda m: m.update(version=5), "says format 5, and this docsplit_hf reads 4: upgrade docsplit_hf"),
-        (lambda m: m.update(version=3), "says format 3, and this docsplit_hf reads 4: build the datastore again"),
+        (lambda m: m.update(version=5), "has format 5, but this docsplit_hf reads 4: upgrade docsplit_hf"),
+        (lambda m: m.update(version=3), "has format 3, but this docsplit_hf reads 4: build the datastore again"),
         (lambda m: m.update(version="4"), "manifest.json: version is '4', not int"),
         (lambda m: m.update(format="another"), "manifest.json is not the manifest of a datastore"),
         (lambda m: m["index"].update(factory="HNSW0"), "manifest.json: Unknown index 'HNSW0'"),
@@ -221,7 +221,7 @@ def test_an_inconsistent_manifest_with_a_valid_checksum_is_refused(change, messa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["documents"].update(rows=8), r"document_keys-.*holds keys float32 \(7, 4\).*says .*\(8, 4\)"),
+        (lambda m: m["documents"].update(rows=8), r"document_keys-.*holds keys float32 \(7, 4\).*needs .*\(8, 4\)"),
         (lambda m: m["documents"].update(rows=-1), "manifest.json: documents is {'rows': -1"),
         (lambda m: m["documents"].update(next_id=True), "manifest.json: documents is"),
         (lambda m: m["documents"].update(more=1), "manifest.json: documents is"),
@@ -235,7 +235,7 @@ def test_an_inconsistent_manifest_with_a_valid_checksum_is_refused(change, messa
         (lambda m: m.update(fitted=[]), r"manifest.json: fitted is \[\]"),
         (lambda m: m.update(fitted=None), "manifest.json: files are .*'vocabulary'.*, not"),
         (lambda m: m.pop("fitted"), "manifest.json: fitted is"),
-        (lambda m: m["fitted"].update(weight=float("nan")), "manifest.json is damaged.*it holds NaN"),
+        (lambda m: m["fitted"].update(weight=float("nan")), "manifest.json is damaged.*it contains NaN"),
         (lambda m: m["files"].pop("vocabulary"), "manifest.json: files are"),
         (lambda m: m["files"].update(document_keys=m["files"]["keys"]), "the file of document_keys is named 'keys-"),
         (lambda m: m["files"]["vocabulary"].update(name="../" + m["files"]["vocabulary"]["name"]), "not by its role"),
@@ -336,14 +336,14 @@ TABLE = pa.table(ROWS)
         (ROWS | {"label": [0, 1, 2, 0, -1, 2]}, "label -1, but there are 3 label names"),
         (ROWS | {"label": [0, 1, 2, 0, None, 2]}, "a row has no label"),
         (ROWS | {"label": list("uvwxyz")}, "has other columns"),
-        (ROWS | {"id": list("abcdea")}, "the id 'a' is there twice"),
+        (ROWS | {"id": list("abcdea")}, "the id 'a' occurs twice"),
         (ROWS | {"id": [*"abcde", None]}, "a row has no id"),
         (ROWS | {"id": list(range(6))}, "has other columns"),
         (ROWS | {"id": not_utf8(6)}, "Invalid UTF8"),
         (ROWS | {"more": list("uvwxyz")}, "has other columns"),
         (TABLE.append_column("id", TABLE["text"]), "has other columns"),
         (TABLE.select(["id", "label"]), "has other columns"),
-        (TABLE[:5], "has 5 rows, manifest.json says 6"),
+        (TABLE[:5], "has 5 rows instead of the 6 in manifest.json"),
         (ROWS | {"label": [[0], [3], [], [], [], []]}, "label 3, but there are 3 label names"),
         (ROWS | {"label": [[0], None, [], [], [], []]}, "a row has no label"),
     ],
@@ -363,10 +363,10 @@ DOCUMENTS = {"id": [f"d{i}" for i in range(7)], "text": list("tuvwxyz")}
     ("role", "columns", "message"),
     [
         ("document_rows", DOCUMENTS | {"label": [0] * 7}, "has other columns"),
-        ("document_rows", DOCUMENTS | {"id": list("abcdefa")}, "the id 'a' is there twice"),
+        ("document_rows", DOCUMENTS | {"id": list("abcdefa")}, "the id 'a' occurs twice"),
         ("document_rows", DOCUMENTS | {"id": [*"abcdef", None]}, "a row has no id"),
         ("document_rows", DOCUMENTS | {"id": [*"abcdef", "0-3"]}, "the id '0-3' is that of an example too"),
-        ("document_rows", {"id": ["d0"], "text": [None]}, "has 1 rows, manifest.json says 7"),
+        ("document_rows", {"id": ["d0"], "text": [None]}, "has 1 rows instead of the 7 in manifest.json"),
         ("document_rows", DOCUMENTS | {"text": not_utf8(7)}, "Invalid UTF8"),
         ("vocabulary", {"term": not_utf8(2)}, "Invalid UTF8"),
         ("vocabulary", {"term": ["a", None]}, "a term is missing"),
@@ -409,18 +409,18 @@ def test_inconsistent_tensors_of_documents_and_fitted_state_are_refused(role, te
     ("change", "message"),
     [
         (lambda t: t["keys"].__setitem__((4, 1), np.inf), "keys: row 4 holds NaN"),
-        (lambda t: t.update(keys=t["keys"][:-1].copy()), "holds .* is expected"),
-        (lambda t: t.update(keys=t["keys"].astype(np.float16)), "holds .*float16.* is expected"),
-        (lambda t: t.update(spans=t["spans"].astype(np.int32)), "holds .*int32.* is expected"),
-        (lambda t: t.update(spans=t["spans"][:, :1].copy()), "holds .* is expected"),
+        (lambda t: t.update(keys=t["keys"][:-1].copy()), "holds .* needs "),
+        (lambda t: t.update(keys=t["keys"].astype(np.float16)), "holds .*float16.* needs "),
+        (lambda t: t.update(spans=t["spans"].astype(np.int32)), "holds .*int32.* needs "),
+        (lambda t: t.update(spans=t["spans"][:, :1].copy()), "holds .* needs "),
         (lambda t: t["spans"].__setitem__(2, (7, 6)), "Passage 2 has the span 7 to 6"),
         (lambda t: t["spans"].__setitem__(0, (-1, 6)), "Passage 0 has the span -1 to 6"),
-        (lambda t: t.update(counts=t["counts"][1:].copy()), "holds .* is expected"),
+        (lambda t: t.update(counts=t["counts"][1:].copy()), "holds .* needs "),
         (lambda t: t["counts"].__setitem__(1, 0), "counts of passages must be at least 1 each"),
         (lambda t: t["counts"].__setitem__(1, 9), "counts of passages must be at least 1 each, and sum to"),
         (lambda t: t["counts"].__setitem__(slice(2), 2**62), "counts of passages must be at least 1 each"),
-        (lambda t: t.pop("counts"), "holds .* is expected"),
-        (lambda t: t.update(more=t["keys"]), "holds .*'more'.* is expected"),
+        (lambda t: t.pop("counts"), "holds .* needs "),
+        (lambda t: t.update(more=t["keys"]), "holds .*'more'.* needs "),
     ],
 )
 def test_inconsistent_passages_are_refused(role, change, message, tmp_path):
@@ -504,7 +504,7 @@ def test_rows_that_unpack_to_much_more_than_their_file_are_refused(options, tmp_
     table = repetitive.rows.add_column(1, "label", pa.array(repetitive.labels)).drop_columns("text_pair")
     exchange(tmp_path, "rows", lambda path: pq.write_table(table, path, compression="zstd", **options))
     before = pa.total_allocated_bytes()
-    with pytest.raises(DatastoreError, match="unpacks to 7[0-9],.* bytes, and from its size at most"):
+    with pytest.raises(DatastoreError, match="unpacks to 7[0-9],.* bytes, but at most"):
         read_datastore(tmp_path)
     deadline = time.monotonic() + 10  # Arrow's threads give back what they read with when they come to it
     while pa.total_allocated_bytes() - before >= 2**20 and time.monotonic() < deadline:

@@ -55,7 +55,7 @@ def contents(datastore):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("options", [{}, IVF])
 def test_mapped_shards_answer_exactly_as_rows_in_memory(tmp_path, keys, labels, options, dtype, monkeypatch):
-    for name, size in (("KEPT_BYTES", 0), ("RELEASE_BYTES", 2**20)):  # what was read is given back
+    for name, size in (("MIN_RELEASED_BYTES", 0), ("BYTES_BETWEEN_RELEASES", 2**20)):  # what was read is given back
         monkeypatch.setattr(f"docsplit_hf.datastore.mapped_keys.{name}", size)
     monkeypatch.setattr("docsplit_hf.datastore.mapped_keys.TAKEN_ROWS", 7)
     keys = keys.astype(dtype)
@@ -101,13 +101,13 @@ def test_shards_without_labels(tmp_path, keys):
 
 
 def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, labels, caplog, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MOST_CHANGES", 100)
+    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MAX_CHANGES", 100)
     datastore = KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=labels), **IVF)
     first = datastore.snapshot.index
     more = make_queries(datastore, 400)
     datastore.add(more, [0] * 400)
     datastore.remove(["3", "2003"])
-    assert "400 rows were added or removed since the index was built: reindex" in caplog.text
+    assert "400 rows changed since the index was built: call reindex" in caplog.text
     assert datastore.snapshot.index is first
     before = datastore.search(more[10:20], 1).ids
     datastore.reindex(**IVF)
@@ -125,7 +125,7 @@ def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, lab
 def test_a_killed_build_continues_to_the_same_index(tmp_path, keys, labels, monkeypatch):
     folder = write_shards(tmp_path / "shards", keys, labels=labels)
     monkeypatch.setattr("docsplit_hf.datastore.index.BLOCK_BYTES", 4 * 8 * 100)
-    monkeypatch.setattr("docsplit_hf.datastore.index.KEPT_ROWS", 500)
+    monkeypatch.setattr("docsplit_hf.datastore.index.ROWS_BETWEEN_SAVES", 500)
     store = snapshot_index._store
     kept = []
 
@@ -214,9 +214,9 @@ def false_offsets(folder):
 
 
 DAMAGES = {
-    "its header would have|does not fit its bytes|holds no matrix": huge_header,
+    "its header would have|does not fit its bytes|has no matrix": huge_header,
     "does not fit its bytes": false_offsets,
-    r"holds keys float16 \(1334, 8\), expected are \('float16', \(3, 8\)\)": hostile_rows,
+    r"holds keys float16 \(1334, 8\), expected \('float16', \(3, 8\)\)": hostile_rows,
     r"holds keys float32": other_dtype,
     "row 0 holds NaN": not_finite,
     r"files are \['../secret.parquet', '00000.safetensors'\]": outside,
@@ -226,7 +226,7 @@ DAMAGES = {
     "tasks is '2', not int": lambda folder: change(folder / "corpus.json", tasks="2"),
     "version 9: upgrade": lambda folder: change(folder / "corpus.json", version=9),
     "the probe has shape": lambda folder: change(folder / "corpus.json", probe=[[1.0]]),
-    "the label 'mineral' is none of the 1": lambda folder: change(folder / "corpus.json", label_names=["fruit"]),
+    "the label 'mineral' is not one of the 1": lambda folder: change(folder / "corpus.json", label_names=["fruit"]),
     "00000.json is damaged, it is not JSON": lambda folder: (folder / "00000.json").write_text("{"),
     "There is no corpus.json": lambda folder: (folder / "corpus.json").unlink(),
 }
@@ -249,7 +249,7 @@ def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
         (folder / f"00001.{suffix}").write_bytes((folder / f"00000.{suffix}").read_bytes())
     seal(folder, 1, 1000)
     change(folder / "corpus.json", tasks=2)
-    with pytest.raises(ShardsError, match="the id '0' is there twice"):
+    with pytest.raises(ShardsError, match="the id '0' occurs twice"):
         KNNDatastore.from_shards(folder)
 
 

@@ -61,7 +61,7 @@ def check(found, wanted):
     assert found.search(KEYS[:9], 20).ids == wanted.search(KEYS[:9], 20).ids
 
 
-def test_a_removal_whose_answer_is_lost_has_removed_all(folder):
+def test_a_removal_with_a_lost_response_removes_all_rows(folder):
     datastore = folder.make()
     reference = make_reference()
     gone = [str(i) for i in range(0, 300, 3)]
@@ -81,7 +81,7 @@ def add_and_die(address, collection):
     add(datastore)
 
 
-def test_a_client_is_killed_while_it_adds(server, lite):
+def test_an_add_is_repeated_after_its_client_was_killed(server, lite):
     address = f"http://127.0.0.1:{lite}"
     reference = make_reference()
     datastore = connect_datastore(address, "killed", dimension=8, label_names=NAMES, index="FLAT")

@@ -24,11 +24,13 @@ def test_a_folder_needs_milvus_lite(monkeypatch, tmp_path):
 
 
 def test_a_missing_folder_or_collection_is_named(tmp_path):
-    with pytest.raises(ValueError, match="no folder .*missing.* for .*: make it, or correct the address"):
+    with pytest.raises(ValueError, match="no folder .*missing.* for .*: create it, or correct the address"):
         connect_datastore(tmp_path / "missing" / "folder.db", "contracts")
-    with pytest.raises(ValueError, match="the collection 'contracts' at .* is not there. To make it, pass dimension"):
+    with pytest.raises(
+        ValueError, match="the collection 'contracts' at .* does not exist. To create it, pass dimension"
+    ):
         connect_datastore(tmp_path / "folder.db", "contracts")
-    with pytest.raises(ValueError, match="Which collection of .* write milvus://HOST:19530/COLLECTION"):
+    with pytest.raises(ValueError, match="has no collection: .* write milvus://HOST:19530/COLLECTION"):
         pipeline("docsplit-knn", datastore="http://host:19530")
 
 
@@ -44,15 +46,15 @@ def test_a_missing_folder_or_collection_is_named(tmp_path):
         ("data/x.db", "contracts", ("data/x.db", "contracts")),
     ],
 )
-def test_an_address_names_a_server_or_a_folder(address, collection, expected):
+def test_an_address_is_that_of_a_server_or_a_folder(address, collection, expected):
     assert parse_address(address, collection) == expected
 
 
 @pytest.mark.parametrize(
     "address, collection, message",
     [
-        ("http://host:19530", None, "Pass its name, or write milvus://HOST:19530/COLLECTION"),
-        ("http://host:19530", "a b", "no name of a collection"),
+        ("http://host:19530", None, "pass its name, or write milvus://HOST:19530/COLLECTION"),
+        ("http://host:19530", "a b", "not a valid name of a collection"),
         ("milvus://host:19530", None, "write milvus://HOST:19530/COLLECTION"),
         ("milvus://host/one", "another", "write milvus://HOST:19530/COLLECTION"),
         ("host:19530", "contracts", "neither an address"),
@@ -67,10 +69,10 @@ def test_wrong_addresses_are_refused_without_showing_a_password(address, collect
     assert "hush" not in str(refused.value)
 
 
-def test_a_token_is_given_or_named(monkeypatch):
+def test_a_token_comes_from_an_argument_or_an_environment_variable(monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "hush")
     assert (find_token(None, "MY_TOKEN"), find_token("given", None), find_token(None, None)) == ("hush", "given", "")
     with pytest.raises(ValueError, match="not both"):
         find_token("hush", "MY_TOKEN")
-    with pytest.raises(ValueError, match="'NO_TOKEN', named by token_variable, is not set"):
+    with pytest.raises(ValueError, match="'NO_TOKEN', given as token_variable, is not set"):
         find_token(None, "NO_TOKEN")

@@ -24,7 +24,7 @@ from ..shards import write_shards
 from .conftest import NAMES
 
 
-def test_an_add_is_repeated_without_doubles(folder):
+def test_a_repeated_add_adds_no_row_twice(folder):
     """With ids that were given, and with those that were made. Equal rows of one call stay apart."""
     datastore = folder.make()
     keys = np.eye(8)
@@ -75,7 +75,7 @@ def test_a_document_written_in_part_is_not_found_until_its_add_is_repeated(milvu
     np.testing.assert_array_equal(datastore.snapshot.passages.counts, [1, *passages.counts])
 
 
-def test_long_texts_are_whole(milvus):
+def test_long_texts_are_stored_completely(milvus):
     """A field holds 65,535 bytes: longer texts have characters of several bytes across the cuts."""
     datastore = milvus.make()
     keys = np.eye(8, dtype=np.float32)
@@ -236,7 +236,7 @@ def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tok
         connected(model=other)
     narrow = copy.deepcopy(tiny_config)
     narrow.hidden_size = tiny_config.hidden_size // 2
-    with pytest.raises(ValueError, match="keys of dimension 32, not 16|has keys of dimension"):
+    with pytest.raises(ValueError, match="keys of dimension 32, not 16|has embeddings of dimension"):
         connected(model=BertModel(narrow))
 
 
@@ -244,7 +244,7 @@ def test_a_collection_of_another_kind_is_refused(folder):
     datastore = folder.make()
     client = datastore._collection._client
     client.create_collection("photographs", dimension=4)
-    with pytest.raises(ValueError, match="no datastore of this docsplit_hf: it has the fields"):
+    with pytest.raises(ValueError, match="not a datastore of this docsplit_hf: it has the fields"):
         connect_datastore(folder.address, "photographs", token=folder.token)
     with pytest.raises(ValueError, match="pass dimension"):
         connect_datastore(folder.address, "missing", token=folder.token)
@@ -258,7 +258,7 @@ def test_a_collection_of_another_kind_is_refused(folder):
     datastore._about = replace(datastore._about, multi_label=True)
     rows = [row | {"text": row["text"].replace('"version": 1', '"version": 2')} for row in about_rows(datastore)]
     datastore._collection.write("about", rows)
-    with pytest.raises(ValueError, match="version 2, and this docsplit_hf reads .* version 1: upgrade"):
+    with pytest.raises(ValueError, match="version 2, but this docsplit_hf reads .* version 1: upgrade"):
         folder.connect(datastore)
 
 
@@ -281,9 +281,7 @@ def test_a_wrong_token_is_refused_and_no_token_is_shown(standalone, monkeypatch,
         datastore.add(np.eye(8), ["fruit"] * 8)
         assert len(datastore) == 8
         for wrong in ("another-secret", None):
-            with pytest.raises(
-                RemoteDatastoreError, match="the token was refused: pass the right one as token"
-            ) as refused:
+            with pytest.raises(RemoteDatastoreError, match="the token was refused: pass a valid token") as refused:
                 connect_datastore(standalone.address, name, token=wrong)
             assert "secret" not in str(refused.value) and refused.value.__cause__ is None
     captured = capfd.readouterr()

@@ -22,7 +22,7 @@ def until_it_works(call):
     raise TimeoutError(messages[-1])
 
 
-def test_a_server_is_killed_while_it_adds(standalone, process):
+def test_an_add_is_repeated_after_the_server_was_killed(standalone, process):
     starting = threading.Thread(target=process.start)
     datastore = standalone.connect(standalone.make(), timeout=2.0)
 

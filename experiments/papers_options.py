@@ -82,7 +82,7 @@ class PaperSettings(EvaluationSettings):
     )
     tagger: str = HfArg(
         default="en_core_web_sm",
-        help="What tells parts of speech in 'redundancy' and 'attention': a pipeline of spaCy, or 'nltk' for English.",
+        help="Tagger of parts of speech for 'redundancy' and 'attention': a pipeline of spaCy, or 'nltk' for English.",
     )
 
     def __post_init__(self) -> None:

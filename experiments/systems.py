@@ -85,7 +85,7 @@ def rows_of_passages(passages: Passages) -> np.ndarray:
 
 
 class BM25System:
-    r"""BM25 as a similarity of two documents: features whose dot product is the score.
+    r"""BM25 as a similarity of two documents: the dot product of the features is the score.
 
     Okapi BM25 with the saturation of the query's term frequencies, where the query is a document like the other:
 

@@ -1,4 +1,4 @@
-"""The commands in Markdown, parsed as the scripts parse them; nothing runs."""
+"""Parse the commands in Markdown pages as the scripts do, without running them."""
 
 import re
 import shlex
@@ -26,12 +26,12 @@ OTHERS = {
 
 
 def blocks_in(markdown, language):
-    """The code of all blocks in a language."""
+    """Return the code of all blocks in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```", markdown, flags=re.DOTALL | re.MULTILINE)
 
 
 def commands_in(markdown):
-    """The commands of the bash blocks as lists of words: continued lines joined, a function ``run`` put in."""
+    """Return the commands of the bash blocks as lists of words, with joined lines and an inlined function ``run``."""
     commands = []
     for block in blocks_in(markdown, "bash"):
         text = block.replace("\\\n", " ")
@@ -45,7 +45,7 @@ def commands_in(markdown):
 
 
 def parse(command):
-    """Have the arguments of a command parsed and checked; gives what it would get, as dataclasses."""
+    """Parse and check the arguments of a command; return them as dataclasses."""
     if command[:3] == ["python", "-m", "experiments"]:
         parsed = HfArgumentParser((PaperArguments, PaperSettings)).parse_args_into_dataclasses(command[3:])
         check_protocols(parsed[0].protocol, papers.PROTOCOLS)

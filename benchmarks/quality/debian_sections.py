@@ -1,4 +1,4 @@
-"""Make a task of eight unequal classes: Debian's packages, whose sections are to be told from their descriptions.
+"""Make a task of eight unequal classes: sections of Debian packages, to be predicted from their descriptions.
 
     python -m benchmarks.quality.debian_sections data/debian
 

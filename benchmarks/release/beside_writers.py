@@ -45,7 +45,7 @@ LEAST_DOCUMENTS = 5
 
 
 def make_version(version: int, tokenizer: PreTrainedTokenizerBase) -> KNNClassifierPipeline:
-    """A classifier in which every part tells its version."""
+    """Make a classifier in which each part identifies its version."""
     torch.manual_seed(0)
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.model_max_length = LEAST_LENGTH + version

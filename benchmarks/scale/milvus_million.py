@@ -38,24 +38,26 @@ from benchmarks.scale.milvus_kills import start_server
 from docsplit_hf import DocumentEncoder, KNNDatastore, connect_datastore
 
 K = 64
-WORDS = 20  # of a passage, at least
+MIN_PASSAGE_WORDS = 20
 QUERIES = 200
-SINGLE = 50  # queries that are timed
-PAUSE = 0.5  # seconds
-PART = 50_000  # rows of a merge
+TIMED_QUERIES = 50
+PAUSE = 0.5  # seconds between two searches
+MERGED_ROWS = 50_000  # at a time
 INDEX = "IVF1024,PQ48"  # of the KNNDatastore
-SEARCHED = ((32, 4), (32, 16), (128, 16))  # nprobe and rerank
+SEARCH_SETTINGS = ((32, 4), (32, 16), (128, 16))  # nprobe and rerank
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of passages, shards and the server's data")
+    parser.add_argument("folder", type=Path, help="for passages, shards and the data of the server")
     parser.add_argument("articles", type=Path, help="a .jsonl.gz file with id and text")
     parser.add_argument("model", help="the encoder")
     parser.add_argument("--rows", type=int, default=1_000_000, help="(default: %(default)s)")
-    parser.add_argument("--tasks", type=int, default=20, help="of embedding, one at a time (default: %(default)s)")
-    parser.add_argument("--minutes", type=float, default=60, help="later no more rows go in (default: %(default)s)")
-    parser.add_argument("--index", default="IVF_FLAT", help="of the server (default: %(default)s)")
+    parser.add_argument(
+        "--tasks", type=int, default=20, help="number of embedding tasks, run one at a time (default: %(default)s)"
+    )
+    parser.add_argument("--minutes", type=float, default=60, help="limit for writing rows (default: %(default)s)")
+    parser.add_argument("--index", default="IVF_FLAT", help="index of the server (default: %(default)s)")
     parser.add_argument("--record", type=Path, default=Path("million.json"), help="(default: %(default)s)")
     parser.add_argument("--search", metavar="ADDRESS", help=argparse.SUPPRESS)  # for the process that searches
     options = parser.parse_args()
@@ -80,21 +82,21 @@ def main() -> None:
 
 
 def passages(articles: Path) -> Iterator[dict[str, str]]:
-    """Passages of whole sentences of an article, with 20 words or more."""
+    """Yield passages of whole sentences of an article, with 20 words or more."""
     with gzip.open(articles, "rt", encoding="utf-8") as lines:
         for article in map(json.loads, lines):
             held = ""
             number = 0
             for sentence in re.split(r"(?<=[.!?]) +(?=[A-Z\"'(])|\n", article["text"]):
                 held = f"{held} {sentence}".strip()
-                if len(held.split()) >= WORDS:
+                if len(held.split()) >= MIN_PASSAGE_WORDS:
                     yield {"id": f"{article['id']}-{number}", "text": held}
                     held = ""
                     number += 1
 
 
 def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """Write the passages, the queries held out, and embed them in tasks of a queue, one at a time."""
+    """Write passages and held-out queries, and embed the passages in tasks, one at a time."""
     cut = islice(passages(options.articles), options.rows + QUERIES)
     documents = options.folder / "passages.jsonl"
     words = 0
@@ -121,7 +123,7 @@ def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """Write rows into the server while another process searches."""
+    """Write rows to the server while another process searches."""
     address = f"http://127.0.0.1:{server.listen_port}"
     process = server.server_proc.pid
     shards = KNNDatastore.from_shards(options.folder / "shards")
@@ -137,7 +139,7 @@ def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
         server_start = processor_of(process)
         there = 0
         while there < options.rows and time.perf_counter() - start < 60 * options.minutes:
-            end = min(there + PART, options.rows)
+            end = min(there + MERGED_ROWS, options.rows)
             remote.merge(rows_of(shards, there, end))
             there = end
             print(f"{there:,} rows after {time.perf_counter() - start:.0f} s", flush=True)
@@ -161,7 +163,7 @@ def stream(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def serve(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """Search with the server's index built; measure its memory and disk."""
+    """Search after the index of the server is built; measure its memory and disk."""
     there = rows_of_stream(options)
     process = server.server_proc.pid
     remote = connect_datastore(f"http://127.0.0.1:{server.listen_port}", "million", timeout=600)
@@ -176,26 +178,26 @@ def serve(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def wait_for_index(collection: Any, minutes: float) -> int:
-    """Have the server write its rows to segments, wait for their index, and return the number of indexed rows."""
+    """Flush the server, wait for its index, and return the number of indexed rows."""
     client = collection._client
     name = collection.name
     start = time.perf_counter()
     client.flush(name)
     while time.perf_counter() - start < 60 * minutes:
-        about = client.describe_index(name, "vector")
-        if not about["pending_index_rows"]:
+        description = client.describe_index(name, "vector")
+        if not description["pending_index_rows"]:
             break
         time.sleep(0.5)
     return int(client.describe_index(name, "vector")["indexed_rows"])
 
 
 def local(options: argparse.Namespace, server: Any) -> dict[str, Any]:
-    """The same rows, float16 as in the shards, in the memory of this process: exact search, and FAISS."""
+    """Search the same rows in the memory of this process, in float16: exactly, and by FAISS."""
     held = rows_of(KNNDatastore.from_shards(options.folder / "shards"), 0, rows_of_stream(options))
     record: dict[str, Any] = {"exact": timed(held, load_queries(options), K)}
     nearest = truth(options)
     start = time.process_time()
-    for nprobe, rerank in SEARCHED:
+    for nprobe, rerank in SEARCH_SETTINGS:
         held.reindex(INDEX, nprobe, rerank)
         if "build, processor s" not in record:
             record["build, processor s"] = round(time.process_time() - start)
@@ -204,7 +206,7 @@ def local(options: argparse.Namespace, server: Any) -> dict[str, Any]:
 
 
 def truth(options: argparse.Namespace) -> list[list[str]]:
-    """The nearest of the streamed rows, by exact search."""
+    """Return the nearest streamed rows, by exact search."""
     shards = KNNDatastore.from_shards(options.folder / "shards")
     return rows_of(shards, 0, rows_of_stream(options)).search(load_queries(options), K).ids
 
@@ -241,7 +243,7 @@ def search_meanwhile(options: argparse.Namespace) -> None:
         try:
             remote.search(query, K)
             seconds.append(time.perf_counter() - start)
-        except ValueError:  # it is empty: the first block is on its way
+        except ValueError:  # the collection is empty before the first block
             continue
         except OSError:
             errors += 1
@@ -249,7 +251,7 @@ def search_meanwhile(options: argparse.Namespace) -> None:
 
 
 def found(options: argparse.Namespace, datastore: Any, nearest: list[list[str]]) -> dict[str, Any]:
-    """The time of single queries for 64 and for 10 neighbors, and the share of the nearest that they find."""
+    """Measure the time of single queries for 64 and for 10 neighbors, and their recall."""
     queries = load_queries(options)
     record = {}
     for k in (K, 10):
@@ -259,7 +261,7 @@ def found(options: argparse.Namespace, datastore: Any, nearest: list[list[str]])
 
 
 def recall(ids: list[list[str]], nearest: list[list[str]]) -> dict[str, float]:
-    """The share of the nearest 64, and of the nearest 10, among as many that were found."""
+    """Compute the recall of the nearest 64 and of the nearest 10."""
     recalls = {}
     for k in (K, 10):
         shares = [len({*own[:k]} & {*true[:k]}) / k for own, true in zip(ids, nearest, strict=True)]
@@ -268,9 +270,9 @@ def recall(ids: list[list[str]], nearest: list[list[str]]) -> dict[str, float]:
 
 
 def timed(datastore: Any, queries: np.ndarray, k: int) -> dict[str, float]:
-    """The seconds of single queries, one after the other."""
+    """Time single queries, one after the other."""
     seconds = []
-    for query in queries[:SINGLE]:
+    for query in queries[:TIMED_QUERIES]:
         start = time.perf_counter()
         datastore.search(query[None], k)
         seconds.append(time.perf_counter() - start)
@@ -293,13 +295,13 @@ def size(folder: Path) -> int:
 
 
 def processor_of(process: int) -> float:
-    """Seconds of the processor that a process has used."""
+    """Return the processor time of a process in seconds."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(process: int) -> float:
-    """The resident memory of a process, in gigabytes."""
+    """Return the resident memory of a process in gigabytes."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     [resident] = [int(line.split()[1]) for line in lines if line.startswith("VmRSS")]
     return round(resident * 1024 / 1e9, 2)

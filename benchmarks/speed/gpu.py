@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.gpu --dry_run     # each command on the CPU with a tiny model, in a few minutes
     python -m benchmarks.speed.gpu               # on a GPU; needs no network
-    python -m benchmarks.speed.gpu --only train  # those whose names begin so
+    python -m benchmarks.speed.gpu --only train  # measurements with names that begin with this
 
 The output of each command goes into --output, beside gpu.jsonl with its exit code and seconds. A command that takes
 three times the expected minutes is stopped, and the next one runs. The minutes are estimates: nothing of this has run

@@ -13,7 +13,7 @@ with --forward_chunk_size.
 With --processes 2 the batch is shared by two processes of torch.distributed, and the peak is that of the larger.
 
 On Linux a process gets no more memory than is free at its start, so that nothing else on the machine comes into
-trouble; the table says which batches do not fit.
+trouble; the table shows which batches do not fit.
 """
 
 import argparse

@@ -35,7 +35,7 @@ def load_nltk() -> PerceptronTagger:
         from nltk.tag import PerceptronTagger
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "NLTK, which tells the parts of speech, is not installed: pip install -e '.[experiments]'"
+            "NLTK, the tagger of parts of speech, is not installed: pip install -e '.[experiments]'"
         ) from error
     try:
         return PerceptronTagger()

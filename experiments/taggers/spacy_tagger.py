@@ -41,7 +41,7 @@ def load_spacy(name: str) -> Language:
         import spacy
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "spaCy, which tells the parts of speech, is not installed: "
+            "spaCy, the tagger of parts of speech, is not installed: "
             f"pip install -e '.[experiments]' && python -m spacy download {name}. Or --tagger nltk."
         ) from error
     if not spacy.util.is_package(name) and not Path(name).exists():

@@ -18,7 +18,7 @@ def make_datastore(rows=50, dimension=8, seed=0, multi_label=False, **options):
 
 
 def make_passages(keys, seed=0, most=5):
-    """One to five passages of each key, near it; a single passage is the key."""
+    """Make one to five passages near each key; a single passage equals the key."""
     rng = np.random.default_rng(seed)
     keys = np.asarray(keys)
     counts = rng.integers(1, most + 1, len(keys))
@@ -29,13 +29,13 @@ def make_passages(keys, seed=0, most=5):
 
 
 def with_passages(rows=50, dimension=8, seed=0, **options):
-    """A datastore whose rows have one to five passages."""
+    """Make a datastore with one to five passages per row."""
     passages = make_passages(np.random.default_rng(seed).standard_normal((rows, dimension)), seed)
     return make_datastore(rows, dimension, seed, passages=passages, **options)
 
 
 def make_fitted(seed=0):
-    """A fitted state with arrays of each dtype, without rows, and of no dimensions, and terms of any letters."""
+    """Make a fitted state with arrays of each dtype, empty and scalar arrays, and unusual terms."""
     rng = np.random.default_rng(seed)
     arrays = {dtype: (9 * rng.standard_normal((4, 3))).astype(dtype) for dtype in DTYPES}
     arrays |= {"a transposed one": rng.standard_normal((2, 5)).T, "no/rows": np.zeros((0, 3)), "ü": np.array(2.5)}

@@ -12,12 +12,12 @@ NAMES = ["fruit", "mineral", "vegetable"]
 
 
 def write_shards(folder, keys, sizes=(1, 2), labels=None, names=NAMES, texts=None, **corpus):
-    """Shards of keys ``(N, D)``, whose sizes have the proportions given; ids "0", "1", ...; labels by name."""
+    """Write shards of keys ``(N, D)``; ``sizes``: their proportions; ids "0", "1", ...; labels by name."""
     folder.mkdir(parents=True, exist_ok=True)
     ends = np.cumsum(sizes) * len(keys) // sum(sizes)
-    said = {"format": "docsplit_hf shards", "version": 1, "tasks": len(sizes), "dimension": keys.shape[1]}
-    said |= {"dtype": keys.dtype.name, "encoder": {"name": "made up"}, "probe": None, "label_names": names}
-    (folder / "corpus.json").write_text(json.dumps(said | corpus))
+    description = {"format": "docsplit_hf shards", "version": 1, "tasks": len(sizes), "dimension": keys.shape[1]}
+    description |= {"dtype": keys.dtype.name, "encoder": {"name": "made up"}, "probe": None, "label_names": names}
+    (folder / "corpus.json").write_text(json.dumps(description | corpus))
     start = 0
     for task, end in enumerate(ends.tolist()):
         rows = range(start, end)
@@ -35,7 +35,7 @@ def write_shards(folder, keys, sizes=(1, 2), labels=None, names=NAMES, texts=Non
 
 
 def seal(folder, task, rows, **changes):
-    """Write the manifest of a shard, for files as they are."""
+    """Write the manifest of a shard for its current files."""
     names = [f"{task:05d}.parquet", f"{task:05d}.safetensors"]
     sha256 = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
     manifest = {"rows": rows, "passages": rows, "sha256": sha256} | changes

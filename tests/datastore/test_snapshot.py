@@ -1,4 +1,4 @@
-"""Rows come and go: all that a datastore says stays what it would be had it been made anew, for every reader."""
+"""After additions and removals, a datastore equals one made from scratch, also for concurrent readers."""
 
 import contextlib
 import pickle
@@ -109,7 +109,7 @@ def test_searches_are_consistent_during_additions_and_removals(index, monkeypatc
     monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.MAX_CHANGES", 200)
 
     def key(number):
-        """Each row can be told from its key: the key says which id, label and text belong to it."""
+        """The key of each row identifies its id, label and text."""
         return np.stack([np.sin(number * (i + 1)) for i in range(6)], axis=-1).astype(np.float32)
 
     def add(numbers):

@@ -1,4 +1,4 @@
-"""Fixtures that run commands in processes of their own."""
+"""Fixtures that run commands in separate processes."""
 
 import json
 import os
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def run_python():
-    """Run Python in a process of its own and return its output; a failure shows the end of it."""
+    """Run Python in a separate process and return its output; a failure shows the end of the output."""
 
     def run(*command, code=0, **environment):
         finished = subprocess.run(
@@ -32,7 +32,7 @@ def run_python():
 
 @pytest.fixture(scope="session")
 def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
-    """A folder with a checkpoint to start from (tiny/) and documents (documents.jsonl), as a user has them."""
+    """Create a folder with a checkpoint (tiny/) and documents (documents.jsonl), as a user has them."""
     import torch
 
     from docsplit_hf import AutoModelForDocSplit
@@ -47,7 +47,7 @@ def workshop(texts, tokenizer, make_tiny_config, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def pretrain(workshop, run_script):
-    """Run ``docsplit pretrain`` on the workshop's documents; returns its output folder and what it printed."""
+    """Run ``docsplit pretrain`` on the documents of the workshop; return its output folder and printed text."""
 
     def pretrain(name, *options, run=run_script, **more):
         arguments = [

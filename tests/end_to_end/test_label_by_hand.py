@@ -187,7 +187,7 @@ def test_ctrl_c_ctrl_d_and_a_closed_terminal_end_the_session_cleanly(start, tmp_
     terminal.resize(40, 20)
     terminal.wait_for("s skip  u undo  ? help")  # the short form, for a small window
     terminal.press("\x03")
-    assert "Stopped. 1 labels are kept" in terminal.finish(130)
+    assert "Stopped. 1 labels are in" in terminal.finish(130)
     terminal = start(stop_in=FITTING)
     terminal.wait_for(STOPPED)
     terminal.press("\x03")
@@ -196,7 +196,7 @@ def test_ctrl_c_ctrl_d_and_a_closed_terminal_end_the_session_cleanly(start, tmp_
     terminal.wait_for("Document 2,")
     type_keys(terminal, folder, "2")
     terminal.press("\x04")
-    assert "2 labels are kept" in terminal.finish()
+    assert "2 labels are in" in terminal.finish()
     terminal = start()
     terminal.wait_for("Document 3,")
     type_keys(terminal, folder, "3")

@@ -151,7 +151,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
 
     assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
     encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[2:]]
-    assert "nothing is trained without --dataset_name" in run_script(SCRIPT, *encoder, code=2)
+    assert "is not a classifier with its examples" in run_script(SCRIPT, *encoder, code=2)
 
 
 def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, server, texts, tmp_path, run_script):
@@ -381,7 +381,7 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     content = json.loads((tmp_path / "found" / "report.json").read_text())
     assert content["duplicates"] == []
     alone = [f"--model_name_or_path={folder}", "--use_cpu"]
-    assert "report.json is there" in run_script(SCRIPT, *alone, report, code=2)
+    assert "report.json exists already" in run_script(SCRIPT, *alone, report, code=2)
     ids = KNNDatastore.from_pretrained(folder).ids
     issue = {"id": ids[0], "given": wrong, "suggested": rows[0][1], "apply": True, "probability": 0.1, "near_given": 0}
     content["label_issues"] = [issue | {"near_suggested": 9, "text": ""}]

@@ -99,7 +99,7 @@ def tfidf(task: FewLabels, rows: np.ndarray, embedder: Embedder, seed: int) -> A
 
 
 def _basis(words: scipy.sparse.csr_matrix) -> np.ndarray:
-    """B such that ``words @ words.T @ B`` are the examples in the dimensions that they span.
+    """Return B so that ``words @ words.T @ B`` are the examples in the dimensions that they span.
 
     This preserves all angles and lengths, so logistic regression gives the same answers in a tenth of the time.
     """

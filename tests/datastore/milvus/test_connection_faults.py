@@ -29,7 +29,7 @@ def connect(proxy, collection):
 
 
 def until_it_works(call):
-    """The result of a call that is repeated, as its error advises, while the connection is made again."""
+    """Repeat a call, as its error advises, until the connection is restored; return its result."""
     for _ in range(19):
         try:
             return call()

@@ -1,4 +1,4 @@
-"""A run that goes on after another measures only missing records, and saved embeddings change no answer."""
+"""A second run measures only missing records, and saved embeddings do not change answers."""
 
 import itertools
 import json

@@ -65,7 +65,7 @@ class KNNDatastore:
             counts ``(N,)`` of at least 1, and spans ``(P, 2)`` in the texts. Searches then compare passages and still
             return rows. None: each row has one passage, its key.
         multi_label: Whether a row may have several labels. None: whether the first row has a list of labels.
-        dtype: ``"float32"``, or ``"float16"`` for half the memory and several times the duration of an exact search.
+        dtype: ``"float32"``, or ``"float16"``: half the memory, but exact search is several times slower.
         index: ``"Flat"`` for exact search, or a string for ``faiss.index_factory``: ``IVF<lists>,<codes>``,
             ``HNSW<links>`` or ``<codes>``, optionally after ``PCA<dimensions>,``; codes are ``Flat``, ``PQ<bytes>``,
             ``SQ8``, ``SQfp16`` and similar ones. PQ trains fastest with 8 dimensions per byte: ``PQ48`` for 384. The
@@ -74,7 +74,7 @@ class KNNDatastore:
         nprobe: Lists of an IVF index that are searched for each query. None: an eighth of them, at least 16.
         rerank: Fetch ``rerank * k`` candidates from the index, and keep the k nearest by the stored keys. None: 4 with
             PQ codes, which order candidates roughly, else 1. Distances are always exact.
-        probe: Probe embeddings ``(P, D)``: those of a few fixed texts by the encoder of the keys, to recognize it.
+        probe: Embeddings of a few fixed texts, ``(P, D)``, used to check later that the same encoder is in use.
 
     Raises:
         ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
@@ -205,9 +205,9 @@ class KNNDatastore:
         return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
     def for_labels(self, multi_label: bool) -> Self:
-        """Return self; if there are no rows yet and the kind differs, an empty datastore of that kind.
+        """Return self, or, if empty, an equivalent datastore whose rows have one or several labels.
 
-        The empty datastore has the same documents.
+        Documents are kept: a datastore that has only documents counts as empty.
 
         Args:
             multi_label: Whether a row may have several labels.
@@ -304,7 +304,10 @@ class KNNDatastore:
 
     @property
     def keys(self) -> np.ndarray:
-        """The embeddings, ``(N, D)``, read-only. Memory-mapped keys: slices are arrays."""
+        """The embeddings, ``(N, D)``, read-only.
+
+        If memory-mapped, this is an array-like object: slice it to get an array.
+        """
         return self._state.keys
 
     @property
@@ -331,8 +334,8 @@ class KNNDatastore:
         """Find the nearest rows of each query.
 
         If rows or queries have several passages, each passage of one is matched with the nearest passage of the other.
-        The distance is a weighted mean of the best matches; their number is the smaller number of passages, and the
-        r-th best match has weight 1/r.
+        The distance is a weighted mean: with m the smaller passage count, the m best matches are averaged, the r-th
+        with weight 1/r.
 
         Args:
             queries: Embeddings, ``(Q, D)``.
@@ -350,7 +353,7 @@ class KNNDatastore:
         return self._state.search(queries, k, passages)
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Return random rows, always the same: enough to have about ``passages`` passages, at least ``least`` rows."""
+        """Return a fixed pseudorandom sample of about ``passages`` passages and at least ``least`` rows."""
         return self._state.take(self._state.sampled_rows(passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
@@ -501,8 +504,8 @@ class KNNDatastore:
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Replace the index. The same index is rebuilt only if rows were added or removed since it was built.
 
-        With memory-mapped keys, new rows are merged into the same index, which is retrained when more rows were added
-        and removed than half of its rows.
+        With memory-mapped keys, new rows are merged into the same index, which is retrained when the number of added
+        and removed rows exceeds half its size.
 
         Args:
             index, nprobe, rerank: As for the class.

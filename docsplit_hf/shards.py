@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .content_hash import sha256_of_file, sha256_of_parts
-from .encoders.checkpoints.atomic_replacement import flush, open_to_readers
+from .encoders.checkpoints.atomic_replacement import apply_umask_to_weights, flush
 
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"
@@ -151,7 +151,7 @@ class ShardWriter:
         keys_file = self._place / f"{self._name}.safetensors"
         manifest_file = self._place / f"{self._name}.json"
         save_file({"keys": np.concatenate(self._keys)}, keys_file)
-        open_to_readers(self._place)
+        apply_umask_to_weights(self._place)
         files = {file.name: sha256_of_file(file) for file in (self._table_file, keys_file)}
         manifest_file.write_text(json.dumps({"rows": self._rows, "passages": self._rows, "sha256": files}, indent=2))
         for file in (self._table_file, keys_file, manifest_file):

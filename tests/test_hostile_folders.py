@@ -28,7 +28,7 @@ from docsplit_hf.cli.labeling.files import append_line, labeling_folder
 from docsplit_hf.datastore.files.manifest import render_manifest
 from docsplit_hf.demo.sessions import SharedModel
 from docsplit_hf.encoders.checkpoints import inside_folder
-from docsplit_hf.encoders.checkpoints.atomic_replacement import JOURNAL, STAGING, finish_replacement, replaced_at_once
+from docsplit_hf.encoders.checkpoints.atomic_replacement import JOURNAL, STAGING, recover_own_save, replaced_at_once
 from docsplit_hf.encoders.checkpoints.checkpoint import AutoModelWithoutHead, find_checkpoint, open_checkpoint
 from docsplit_hf.encoders.checkpoints.inside_folder import refuse_links, write_file
 from docsplit_hf.evaluation.figures import save as save_figure
@@ -49,7 +49,7 @@ LOADERS = {
     "AutoModelWithoutHead": lambda folder: AutoModelWithoutHead.from_pretrained(str(folder)),
     "find_checkpoint": find_checkpoint,
     "open_checkpoint": open_checkpoint,
-    "finish_replacement": finish_replacement,
+    "recover_own_save": recover_own_save,
     "the page": lambda folder: SharedModel(str(folder)),
     "load_system": lambda folder: load_system(str(folder)),
 }
@@ -351,7 +351,7 @@ def test_no_file_outside_is_touched_by_any_way_to_open_or_to_save(attack, place)
 def test_where_folders_cannot_be_opened_each_step_is_checked_by_its_path(attack, tmp_path, monkeypatch):
     monkeypatch.setattr(inside_folder, "HAS_DESCRIPTORS", False)  # as on Windows
     monkeypatch.setattr(inside_folder, "NO_LINK", 0)
-    for call in (finish_replacement, finish_save, save_files):
+    for call in (recover_own_save, finish_save, save_files):
         (tmp_path / "model").mkdir()
         make_victim(tmp_path)
         ATTACKS[attack](tmp_path / "model", tmp_path / "victim")

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, load_package_documentation
-from docsplit_hf.encoders.checkpoints.atomic_replacement import open_to_readers
+from docsplit_hf.encoders.checkpoints.atomic_replacement import apply_umask_to_weights
 from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
 
 MOST_BYTES = 25_000_000
@@ -53,7 +53,7 @@ def save_in_half_precision(
             raise ValueError(f"{name} has a weight beyond the range of float16: this checkpoint cannot be halved.")
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
-    open_to_readers(folder)
+    apply_umask_to_weights(folder)
     for name in SETTINGS:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source / name, folder / name)

@@ -89,7 +89,7 @@ class Store(Protocol):
         """Find the k nearest examples of each query, ``(Q, D)``."""
 
     def sample(self, passages: int, least: int) -> Snapshot:
-        """Return random examples, always the same: enough for about ``passages`` passages, at least ``least``."""
+        """Return a fixed sample of about ``passages`` passages and at least ``least`` examples."""
 
     def add(
         self,

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
-from ..encoders.checkpoints.atomic_replacement import model_files, open_to_readers, replaced_at_once
+from ..encoders.checkpoints.atomic_replacement import apply_umask_to_weights, model_files, replaced_at_once
 from ..encoders.checkpoints.checkpoint import unsaved_weights
 from ..encoders.checkpoints.inside_folder import refuse_links, write_file
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
@@ -218,7 +218,7 @@ class BaseTrainer(Trainer):
         with temporarily(self.args, "save_total_limit", None):
             super()._save_checkpoint(model, trial)
         if self.args.should_save:
-            open_to_readers(place)
+            apply_umask_to_weights(place)
             rotate_checkpoints(str(place.parent), limit, self.state.best_model_checkpoint)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:

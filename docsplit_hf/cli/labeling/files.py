@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from ...datastore.files.classifier_folder import FOLDER
-from ...encoders.checkpoints.atomic_replacement import finish_replacement, flush, locked, open_or_make
+from ...encoders.checkpoints.atomic_replacement import flush, locked, open_or_make, recover_own_save
 from ...encoders.checkpoints.inside_folder import open_plain
 
 LABELS = "labels.jsonl"
@@ -55,7 +55,7 @@ def labeling_folder(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise ValueError(f"Another process labels in {folder}: end it first, or give another folder.") from error
         flush(folder)
-        finish_replacement(folder)
+        recover_own_save(folder)
         yield
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from ...content_hash import sha256_of_file
 from ...encoders.checkpoints.atomic_replacement import (
     MODEL_FILES,
-    finish_replacement,
     model_files,
+    recover_own_save,
     replaced_at_once,
 )
 from ...self_contained.save_code import code_files
@@ -36,7 +36,7 @@ def saved_together(folder: str | Path) -> Iterator[Path]:
     with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _replaced_files) as staging:
         if (Path(folder) / FOLDER).is_dir():
             # Otherwise an earlier, unfinished save of the datastore alone could overwrite this one.
-            finish_replacement(Path(folder) / FOLDER)
+            recover_own_save(Path(folder) / FOLDER)
         yield staging
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...content_hash import sha256_of_file, sha256_of_parts
-from ...encoders.checkpoints.atomic_replacement import replaced_at_once, saves_blocked
+from ...encoders.checkpoints.atomic_replacement import replaced_at_once, save_lock
 from ...encoders.checkpoints.one_state import read_at_once
 from ...encoders.chunking import Passages
 from ..changes import no_documents
@@ -63,7 +63,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save to a folder, beside the classifier if there is one; cache the index on this machine."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with saves_blocked(folder):  # no other save may replace the classifier meanwhile
+    with save_lock(folder):  # no other save may replace the classifier meanwhile
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:

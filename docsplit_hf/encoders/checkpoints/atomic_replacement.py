@@ -59,7 +59,7 @@ def replaced_at_once(
 
     Other files stay, except those that ``stale`` returns. A journal lists the files to move, ``last`` at the end, and
     those to delete. A process killed before the journal is written leaves the old files; killed later, it leaves a save
-    that ``finish_replacement`` completes.
+    that ``recover_own_save`` completes.
 
     Args:
         folder: The folder; it is made if it does not exist.
@@ -70,7 +70,7 @@ def replaced_at_once(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder), InsideFolder.opened(folder, may_be_link) as inside:
-        _finish_if_complete(inside)
+        _move_files_if_journaled(inside)
         _discard(inside)
         inside.make_folder(STAGING)
         try:
@@ -86,44 +86,47 @@ def replaced_at_once(
         _move_files(inside)
 
 
-def finish_replacement(folder: str | Path) -> bool:
+def recover_own_save(folder: str | Path) -> bool:
     """Finish an interrupted save of this user, or delete its incomplete files; call it before reading a folder.
+
+    ``finish_save``, which users call, does the same whoever began the save.
 
     Returns whether a save was under way: files read before this call may be older than those read after it. A save that
     this user did not begin on this machine is left as it is; if it has begun to move its files, an error is raised.
     """
     folder = Path(folder)
-    if not os.path.lexists(folder / STAGING) or _is_held(folder):
+    if not os.path.lexists(folder / STAGING) or _holds_save_lock(folder):
         return False
     try:
         # Wait only for a save that is moving its files: until it begins to, the old files are complete.
-        with locked(folder, wait=moves_files(folder)) as is_locked:
-            _finish_or_discard(folder, is_locked)
+        with locked(folder, wait=is_moving_files(folder)) as is_locked:
+            _recover_own_save_in(folder, is_locked)
     except BlockingIOError:
         logger.info("Another process is saving to %s: its old files are read.", folder)
     return True
 
 
 @contextlib.contextmanager
-def saves_blocked(folder: Path) -> Iterator[bool]:
-    """Make saves to a folder wait until the context ends; an interrupted save is finished first.
+def save_lock(folder: Path) -> Iterator[bool]:
+    """Hold a folder's save lock: other saves wait until the context ends. An interrupted save is finished first.
 
-    Yields whether the system has locks. A thread may enter the context again for the same folder.
+    Yields whether the folder is locked; some systems have no locks. A thread may enter the context again for the same
+    folder.
     """
-    if _is_held(folder):
+    if _holds_save_lock(folder):
         yield True
         return
     with locked(folder) as is_locked:
-        _finish_or_discard(folder, is_locked)
+        _recover_own_save_in(folder, is_locked)
         if is_locked:
-            _folders_held().add(_inode(folder))
+            _save_locks_held().add(_inode(folder))
         try:
             yield is_locked
         finally:
-            _folders_held().discard(_inode(folder))
+            _save_locks_held().discard(_inode(folder))
 
 
-def moves_files(folder: Path) -> bool:
+def is_moving_files(folder: Path) -> bool:
     """Whether a save is moving its files into a folder, or was interrupted while doing so."""
     return os.path.lexists(folder / STAGING / JOURNAL)
 
@@ -146,16 +149,16 @@ def finish_save(folder: str | Path) -> None:
     for place in (folder, folder / "datastore"):  # a datastore may have been saved by itself
         if place == folder or os.path.lexists(place / STAGING):
             with locked(place), InsideFolder.opened(place, may_be_link=place == folder) as inside:
-                if _finish_if_complete(inside, trusted=True):
+                if _move_files_if_journaled(inside, trusted=True):
                     _discard(inside)
 
 
-def _finish_or_discard(folder: Path, is_locked: bool) -> None:
-    """Finish a complete save to a locked folder; delete an incomplete one that this user began."""
+def _recover_own_save_in(folder: Path, is_locked: bool) -> None:
+    """Do the same as ``recover_own_save``, in a folder that the caller has locked, if the system has locks."""
     with InsideFolder.opened(folder) as inside:
-        if not _finish_if_complete(inside):
+        if not _move_files_if_journaled(inside):
             return
-        if not _is_own(inside):
+        if not _was_begun_by_user(inside):
             logger.warning("%s holds an incomplete save that this user did not begin: it is left there.", folder)
         elif is_locked and os.access(folder, os.W_OK):
             _discard(inside)
@@ -208,7 +211,7 @@ def model_files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("*") if MODEL_FILES.fullmatch(path.name))
 
 
-def open_to_readers(folder: str | Path) -> None:
+def apply_umask_to_weights(folder: str | Path) -> None:
     """Set the permissions of weights in a folder by the umask: safetensors makes files that only their owner reads."""
     for file in Path(folder).glob("*.safetensors"):
         descriptor = open_plain(file, os.O_RDONLY)
@@ -229,13 +232,13 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _is_held(folder: Path) -> bool:
-    """Whether this thread makes saves to the folder wait."""
-    return bool(_folders_held()) and _inode(folder) in _folders_held()
+def _holds_save_lock(folder: Path) -> bool:
+    """Whether this thread holds the folder's save lock."""
+    return bool(_save_locks_held()) and _inode(folder) in _save_locks_held()
 
 
-def _folders_held() -> set[tuple[int, int]]:
-    """Device and inode of the folders to which this thread makes saves wait."""
+def _save_locks_held() -> set[tuple[int, int]]:
+    """Device and inode of the folders whose save locks this thread holds."""
     if not hasattr(_thread_state, "folders"):
         _thread_state.folders = set()
     return _thread_state.folders
@@ -247,10 +250,10 @@ def _inode(folder: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _finish_if_complete(inside: InsideFolder, trusted: bool = False) -> bool:
-    """Finish the save in a folder if it is complete; return whether an incomplete one is left.
+def _move_files_if_journaled(inside: InsideFolder, trusted: bool = False) -> bool:
+    """If the journal exists, move the files. Returns True if there is staging without a journal.
 
-    ``trusted``: finish it without a valid signature, because the user asked for it.
+    ``trusted``: move them without a valid signature, because the user asked for it.
     """
     if inside.status(STAGING) is None:
         return False
@@ -259,7 +262,7 @@ def _finish_if_complete(inside: InsideFolder, trusted: bool = False) -> bool:
             return True
         journal = _read_journal(staging)
         is_signed_here = is_signed(journal.signature, *_signed_text(inside, staging, journal))
-        if not trusted and not (is_signed_here and _is_of_user(inside, staging)):
+        if not trusted and not (is_signed_here and _is_owned_by_user(inside, staging)):
             raise UnfinishedSaveError(
                 f"{inside.path} holds a save that was interrupted while it moved its files, and that this user did not "
                 "begin on this machine: what would be read may be half old and half new. If you know where the folder "
@@ -281,46 +284,50 @@ def _move_files(inside: InsideFolder) -> None:
             # Files that a killed process has moved already are missing here.
             with (
                 contextlib.suppress(FileNotFoundError),
-                staging.parent_of(name) as (source, last),
+                staging.parent_of(name) as (source, basename),
                 inside.parent_of(name, make=True) as (target, _),
             ):
-                source.move_to(target, last, last)
+                source.move_to(target, basename, basename)
         for name in journal.move:
             with inside.parent_of(name) as (target, _):
                 target.flush()
         for name in journal.delete:
-            with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
-                parent.remove(last)
+            with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, basename):
+                parent.remove(basename)
     _discard(inside, warn=False)
 
 
 def _check_move(inside: InsideFolder, staging: InsideFolder, name: str) -> None:
-    """Refuse a file that cannot be moved: a link, a file that is missing on both sides, or one that meets a folder.
+    """Refuse a file that is a link, is missing from both staging and target, or whose target is a folder.
 
     All files are checked before the first one is moved.
     """
     target_status = None
     source_status = None
-    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (target, last):
-        target_status = target.status(last)
-    with contextlib.suppress(FileNotFoundError), staging.parent_of(name) as (source, last):
-        source_status = source.file_status(last)
+    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (target, basename):
+        target_status = target.status(basename)
+    with contextlib.suppress(FileNotFoundError), staging.parent_of(name) as (source, basename):
+        source_status = source.file_status(basename)
     if source_status is None and target_status is None:
-        raise FileNotFoundError(f"{inside.path} has a save that cannot be finished: {name} is missing. Copy it again.")
+        raise FileNotFoundError(
+            f"{inside.path} has a save that cannot be finished: {name} is missing. Copy the folder again."
+        )
     if target_status is not None and stat.S_ISDIR(target_status.st_mode):
-        raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save has a file of that name: delete it.")
+        raise UnsafeFolderError(
+            f"{inside.path / name} is a folder, and a save has a file of that name. Delete or rename this folder."
+        )
 
 
 def _check_delete(inside: InsideFolder, name: str) -> None:
     """Refuse to delete a folder, or a file behind a link; checked before anything is moved or deleted."""
-    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, last):
-        status = parent.status(last)
+    with contextlib.suppress(FileNotFoundError), inside.parent_of(name) as (parent, basename):
+        status = parent.status(basename)
         if status is not None and stat.S_ISDIR(status.st_mode):
             raise UnsafeFolderError(f"{inside.path / name} is a folder, and a save would delete it as a file.")
 
 
 def _discard(inside: InsideFolder, warn: bool = True) -> None:
-    """Delete ``.saving``, its mark and its journal last: while files are left, the mark shows who began the save."""
+    """Delete ``.saving``: first the saved files, then the journal, then the mark, which shows who began the save."""
     if inside.status(STAGING) is None:
         return
     if warn:
@@ -386,7 +393,10 @@ def _read_journal(staging: InsideFolder) -> Journal:
 
 
 def _check_names(path: Path, journal: Journal) -> None:
-    """Refuse names that lead out of the folder or belong to the save itself, and a name twice or below another."""
+    """Refuse names that lead out of the folder or belong to the save itself.
+
+    Also refuse duplicates, and a file with a path below another file.
+    """
     advice = f"If the folder comes from others, do not use it; else delete {STAGING} in it, and save again."
     for name in (*journal.move, *journal.delete):
         try:
@@ -401,7 +411,9 @@ def _check_names(path: Path, journal: Journal) -> None:
     moved = set(journal.move)
     parents = {parent.as_posix() for name in moved for parent in Path(name).parents}
     if len(moved) < len(journal.move) or moved & parents or moved & set(journal.delete):
-        raise UnsafeFolderError(f"{path} names a file twice, or one as the folder of another. {advice}")
+        raise UnsafeFolderError(
+            f"{path} lists a path twice, or uses one file as the parent folder of another. {advice}"
+        )
 
 
 def _identity(inside: InsideFolder, staging: InsideFolder) -> list[int]:
@@ -415,7 +427,7 @@ def _signed_text(inside: InsideFolder, staging: InsideFolder, journal: Journal) 
     return ["complete", *_identity(inside, staging), journal.move, journal.delete]
 
 
-def _is_own(inside: InsideFolder) -> bool:
+def _was_begun_by_user(inside: InsideFolder) -> bool:
     """Whether this user began the save in a folder on this machine; also True if ``.saving`` has no files yet."""
     with inside.subfolder(STAGING) as staging:
         if set(staging.names()) <= {MARK}:
@@ -424,10 +436,10 @@ def _is_own(inside: InsideFolder) -> bool:
             return False
         with open(staging.open_file(MARK, os.O_RDONLY), encoding="ascii", errors="replace") as file:
             mark = file.read(1000)
-        return is_signed(mark, "begun", *_identity(inside, staging)) and _is_of_user(inside, staging)
+        return is_signed(mark, "begun", *_identity(inside, staging)) and _is_owned_by_user(inside, staging)
 
 
-def _is_of_user(*folders: InsideFolder) -> bool:
+def _is_owned_by_user(*folders: InsideFolder) -> bool:
     """Whether this user owns the folders; True on systems without owners."""
     return not hasattr(os, "geteuid") or {folder.own_status().st_uid for folder in folders} == {os.geteuid()}
 

@@ -29,7 +29,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPI
 
 from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
-from .atomic_replacement import finish_replacement
+from .atomic_replacement import recover_own_save
 from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
 from .inside_folder import write_file
 from .one_state import FolderState, read_at_once
@@ -118,7 +118,7 @@ def find_checkpoint(name: str | Path | None) -> str:
         return default_checkpoint()
     name = os.fspath(name)
     if Path(name).exists():
-        finish_replacement(name)
+        recover_own_save(name)
         return name
     if name == DEFAULT_CHECKPOINT:
         return default_checkpoint()

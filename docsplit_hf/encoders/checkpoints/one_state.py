@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from .atomic_replacement import finish_replacement, moves_files, saves_blocked
+from .atomic_replacement import is_moving_files, recover_own_save, save_lock
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,9 @@ class FolderState(NamedTuple):
     def begin(cls, folder: Path) -> FolderState:
         """Wait until no save is moving files, and return the folder's state; call it before reading the folder."""
         while True:
-            finish_replacement(folder)
+            recover_own_save(folder)
             state = cls(_identities(folder))
-            if not moves_files(folder):
+            if not is_moving_files(folder):
                 return state
 
     def is_unchanged(self, folder: Path) -> bool:
@@ -40,7 +40,7 @@ class FolderState(NamedTuple):
         The order of the two checks matters, here and in ``begin``: a save that moves its files during a check has a
         journal, and one that moved them between the checks has replaced files.
         """
-        return not moves_files(folder) and self.files == _identities(folder)
+        return not is_moving_files(folder) and self.files == _identities(folder)
 
 
 def read_at_once(
@@ -63,8 +63,8 @@ def read_at_once(
         return read(), None
     for number in range(MOST_TRIES):
         if hold or number > 0:
-            with saves_blocked(folder) as is_held:
-                if is_held:
+            with save_lock(folder) as is_locked:
+                if is_locked:
                     state = FolderState.begin(folder)
                     return read(), state
         state = FolderState.begin(folder)

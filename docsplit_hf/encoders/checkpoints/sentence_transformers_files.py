@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PretrainedConfig
 
-from .atomic_replacement import open_to_readers
+from .atomic_replacement import apply_umask_to_weights
 from .inside_folder import write_file
 
 logger = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
     sizes = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": True}
     _write_json(dense / "config.json", sizes | {"activation_function": activation})
     save_file({f"linear.{name}": tensor for name, tensor in layer.state_dict().items()}, dense / WEIGHTS)
-    open_to_readers(dense)
+    apply_umask_to_weights(dense)
     _write_modules(Path(folder), ["", "1_Pooling", "2_Normalize", dense.name, "4_Normalize"])
 
 

@@ -10,8 +10,8 @@ from docsplit_hf import KNNDatastore, finish_save
 from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
-    finish_replacement,
     locked,
+    recover_own_save,
     replaced_at_once,
 )
 from docsplit_hf.encoders.checkpoints.checkpoint import find_checkpoint
@@ -76,7 +76,7 @@ def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(server, tm
     killed = len(codes) - 1
     assert codes == [9] * killed + [0] and killed > 15
     for folder in folders[: len(codes)]:
-        finish_replacement(folder)
+        recover_own_save(folder)
     seen = [content(folder) for folder in folders[: len(codes)]]
     moment = seen.index(NEW)
     assert seen == [OLD] * moment + [NEW] * (len(codes) - moment) and 0 < moment < killed
@@ -85,12 +85,12 @@ def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(server, tm
 def test_without_locks_a_save_that_moved_files_is_finished(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
     write(tmp_path, {**OLD, **{f"{STAGING}/{name}": text for name, text in NEW.items() if text == "new"}})
-    finish_replacement(tmp_path)
+    recover_own_save(tmp_path)
     assert (tmp_path / STAGING).is_dir() and (tmp_path / "config.json").read_text() == "old"  # maybe a live process
     (tmp_path / STAGING).rename(tmp_path / "of others")
     write(tmp_path / "killed", OLD)
     killed(tmp_path / "killed")
-    finish_replacement(tmp_path / "killed")
+    recover_own_save(tmp_path / "killed")
     assert content(tmp_path / "killed") == NEW
 
 
@@ -126,7 +126,7 @@ def test_the_next_load_or_save_finishes_an_interrupted_save_of_this_user(tmp_pat
         killed(tmp_path / name)
         assert content(tmp_path / name)["config.json"] == "new"
         assert content(tmp_path / name)["datastore/manifest.json"] == "old"
-    assert finish_replacement(tmp_path / "load")
+    assert recover_own_save(tmp_path / "load")
     replace(tmp_path / "save")
     assert content(tmp_path / "load") == content(tmp_path / "save") == NEW
 
@@ -168,7 +168,7 @@ def test_a_save_of_others_is_refused_until_finish_save_is_called(change, tmp_pat
     killed(tmp_path / "folder")
     folder = change(tmp_path / "folder", monkeypatch)
     before = content(folder)
-    for call in (finish_replacement, replace, find_checkpoint, KNNDatastore.from_pretrained):
+    for call in (recover_own_save, replace, find_checkpoint, KNNDatastore.from_pretrained):
         with pytest.raises(ValueError, match=r"half old and half new.*docsplit_hf\.finish_save\('"):
             call(folder)
         assert content(folder) == before
@@ -182,7 +182,7 @@ def test_a_save_of_others_is_refused_until_finish_save_is_called(change, tmp_pat
 def test_an_incomplete_save_of_others_is_left_and_the_old_files_are_read(tmp_path, caplog):
     write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
     before = content(tmp_path)
-    assert finish_replacement(tmp_path)
+    assert recover_own_save(tmp_path)
     assert content(tmp_path) == before and "that this user did not begin: it is left there" in caplog.text
     replace(tmp_path)  # which is what the user wants
     assert content(tmp_path) == NEW
@@ -214,7 +214,7 @@ def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
     outside.write_text("mine")
     name = str(outside) if name.startswith("/") else name
     write(tmp_path / "folder", {f"{STAGING}/{JOURNAL}": json.dumps({"move": [], "delete": [name]})})
-    for call in (finish_replacement, finish_save):
+    for call in (recover_own_save, finish_save):
         with pytest.raises(ValueError, match="which is not in the folder: .*outside.* delete .saving in it"):
             call(tmp_path / "folder")
     assert outside.read_text() == "mine"
@@ -224,7 +224,7 @@ def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
 def test_a_damaged_journal_is_named(text, tmp_path):
     write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": text})
     with pytest.raises(ValueError, match=r"journal\.json is not a journal of a save"):
-        finish_replacement(tmp_path)
+        recover_own_save(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["folder", "file"])

@@ -12,10 +12,10 @@ from docsplit_hf.encoders.checkpoints import atomic_replacement, checkpoint
 from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
     STAGING,
-    finish_replacement,
     locked,
+    recover_own_save,
     replaced_at_once,
-    saves_blocked,
+    save_lock,
 )
 from docsplit_hf.encoders.checkpoints.one_state import read_at_once
 
@@ -104,7 +104,7 @@ def test_reading_does_not_wait_for_a_save_before_it_moves_files(tmp_path):
     save(tmp_path, "a")
     with replaced_at_once(tmp_path, "config.json") as staging:
         write_files(staging, dict.fromkeys(NAMES, "b"))
-        assert finish_replacement(tmp_path)
+        assert recover_own_save(tmp_path)
         assert read_at_once(tmp_path, lambda: read(tmp_path))[0] == ["a"] * 3
     assert read(tmp_path) == ["b"] * 3
 
@@ -114,10 +114,10 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
     save(tmp_path, "a")
     (tmp_path / STAGING).mkdir()
     (tmp_path / STAGING / "of others").write_text("incomplete")
-    with saves_blocked(tmp_path) as is_held:
-        assert is_held
-        with saves_blocked(tmp_path) as is_held_again:
-            assert is_held_again
+    with save_lock(tmp_path) as is_locked:
+        assert is_locked
+        with save_lock(tmp_path) as is_locked_again:
+            assert is_locked_again
         assert read_at_once(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
         with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
             pass

@@ -29,7 +29,7 @@ from .rows import (
     PREFIX_LENGTH,
     CollectionDescription,
     all_primary_keys,
-    names_of,
+    label_names_of_rows,
     read_change_token,
     read_description,
     remote_search,
@@ -244,7 +244,7 @@ class RemoteDatastore:
         """Change labels of rows, as ``KNNDatastore.relabel`` does."""
         with self._writing:
             encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
-            names = dict(zip(labels, names_of(encoded, self.label_names), strict=True))
+            names = dict(zip(labels, label_names_of_rows(encoded, self.label_names), strict=True))
             found = find_ids(self._collection, EXAMPLES, labels, FIELDS)
             _check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
@@ -423,7 +423,7 @@ def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str
         copy.remove_documents(rewritten)
         copy.add_documents(rows.keys, texts, pairs, ids, rows.passages)
         return
-    labels = names_of(rows.labels, rows.label_names)
+    labels = label_names_of_rows(rows.labels, rows.label_names)
     if not copy.multi_label:
         labels = [name for (name,) in labels]
     copy.add(rows.keys, labels, texts, pairs, ids, replacing=[*replacing, *rewritten], passages=rows.passages)

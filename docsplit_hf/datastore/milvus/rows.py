@@ -5,7 +5,10 @@ a text too long for one field, the partition "rest" holds the embedding of the w
 The partition "about" describes the collection: format, encoder, labels, and a token of the last change.
 
 The primary key of a row is a prefix that identifies the document, followed by "p" and the number of the passage, or by
-"r" and the number of the row in "rest".
+"r" and the number of the row in "rest". The field "row" holds the position of the document: documents are
+read back in this order.
+
+In this module, a row is a row of the collection; a row of a ``Snapshot`` is called a document.
 
 A search fetches candidates from Milvus, and ranks them by exact distances as a local datastore does.
 """
@@ -42,7 +45,7 @@ from .collection import (
 FORMAT = "docsplit_hf datastore"
 VERSION = 1
 PREFIX_LENGTH = 33  # characters of a primary key that identify the document
-KEY_FIELDS = ("passages", "rest")  # numbers of rows, from which the primary keys of all rows of a document follow
+KEY_FIELDS = ("passages", "rest")  # row counts, enough to reconstruct all primary keys
 EXTRA_CANDIDATES = 16  # fetched beyond k, because the server rounds distances
 CANDIDATES_PER_RESULT = 4  # for queries of several passages: a document near one passage may be far from the others
 LIMIT_GROWTH = 4  # factor for the number of hits when a search found too few documents
@@ -128,49 +131,50 @@ def _description_row(
     return EMPTY_ROW | {PK: primary_key, "text": text, "row": number, VECTOR: vector}
 
 
-def document_key_prefix(partition: str, row_id: str) -> str:
+def document_key_prefix(partition: str, document_id: str) -> str:
     """Return the prefix of the primary keys of a document's rows: "e" or "d", and a hash of its id.
 
     ``partition``: "examples" or "documents", which have different initials.
     """
-    return partition[0] + _digest(row_id.encode())
+    return partition[0] + _digest(document_id.encode())
 
 
 def content_hashes(
     texts: Sequence[str | None], pairs: Sequence[str | None], embeddings: np.ndarray | None = None
 ) -> list[str]:
-    """Hash the content of each row, hexadecimal: its texts, or its embedding if it has no text."""
+    """Hash the content of each document, hexadecimal: its texts, or its embedding if it has no text."""
     hashes = []
-    for row, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+    for place, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
         content = json.dumps([text, pair]).encode()
         if text is None and embeddings is not None:
-            content = embeddings[row].astype(np.float32).tobytes()
+            content = embeddings[place].astype(np.float32).tobytes()
         hashes.append(_digest(content))
     return hashes
 
 
-def with_ids(rows: Snapshot, ids: Sequence[str | None], partition: str, seen: dict[str, int]) -> Snapshot:
-    """Replace the ids of rows; None becomes a hash of the content and the labels.
+def with_ids(documents: Snapshot, ids: Sequence[str | None], partition: str, seen: dict[str, int]) -> Snapshot:
+    """Replace the ids of documents; None becomes a hash of the content and the labels.
 
     ``seen``: how often each hash occurred so far; updated. A repeated hash gets a number.
     """
     import pyarrow as pa
 
     new_ids = list(ids)
-    columns = rows.rows.to_pydict()
-    contents = content_hashes(columns["text"], columns["text_pair"], rows.keys)
-    for place, names in enumerate(names_of(rows.labels, rows.label_names)):
+    columns = documents.rows.to_pydict()
+    contents = content_hashes(columns["text"], columns["text_pair"], documents.keys)
+    for place, names in enumerate(label_names_of_rows(documents.labels, documents.label_names)):
         if new_ids[place] is None:
             content = json.dumps([contents[place], *names])
-            row_id = partition[0] + _digest(content.encode())[:ID_DIGITS]  # differs between examples and documents
-            seen[row_id] = seen.get(row_id, 0) + 1
-            new_ids[place] = row_id if seen[row_id] == 1 else f"{row_id}-{seen[row_id]}"
+            document_id = partition[0] + _digest(content.encode())[:ID_DIGITS]  # differs between examples and documents
+            seen[document_id] = seen.get(document_id, 0) + 1
+            count = seen[document_id]
+            new_ids[place] = document_id if count == 1 else f"{document_id}-{count}"
     column = pa.chunked_array([pa.array(new_ids, pa.string())])
-    return replace(rows, rows=rows.rows.set_column(0, "id", column))
+    return replace(documents, rows=documents.rows.set_column(0, "id", column))
 
 
-def names_of(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
-    """Return the label names of each row, from encoded labels."""
+def label_names_of_rows(labels: np.ndarray, label_names: Sequence[str]) -> list[list[str]]:
+    """Return the label names of each row of encoded labels."""
     if labels.ndim == 1:
         return [[label_names[label]] for label in labels.tolist()]
     return [[label_names[i] for i in np.flatnonzero(row)] for row in labels]
@@ -180,12 +184,12 @@ def to_rows(snapshot: Snapshot, partition: str, first: int) -> tuple[list[Row], 
     """Convert documents to rows for their partition and for the partition "rest", numbered from ``first``."""
     columns = snapshot.rows.to_pydict()
     contents = content_hashes(columns["text"], columns["text_pair"], snapshot.keys)
-    labels = names_of(snapshot.labels, snapshot.label_names)
+    labels = label_names_of_rows(snapshot.labels, snapshot.label_names)
     ends = np.cumsum(snapshot.counts)
     rows = []
-    rest = []
-    for place, row_id in enumerate(columns["id"]):
-        prefix = document_key_prefix(partition, row_id)
+    rest_rows = []
+    for place, document_id in enumerate(columns["id"]):
+        prefix = document_key_prefix(partition, document_id)
         passage_count = int(snapshot.counts[place])
         texts = [columns["text"][place], columns["text_pair"][place]]
         parts = _parts(json.dumps(texts, ensure_ascii=False))
@@ -205,7 +209,7 @@ def to_rows(snapshot: Snapshot, partition: str, first: int) -> tuple[list[Row], 
             document_rows.append(row | {VECTOR: vector.astype(np.float32)})
         # Only the first row holds what belongs to the whole document.
         document_rows[0] |= {
-            "id": row_id,
+            "id": document_id,
             "content": contents[place],
             "labels": json.dumps(labels[place]),
             "text": parts[0],
@@ -213,8 +217,8 @@ def to_rows(snapshot: Snapshot, partition: str, first: int) -> tuple[list[Row], 
         rows += document_rows
         base |= {VECTOR: snapshot.keys[place].astype(np.float32)}
         for number, part in enumerate(other_parts):
-            rest.append(base | {PK: f"{prefix}r{number}", "text": part})
-    return rows, rest
+            rest_rows.append(base | {PK: f"{prefix}r{number}", "text": part})
+    return rows, rest_rows
 
 
 def all_primary_keys(rows: Iterable[Row]) -> list[str]:
@@ -250,11 +254,11 @@ def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled
     empty = empty_snapshot(
         description.dimension, description.label_names, bool(description.multi_label), probe=description.probe
     )
-    return add_rows(empty, embeddings, _names_of_labels(documents, description), texts, pairs, ids, passages)
+    return add_rows(empty, embeddings, _parse_labels(documents, description), texts, pairs, ids, passages)
 
 
 def to_texts(found: Iterable[Row], description: CollectionDescription) -> ExampleTexts:
-    """Texts and labels of examples, from rows without vectors, as ``to_snapshot`` has them."""
+    """Texts and labels of examples: the same as in ``to_snapshot``, but from rows fetched without vectors."""
     whole = _whole_documents(found)
     texts = []
     pairs = []
@@ -262,9 +266,7 @@ def to_texts(found: Iterable[Row], description: CollectionDescription) -> Exampl
         text, pair = _text_and_pair(rows)
         texts.append(text)
         pairs.append(pair)
-    labels, _ = encode_labels(
-        _names_of_labels(whole, description), description.label_names, bool(description.multi_label)
-    )
+    labels, _ = encode_labels(_parse_labels(whole, description), description.label_names, bool(description.multi_label))
     return ExampleTexts(texts, pairs, labels)
 
 
@@ -277,14 +279,17 @@ def _whole_documents(found: Iterable[Row]) -> list[dict[str, Row]]:
     return sorted(whole, key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
 
 
-def _names_of_labels(documents: list[dict[str, Row]], description: CollectionDescription) -> list[Any]:
+def _parse_labels(documents: list[dict[str, Row]], description: CollectionDescription) -> list[Any]:
     """The label of each document, or a list of labels if documents may have several."""
     labels = [json.loads(rows["p0"]["labels"]) for rows in documents]
     return labels if description.multi_label else [name for (name,) in labels]
 
 
 def _is_whole(document: dict[str, Row]) -> bool:
-    """Whether all rows of a document are there; rows by the end of their primary key, such as "p0" or "r1"."""
+    """Whether all rows of a document are there.
+
+    ``document`` maps key suffixes ("p0", "r1") to rows.
+    """
     first = document.get("p0")
     return first is not None and len(document) == first["passages"] + first["rest"]
 
@@ -321,11 +326,11 @@ def _passages(documents: list[dict[str, Row]]) -> Passages | None:
 def _parts(text: str) -> list[str]:
     """Split a text into parts that fit into a field."""
     parts = []
-    rest = text.encode()
-    while rest:
-        part = rest[:MAX_FIELD_BYTES].decode(errors="ignore")  # a character cut at the end goes to the next part
+    unsplit = text.encode()
+    while unsplit:
+        part = unsplit[:MAX_FIELD_BYTES].decode(errors="ignore")  # a character cut at the end goes to the next part
         parts.append(part)
-        rest = rest[len(part.encode()) :]
+        unsplit = unsplit[len(part.encode()) :]
     return parts
 
 
@@ -338,7 +343,10 @@ def remote_search(
     k: int,
     passages: Passages | None,
 ) -> SearchResult:
-    """Find the nearest documents of a partition, by exact distances of each query to the candidates of all queries."""
+    """Find the nearest documents of a partition.
+
+    The candidates of all queries are pooled and reranked by exact distance for each query.
+    """
     max_k = MAX_RESULTS - EXTRA_CANDIDATES
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or not 1 <= k <= max_k:
         raise ValueError(f"k must be an integer from 1 to {max_k:,}, got {k!r}.")

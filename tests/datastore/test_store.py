@@ -125,7 +125,7 @@ def test_a_pipeline_on_a_dictionary_gives_the_same_answers(several, tiny_config,
     compare(*(journey(each, texts, labels) for each in (reference, pipe)))
     assert type(pipe.datastore) is DictionaryStore
     pipe.save_pretrained(tmp_path)
-    assert "store of their own" in (tmp_path / "README.md").read_text()
+    assert "separate datastore" in (tmp_path / "README.md").read_text()
 
 
 def journey(pipe, texts, labels):

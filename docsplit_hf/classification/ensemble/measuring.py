@@ -1,4 +1,4 @@
-"""Measurements of the weighted ensemble on held-out texts: metrics, thresholds and guarantees."""
+"""Measurements of the weighted ensemble on held-out texts: thresholds, guarantees and the values of the report."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from .report import (
     FitReport,
     Measurement,
     largest_class,
+    measure_predictions,
 )
 from .surest_error import surest_error
 from .weighing import held_out_answers, held_out_probabilities
@@ -149,7 +150,7 @@ def _measurements(
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)
-    return [_measurement(name, predicted, labels, counts) for name, predicted in predictions.items()]
+    return [measure_predictions(name, predicted, labels, counts) for name, predicted in predictions.items()]
 
 
 def _predictions_of_single_experts(
@@ -163,30 +164,6 @@ def _predictions_of_single_experts(
         weights = fit_weights(alone, scores.targets, np.ones(1), multi_label)
         predictions[name] = pool(alone, weights, multi_label)
     return predictions
-
-
-def _measurement(name: str, probabilities: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> Measurement:
-    """Metrics of probabilities ``(m, C)``, with a weight of each text, ``counts`` ``(m,)``."""
-    from sklearn.metrics import accuracy_score, f1_score
-
-    from ...metrics.registry import metric_class  # imports evaluate and datasets
-
-    if (counts == counts[0]).all():
-
-        def compute(metric: str) -> float:
-            return float(metric_class(metric)().compute(predictions=probabilities, references=labels)[metric])
-
-        return Measurement(
-            expert=name, accuracy=compute("accuracy"), macro_f1=compute("macro_f1"), log_loss=compute("log_loss")
-        )
-    best = probabilities.argmax(1)
-    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
-    return Measurement(
-        expert=name,
-        accuracy=float(accuracy_score(labels, best, sample_weight=counts)),
-        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=counts)),
-        log_loss=float(np.average(-np.log(likelihood), weights=counts)),
-    )
 
 
 def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, multi_label: bool) -> float:

@@ -174,9 +174,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
                   resemble no example, get no label.
                 - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
-                  known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity of a text is its similarity to the examples;
-                  the least familiar texts are rejected. False: reject only texts that are less familiar than 99 % of
-                  the held-out examples. Default: 0.05 if ``fit`` found documents of other labels, else False.
+                  known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
+                  of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
+                  texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
+                  documents of other labels, else False.
                 - ``reject_label``: the label of rejected texts, instead of None.
                 - ``return_novelty``: whether to return how much a text differs from the examples.
                 - ``return_read``: whether to return the fraction of a text that was read.
@@ -349,7 +350,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             show_progress: Whether to show a progress bar.
             class_proportions: The proportions of the labels among future texts. ``"estimated"``: if the examples were
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
-                the proportions of the examples are used. With held-out ``texts``, the proportions of these are used.
+                those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
 
         Returns:

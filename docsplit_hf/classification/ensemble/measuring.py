@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, text_counts
+from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
 from .guarantees import Guarantees
@@ -91,7 +91,7 @@ def _report(
     ensemble = weighing.ensemble
     scores = weighing.scores
     draws = weighing.proportions.draws
-    counts = text_counts(scores.targets > 0, draws)
+    counts = importance_weights(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
     if not ensemble.multi_label:

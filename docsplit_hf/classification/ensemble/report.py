@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..rejection import DEFAULT_LOST_FRACTION, least_held_out
+from ..rejection import DEFAULT_LOST_FRACTION, min_held_out_texts
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
 
@@ -204,7 +204,7 @@ class FitReport:
         if not self.novelty:
             return (
                 f"{found}Many such texts get an answer even with reject: {self.texts:,} measured texts are too few to "
-                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({least_held_out(DEFAULT_LOST_FRACTION)} are needed)."
+                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({min_held_out_texts(DEFAULT_LOST_FRACTION)} are needed)."
             )
         return (
             f"{found}With reject, texts as unfamiliar as these get no label (novelty={self.novelty:g}), nor do at "

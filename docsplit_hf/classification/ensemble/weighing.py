@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.row_table import rows_at, take_passages
-from ..rejection import estimate_out_of_scope_fraction, familiarity, text_counts
+from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
 from .corpus import texts_in
 from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
@@ -200,7 +200,7 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     near = closeness_to_examples(scored.nearest, embeddings, mean)
     familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
     known = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
-    counts = text_counts(known.labels, np.zeros((0, len(ensemble.labels))))
+    counts = importance_weights(known.labels, np.zeros((0, len(ensemble.labels))))
     return estimate_out_of_scope_fraction(familiar, known.familiarity, counts)
 
 

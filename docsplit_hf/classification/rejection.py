@@ -168,7 +168,7 @@ def least_error(importance: np.ndarray) -> float:
 
 
 def min_held_out_texts(lost: float) -> int:
-    """Number of held-out texts needed to guarantee that at most a fraction ``lost`` of the in-scope texts is rejected."""
+    """Held-out texts needed to guarantee that at most a fraction ``lost`` of the in-scope texts is rejected."""
     return int(np.ceil(np.log(1 - GUARANTEE_CONFIDENCE) / np.log(1 - lost)))
 
 

@@ -45,9 +45,8 @@ class Guarantees(NamedTuple):
     """
 
     held_out: HeldOutAnswers
-    proportion_draws: (
-        np.ndarray
-    )  # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts have them
+    # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts already have these proportions
+    proportion_draws: np.ndarray
     multi_label: bool
     default_lost: float  # 0: only HIGHEST_NOVELTY limits novelty
 

@@ -52,7 +52,7 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
     return values / values.sum()
 
 
-def is_drawn_by_label(targets: np.ndarray) -> bool:
+def is_class_balanced(targets: np.ndarray) -> bool:
     """Return whether examples ``(n, C)`` are balanced, which shows that they were drawn label by label."""
     counts = targets.sum(0, dtype=np.float64)
     return bool(np.median(counts) >= BALANCED_FRACTION * counts.max())
@@ -65,7 +65,7 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     are smoothed, and examples that are not balanced get no correction, as the estimate is unreliable with them.
     """
     example_proportions = targets.sum(0, dtype=np.float64) / len(targets)
-    if are_estimated and not is_drawn_by_label(targets):
+    if are_estimated and not is_class_balanced(targets):
         return np.zeros(len(example_proportions))
     if are_estimated:
         return np.log(smoothed(proportions)) - np.log(smoothed(example_proportions))

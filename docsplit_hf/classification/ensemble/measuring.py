@@ -10,7 +10,7 @@ from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interva
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
 from .guarantees import Guarantees
-from .log_linear_pool import fit_weights, is_drawn_by_label, pool, spread_of_scores
+from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
     LARGEST_CLASS,
@@ -123,7 +123,7 @@ def _report(
 
 def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
     """Name the label proportions for which everything is measured."""
-    is_sample = source.is_held_out_texts or not is_drawn_by_label(data.targets)
+    is_sample = source.is_held_out_texts or not is_class_balanced(data.targets)
     if data.multi_label or (is_sample and not has_draws):
         return SAMPLE_PROPORTIONS
     if not has_draws:

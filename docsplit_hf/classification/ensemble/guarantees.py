@@ -45,7 +45,7 @@ class Guarantees(NamedTuple):
     """
 
     held_out: HeldOutAnswers
-    # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts already have these proportions
+    # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts already have these
     proportion_draws: np.ndarray
     multi_label: bool
     default_lost: float  # 0: only HIGHEST_NOVELTY limits novelty
@@ -92,9 +92,8 @@ class Guarantees(NamedTuple):
         return max(threshold, without_limit) if np.isfinite(without_limit) else threshold
 
     def _tested_threshold(self, error: float, lost: float | None) -> float:
-        return confidence_threshold(
-            self.held_out_confidence(lost), self.held_out.right, error, self.importance_weights()
-        )
+        held_out_confidence = self.held_out_confidence(lost)
+        return confidence_threshold(held_out_confidence, self.held_out.right, error, self.importance_weights())
 
     def answered_fraction(self, error: float, lost: float | None = None) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
@@ -137,8 +136,8 @@ class Guarantees(NamedTuple):
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""
-        counts = self.importance_weights()
-        return float(((counts * is_chosen).sum(1) / counts.sum(1)).mean())
+        importance = self.importance_weights()
+        return float(((importance * is_chosen).sum(1) / importance.sum(1)).mean())
 
     def _require_held_out(self) -> None:
         if not len(self.held_out.ids):

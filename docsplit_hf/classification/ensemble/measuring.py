@@ -91,11 +91,11 @@ def _report(
     ensemble = weighing.ensemble
     scores = weighing.scores
     draws = weighing.proportions.draws
-    counts = importance_weights(scores.targets > 0, draws)
+    importance = importance_weights(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
     if not ensemble.multi_label:
-        found = accuracy_interval(guarantees.held_out.right, counts)
+        found = accuracy_interval(guarantees.held_out.right, importance)
         interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
     return FitReport(
@@ -109,7 +109,7 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=source.class_proportions,
-        measured=_measurements(data, weighing, probabilities, counts.mean(0)),
+        measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
         least_error=guarantees.least_error(),
         surest_error=surest_error(guarantees, ensemble.labels, snapshot, REPORTED_ERRORS),
@@ -132,11 +132,11 @@ def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
 
 
 def _measurements(
-    data: TrainingData, weighing: Weighing, probabilities: np.ndarray, counts: np.ndarray
+    data: TrainingData, weighing: Weighing, probabilities: np.ndarray, importance: np.ndarray
 ) -> list[Measurement]:
     """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
 
-    Each held-out text represents ``counts`` ``(m,)`` texts.
+    ``importance`` ``(m,)``: the importance weights of the held-out texts, averaged over the draws.
     """
     scores = weighing.scores
     if not len(scores.targets):
@@ -150,7 +150,7 @@ def _measurements(
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)
-    return [measure_predictions(name, predicted, labels, counts) for name, predicted in predictions.items()]
+    return [measure_predictions(name, predicted, labels, importance) for name, predicted in predictions.items()]
 
 
 def _predictions_of_single_experts(

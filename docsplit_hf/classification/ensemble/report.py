@@ -34,13 +34,15 @@ class Measurement(TypedDict):
     log_loss: float
 
 
-def measure_predictions(name: str, probabilities: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> Measurement:
-    """Compute the metrics of probabilities ``(m, C)``, with a weight of each text, ``counts`` ``(m,)``."""
+def measure_predictions(
+    name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
+) -> Measurement:
+    """Compute the metrics of probabilities ``(m, C)``, with importance weights of the texts, ``importance`` ``(m,)``."""
     from sklearn.metrics import accuracy_score, f1_score
 
     from ...metrics.registry import metric_class  # imports evaluate and datasets
 
-    if (counts == counts[0]).all():
+    if (importance == importance[0]).all():
 
         def compute(metric: str) -> float:
             return float(metric_class(metric)().compute(predictions=probabilities, references=labels)[metric])
@@ -52,9 +54,9 @@ def measure_predictions(name: str, probabilities: np.ndarray, labels: np.ndarray
     likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
     return Measurement(
         expert=name,
-        accuracy=float(accuracy_score(labels, best, sample_weight=counts)),
-        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=counts)),
-        log_loss=float(np.average(-np.log(likelihood), weights=counts)),
+        accuracy=float(accuracy_score(labels, best, sample_weight=importance)),
+        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=importance)),
+        log_loss=float(np.average(-np.log(likelihood), weights=importance)),
     )
 
 

@@ -37,7 +37,7 @@ class Measurement(TypedDict):
 def measure_predictions(
     name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
 ) -> Measurement:
-    """Compute the metrics of probabilities ``(m, C)``, with importance weights of the texts, ``importance`` ``(m,)``."""
+    """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
     from sklearn.metrics import accuracy_score, f1_score
 
     from ...metrics.registry import metric_class  # imports evaluate and datasets

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, least_held_out
+from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
 
 if TYPE_CHECKING:
     from .ensemble.fitted_experts import PreparedExperts
@@ -126,6 +126,6 @@ def check_rejection(options: CallOptions, ready: PreparedExperts | None, label_n
             "novelty=%g has no effect: to guarantee that so few texts are lost takes %d held-out texts, not %d. "
             "Add examples and fit() again, or allow more.",
             most_lost,
-            least_held_out(most_lost),
+            min_held_out_texts(most_lost),
             len(guarantees.held_out.ids),
         )

@@ -63,7 +63,8 @@ WINDOW_TEXTS = 1024  # the most texts that are read together
 PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
 WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
 DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
-DOCUMENTS_PER_TEXT = 100  # with more documents, finding a text among them takes longer than embedding it
+# Above this many documents per text, looking texts up is slower than embedding them.
+MAX_DOCUMENTS_PER_TEXT = 100
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -84,14 +85,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         packing: Whether the model runs without padding: ``"auto"``, if results are the same; ``"on"``; ``"off"``.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
-            the model. None: the saved strategy. For a bare encoder ``"whole"``; with a given datastore ``"first"``, and
-            a log line tells it. Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+            the model. None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given
+            (this is logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
         passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
             256 with ``"late"``.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, by default all.
         backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: the model's current
-            backend. A datastore of another precision is rejected if int8 would find different neighbors.
+            backend. A datastore built at a different precision is rejected if that changes its neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
     Raises:
@@ -135,7 +136,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore, datastore_token)
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:
-            long_documents = "whole"  # the texts of a given datastore may have been read in another way
+            # Safe only without a datastore: the texts of an existing one may have been read with another strategy.
+            long_documents = "whole"
         set_reading_strategy(
             self.embedder,
             self.datastore if datastore is None else None,
@@ -155,7 +157,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """TextEmbedder of the current model and tokenizer."""
         return make_embedder(self.model, self.tokenizer)
 
-    @sum_up_warnings()  # cut texts of a generator are logged while it is read
+    @sum_up_warnings()  # for a generator, warnings about truncated texts are logged as it is consumed
     def __call__(self, inputs: Any, **kwargs: Any) -> Any:
         """Classify texts.
 
@@ -171,10 +173,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 - ``explain``: whether to explain each answer, after ``fit``.
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
                   resemble no example, get no label.
-                - ``novelty``: the fraction of in-scope texts (texts of known labels) that may be rejected, such as
-                  0.05, to reject more out-of-scope texts. The familiarity of a text is its similarity to the examples;
-                  the least familiar texts are rejected. False: reject only texts that are less familiar than 99 % of
-                  the held-out examples. Default: 0.05 if ``fit`` found documents of other labels, else False.
+                - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
+                  known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
+                  of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
+                  texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
+                  documents of other labels, else False.
                 - ``reject_label``: the label of rejected texts, instead of None.
                 - ``return_novelty``: whether to return how much a text differs from the examples.
                 - ``return_read``: whether to return the fraction of a text that was read.
@@ -198,8 +201,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               the vote (equation 2). After ``fit`` documents vote too: their ``label`` is the most probable one that
               ``fit`` propagated to them, with ``label_probability``. With ``top_k``, each label has only the neighbors
               with that label.
-            - ``explanation``: ``experts``, the contribution of each to the log odds of the label against the next best
-              one, ``against``; and ``words``, the words that contribute most. For a label added after ``fit`` a
+            - ``explanation``: ``experts``, each expert's contribution to the log odds of the label versus the runner-up
+              (named in ``against``); and ``words``, the words that contribute most. For a label added after ``fit`` a
               ``note`` instead.
             - ``novelty``: the fraction of held-out examples with a higher familiarity than the text: near 1 for a text
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
@@ -207,10 +210,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               threshold; thresholds are chosen on folds of the examples.
 
             If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
-            with ``start``, ``end`` and ``text``; a neighbor has its nearest ``passage``, and the one of the text as
-            ``text_passage``. With ``reject``, ``label`` may be None, with the ``reason`` ``"no content"`` for a text
-            without letters and digits, or without words that tell labels apart. With probability 0.9 over
-            the choice of examples, the error rate is at most ``reject`` on texts of the same distribution.
+            with ``start``, ``end`` and ``text``; each neighbor has ``passage``, its best-matching passage, and
+            ``text_passage``, the passage of the input that it matched. With ``reject``, ``label`` may be None, with the
+            ``reason`` ``"no content"`` for a text without letters and digits, or without words that tell labels apart.
+            With probability 0.9 over the choice of examples, the error rate is at most ``reject`` on texts of the same
+            distribution.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -296,7 +300,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 call.
 
         Returns:
-            The ids; None for empty and existing texts, which are not added, and logged.
+            The ids; None for empty or already stored texts: these are skipped, and this is logged.
 
         Raises:
             TypeError: If a text is not a string.
@@ -318,7 +322,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If no document has that id.
         """
         if self.datastore is None:
-            self._datastore()  # raises, with the next step
+            self._datastore()  # raises a ValueError that tells the user to add examples first
         self.datastore.remove_documents(ids)
 
     def fit(
@@ -344,9 +348,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             labels: The names of their labels.
             experts: The names of the experts to use. None: all.
             show_progress: Whether to show a progress bar.
-            class_proportions: The proportions of the labels among future texts: ``"estimated"`` from the examples and
-                documents, for examples that were sampled evenly per label (with held-out ``texts``, their proportions
-                are used); ``"uniform"``; or a number for each label by name.
+            class_proportions: The proportions of the labels among future texts. ``"estimated"``: if the examples were
+                sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
+                those of the examples are used. With held-out ``texts``, the proportions of these are used.
+                ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
 
         Returns:
             The weights, and the accuracy of each expert; it prints as a table.
@@ -424,7 +429,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         self._datastore().remove(ids)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
-        """Change the labels of examples, of all of them or of none. Nothing is embedded again.
+        """Change the labels of the given examples: of all, or of none if one is refused. Nothing is embedded again.
 
         Args:
             labels: For each id of an example the name of its new label; a list of names if a text may have several.
@@ -449,7 +454,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
-        self._refuse_trained("audit")
+        self._raise_if_head_was_trained("audit")
         return audit_snapshot(self._datastore().view().all(), show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
@@ -484,7 +489,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: As for ``audit``.
         """
-        self._refuse_trained("datalab_inputs")
+        self._raise_if_head_was_trained("datalab_inputs")
         return datalab_inputs(self._datastore().view().all())
 
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
@@ -561,7 +566,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
-    def _refuse_trained(self, method: str) -> None:
+    def _raise_if_head_was_trained(self, method: str) -> None:
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
@@ -578,7 +583,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: CallOptions, __: Any
     ) -> Iterator[Any]:
-        """Classify lists 1,024 texts at a time; generators by ``batch_size`` or 8 texts, doubling up to 1,024."""
+        """Classify the texts window by window.
+
+        Lists are read in windows of 1,024 texts. Generators start with a window of ``batch_size`` (default 8), which
+        doubles up to 1,024.
+        """
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
@@ -635,7 +644,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 joined = joined_texts(texts, pairs)
                 if experts is not None and "reject" not in options:
                     warn_of_no_content(have_no_content(view, joined), joined, done)
-                answer = partial(self._answers_by, embedded, joined, shown, options)
+                answer = partial(self._answers_from_view, embedded, joined, shown, options)
                 yield from read_consistently(datastore, view, answer)
                 progress.update(len(window))
                 done += len(window)
@@ -652,7 +661,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         check_reading_options(options)
         return self.embedder.with_options(**options)
 
-    def _answers_by(
+    def _answers_from_view(
         self, embedded: Predictions, texts: list[str], shown: RequestedParts, options: CallOptions, view: View
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
@@ -724,11 +733,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return self.datastore
 
 
-def _next_inputs(stream: Iterator[Any], most: int) -> list[Any]:
-    """The next ``most`` inputs of a stream; fewer if they are long, so that memory is bounded."""
+def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:
+    """The next ``max_inputs`` inputs of a stream; fewer if they are long, so that memory is bounded."""
     inputs = []
     characters = 0
-    for given in itertools.islice(stream, most):
+    for given in itertools.islice(stream, max_inputs):
         inputs.append(given)
         texts = given.values() if isinstance(given, dict) else [given]
         characters += sum(len(text) for text in texts if isinstance(text, str))
@@ -741,7 +750,7 @@ def embed_or_reuse(
     embedder: TextEmbedder, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]
 ) -> Predictions:
     """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
-    if not 0 < view.count("documents") <= DOCUMENTS_PER_TEXT * len(texts):
+    if not 0 < view.count("documents") <= MAX_DOCUMENTS_PER_TEXT * len(texts):
         return embedder.embed(texts, text_pairs)
     documents = view.get(texts, text_pairs).documents
     rows = rows_of_texts(documents.rows, texts, text_pairs)

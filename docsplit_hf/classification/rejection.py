@@ -2,7 +2,7 @@
 
 Terms: the closeness of a text is its cosine similarity to the nearest examples. Its familiarity, from 0 to 1, combines
 closeness with the probabilities of its labels. Its novelty is the fraction of held-out examples that are more familiar.
-A rejected text of a known label is lost.
+A text of a known label is in scope; if it is rejected, it is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from ..datastore.keys import exact_search
 
 GUARANTEE_CONFIDENCE = 0.9  # fraction of draws of held-out texts for which a guarantee holds
 TESTED_GROUPS = 20  # groups of the most confident texts that are tested
-ERRORS_IN_FIRST_GROUP = 1  # that pass the test, so that one wrong label does not end it
+# Number of errors that the first group may contain, so that a single mislabeled text does not fail it.
+ERRORS_IN_FIRST_GROUP = 1
 FIRST_GROUP_DIVISOR = 10  # the first group has at least a tenth of the texts
 INTERVAL_TAIL = 0.025  # probability outside a 95 % interval, on one side
 EPSILON = 1e-9  # replaces 0 as a parameter of the beta distribution; tolerance of fractions
@@ -26,13 +27,14 @@ NEAREST_EXAMPLES = 5  # closeness to examples is the mean over these
 NEAREST_DOCUMENTS = 20  # closeness to documents is the mean over these
 COMPARISON_SHARPNESS = 4.0  # sharpness of the comparison of closeness to examples and to documents
 COMPARED_QUANTILE = 0.1  # of the familiarity of held-out texts; documents below it are counted
-OUT_OF_SCOPE_P_VALUE = 0.001  # low, since other label proportions among the documents also change familiarity
+# Strict, because different label proportions in the documents also shift familiarity.
+OUT_OF_SCOPE_SIGNIFICANCE = 0.001
 DEFAULT_LOST_FRACTION = 0.05  # of texts of known labels that may be lost, if some documents are out of scope
-HIGHEST_NOVELTY = 0.99  # of a text that gets an answer, whatever its confidence
+HIGHEST_NOVELTY = 0.99  # texts above this are rejected regardless of confidence
 
 
 def confidence_threshold(
-    confidence: np.ndarray, right: np.ndarray, error: float, counts: np.ndarray | None = None
+    confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray | None = None
 ) -> float:
     """Find the lowest confidence at which the error rate of answers is guaranteed.
 
@@ -44,7 +46,7 @@ def confidence_threshold(
         confidence: The confidence of the answers to held-out texts, ``(m,)``; 0 for no answer.
         right: Whether the answers are right, bool ``(m,)``.
         error: The error rate to allow, from 0 to 1.
-        counts: The result of ``text_counts``, ``(B, m)``. None: each text counts 1.
+        importance: The result of ``importance_weights``, ``(B, m)``. None: all weights are 1.
 
     Returns:
         The threshold; infinity if the error rate cannot be guaranteed.
@@ -53,7 +55,8 @@ def confidence_threshold(
     if not len(ranked):
         return np.inf
     confidence = confidence[ranked]
-    groups = Groups.of(right[ranked], np.ones((1, len(right)))[:, ranked] if counts is None else counts[:, ranked])
+    importance = np.ones((1, len(right))) if importance is None else importance
+    groups = Groups.of(right[ranked], importance[:, ranked])
     total = len(ranked)
     enough = np.flatnonzero(
         tail_probability(ERRORS_IN_FIRST_GROUP, groups.sizes.mean(0), error) <= 1 - GUARANTEE_CONFIDENCE
@@ -69,17 +72,17 @@ def confidence_threshold(
 
 
 class Groups(NamedTuple):
-    """Groups of the first 1, 2, ..., m of ranked texts, for B draws of their counts."""
+    """Cumulative statistics over the top 1, 2, ..., m ranked texts, for each of B vectors of importance weights."""
 
     sizes: np.ndarray  # (B, m): effective sample sizes
     wrong: np.ndarray  # (B, m): number of wrong answers, scaled to the effective sample size
 
     @classmethod
-    def of(cls, right: np.ndarray, counts: np.ndarray) -> Groups:
-        """Group ranked texts with counts c ``(B, m)``; effective sizes are ``(sum c)^2 / sum c^2`` (Kish 1965)."""
-        mass = np.cumsum(counts, axis=1)
-        sizes = mass**2 / np.cumsum(counts**2, axis=1)
-        return cls(sizes=sizes, wrong=sizes * np.cumsum(counts * ~right, axis=1) / mass)
+    def of(cls, right: np.ndarray, importance: np.ndarray) -> Groups:
+        """Add up ranked texts with weights w ``(B, m)``; effective sizes are ``(sum w)^2 / sum w^2`` (Kish 1965)."""
+        mass = np.cumsum(importance, axis=1)
+        sizes = mass**2 / np.cumsum(importance**2, axis=1)
+        return cls(sizes=sizes, wrong=sizes * np.cumsum(importance * ~right, axis=1) / mass)
 
 
 def tail_probability(wrong: np.ndarray | float, sizes: np.ndarray | float, error: float) -> np.ndarray:
@@ -88,8 +91,11 @@ def tail_probability(wrong: np.ndarray | float, sizes: np.ndarray | float, error
     return np.where(rest > 0, betainc(np.maximum(rest, EPSILON), np.asarray(wrong) + 1.0, 1 - error), 1.0)
 
 
-def text_counts(targets: np.ndarray, proportions: np.ndarray) -> np.ndarray:
-    """Number of texts that each held-out text represents, ``(B, m)``, 1 on average; ones ``(1, m)`` if B is 0.
+def importance_weights(targets: np.ndarray, proportions: np.ndarray) -> np.ndarray:
+    """Importance weights of held-out texts, ``(B, m)``: they adapt held-out statistics to other label proportions.
+
+    The weight of a text is the proportion of its label among all texts, divided by that among the held-out texts. The
+    mean is 1. Without draws (B is 0), all weights are 1, ``(1, m)``.
 
     Args:
         targets: The labels of the held-out texts, bool ``(m, C)``.
@@ -99,8 +105,8 @@ def text_counts(targets: np.ndarray, proportions: np.ndarray) -> np.ndarray:
         return np.ones((1, len(targets)))
     labels = targets.argmax(1)
     held_out_proportions = targets.mean(0)
-    counts = proportions[:, labels].astype(np.float64) / held_out_proportions[labels]
-    return counts / counts.mean(1, keepdims=True)
+    importance = proportions[:, labels].astype(np.float64) / held_out_proportions[labels]
+    return importance / importance.mean(1, keepdims=True)
 
 
 class AccuracyInterval(NamedTuple):
@@ -111,8 +117,8 @@ class AccuracyInterval(NamedTuple):
     high: float
 
 
-def accuracy_interval(right: np.ndarray, counts: np.ndarray) -> AccuracyInterval:
-    """Estimate the accuracy of answers, ``right`` bool ``(m,)``, to texts with ``counts`` ``(B, m)``.
+def accuracy_interval(right: np.ndarray, importance: np.ndarray) -> AccuracyInterval:
+    """Estimate the accuracy of answers, ``right`` bool ``(m,)``, to texts with importance weights ``(B, m)``.
 
     The interval is Clopper and Pearson's, with the effective sample size and with tails averaged over the B draws.
     """
@@ -120,7 +126,7 @@ def accuracy_interval(right: np.ndarray, counts: np.ndarray) -> AccuracyInterval
 
     if not len(right):
         return AccuracyInterval(accuracy=0.0, low=0.0, high=1.0)
-    groups = Groups.of(right, counts)
+    groups = Groups.of(right, importance)
     sizes = groups.sizes[:, -1]
     wrong = groups.wrong[:, -1]
 
@@ -139,27 +145,30 @@ def check_error(error: float) -> None:
         raise ValueError(f"reject must be the share of wrong answers to allow, between 0 and 1, got {error!r}.")
 
 
-def check_lost_fraction(novelty: float) -> None:
-    """Raise ValueError if ``novelty`` is neither a fraction from 0 to below 1 nor False."""
-    if not isinstance(novelty, Real) or not 0 <= novelty < 1 or novelty is True:
+def check_lost_fraction(lost: float) -> None:
+    """Raise ValueError if ``lost``, the option ``novelty``, is neither a fraction from 0 to below 1 nor False."""
+    if not isinstance(lost, Real) or not 0 <= lost < 1 or lost is True:
         raise ValueError(
             "novelty must be the share of texts of the known labels that may get no answer, such as 0.05, or False, "
-            f"got {novelty!r}."
+            f"got {lost!r}."
         )
 
 
-def least_error(counts: np.ndarray) -> float:
-    """Lowest error rate that held-out texts with ``counts`` ``(B, m)`` can guarantee, if all answers are right."""
+def least_error(importance: np.ndarray) -> float:
+    """Lowest error rate that held-out texts can guarantee, if all answers are right; ``importance`` is ``(B, m)``.
+
+    A lower ``error`` needs more held-out texts.
+    """
     from scipy.optimize import brentq
 
-    if not counts.shape[1]:
+    if not importance.shape[1]:
         return 1.0
-    sizes = Groups.of(np.ones(counts.shape[1], bool), counts).sizes[:, -1]
+    sizes = Groups.of(np.ones(importance.shape[1], bool), importance).sizes[:, -1]
     return float(brentq(lambda error: np.power(1 - error, sizes).mean() - (1 - GUARANTEE_CONFIDENCE), 0.0, 1.0))
 
 
-def least_held_out(lost: float) -> int:
-    """Number of held-out texts needed to guarantee that at most a fraction ``lost`` of known texts is lost."""
+def min_held_out_texts(lost: float) -> int:
+    """Held-out texts needed to guarantee that at most a fraction ``lost`` of the in-scope texts is rejected."""
     return int(np.ceil(np.log(1 - GUARANTEE_CONFIDENCE) / np.log(1 - lost)))
 
 
@@ -190,79 +199,82 @@ def familiarity(
     probabilities: np.ndarray,
     neighbor_label_proportions: np.ndarray,
     closeness: np.ndarray,
-    to_documents: np.ndarray | None = None,
+    closeness_to_documents: np.ndarray | None = None,
 ) -> np.ndarray:
     """Familiarity ``max p(y) max s(y) max(c, 0)^2`` of N texts, from 0 to 1: low for texts of labels without examples.
 
     Each of the three factors detects some out-of-scope texts that the others miss. If some documents are out of scope,
-    out-of-scope texts are nearer to documents than to examples. Then ``to_documents`` is given, and familiarity is
-    multiplied by ``exp(4 (c - d - 1))``.
+    out-of-scope texts are nearer to documents than to examples. Then ``closeness_to_documents`` is given, and
+    familiarity is multiplied by ``exp(4 (c - d - 1))``.
 
     Args:
         probabilities: The probabilities p of the ensemble, ``(N, C)``.
         neighbor_label_proportions: The label proportions s in the votes of the neighbors, ``(N, C)``.
         closeness: The closeness c to the examples, ``(N,)``.
-        to_documents: The closeness d to the documents, ``(N,)``. None: documents are not compared.
+        closeness_to_documents: The closeness d to the documents, ``(N,)``. None: documents are not compared.
     """
     familiar = probabilities.max(1) * neighbor_label_proportions.max(1) * closeness.clip(0, 1) ** 2
-    if to_documents is None:
+    if closeness_to_documents is None:
         return familiar
-    nearer = np.maximum(closeness, 0) - np.maximum(to_documents, 0)
-    return familiar * np.exp(COMPARISON_SHARPNESS * (nearer - 1)).clip(max=1)  # cosines are rounded
+    nearer = np.maximum(closeness, 0) - np.maximum(closeness_to_documents, 0)
+    # Clip: rounding can push the difference of the cosines above 1.
+    return familiar * np.exp(COMPARISON_SHARPNESS * (nearer - 1)).clip(max=1)
 
 
-def estimate_out_of_scope_fraction(documents: np.ndarray, held_out: np.ndarray, counts: np.ndarray) -> float:
+def estimate_out_of_scope_fraction(documents: np.ndarray, held_out: np.ndarray, importance: np.ndarray) -> float:
     """Estimate the fraction of out-of-scope documents; 0 if chance may explain the difference.
 
-    Documents are counted that are less familiar than nine of ten held-out texts. Without out-of-scope documents, their
-    number has a beta-binomial distribution; the estimate is the excess over its expectation.
+    Counts the documents with a familiarity below the 10 % quantile of the held-out texts. Without out-of-scope
+    documents, their number has a beta-binomial distribution; the estimate is the excess over its expectation.
 
     Args:
         documents: The familiarity of documents, ``(N,)``.
         held_out: The familiarity of held-out texts, ``(m,)``.
-        counts: The result of ``text_counts`` for the held-out texts, ``(B, m)``.
+        importance: The result of ``importance_weights`` for the held-out texts, ``(B, m)``.
     """
     from scipy.stats import betabinom  # here, as it takes a third of a second to import
 
     order = np.argsort(held_out, kind="stable")
-    groups = Groups.of(np.ones(len(order), bool), counts[:, order])
-    fraction_below = (np.cumsum(counts[:, order], axis=1) / counts.sum(1, keepdims=True)).mean(0)
+    groups = Groups.of(np.ones(len(order), bool), importance[:, order])
+    fraction_below = (np.cumsum(importance[:, order], axis=1) / importance.sum(1, keepdims=True)).mean(0)
     place = int(np.searchsorted(fraction_below, COMPARED_QUANTILE - EPSILON))
     size = float(groups.sizes[:, -1].mean())
     rank = fraction_below[place] * size  # in a sample of that effective size
     below = int(np.count_nonzero(documents < held_out[order[place]]))
-    if betabinom.sf(below - 1, len(documents), rank, max(size + 1 - rank, EPSILON)) > OUT_OF_SCOPE_P_VALUE:
+    if betabinom.sf(below - 1, len(documents), rank, max(size + 1 - rank, EPSILON)) > OUT_OF_SCOPE_SIGNIFICANCE:
         return 0.0
     excess = max(below / len(documents) - fraction_below[place], 0)
     return float(excess / max(1 - fraction_below[place], EPSILON))
 
 
-def novelty(familiarity: np.ndarray, of_examples: np.ndarray) -> np.ndarray:
-    """Fraction of held-out examples, with familiarity ``of_examples`` ``(m,)``, that are more familiar than a text."""
-    familiar = np.concatenate([[0.0], np.sort(of_examples), [1.0]])
+def novelty(familiarity: np.ndarray, held_out_familiarity: np.ndarray) -> np.ndarray:
+    """Fraction of held-out examples, with ``held_out_familiarity`` ``(m,)``, that are more familiar than a text."""
+    familiar = np.concatenate([[0.0], np.sort(held_out_familiarity), [1.0]])
     return 1 - np.interp(familiarity, familiar, np.linspace(0, 1, len(familiar)))
 
 
-def highest_accepted_novelty(novelty: np.ndarray, lost: float, counts: np.ndarray) -> float:
-    """Lowest limit of novelty that rejects at most a fraction ``lost`` of the known texts.
+def highest_accepted_novelty(novelty: np.ndarray, lost: float, importance: np.ndarray) -> float:
+    """Find the tightest novelty limit that rejects at most a fraction ``lost`` of the in-scope texts.
 
     The limit holds for 9 of 10 draws of the held-out texts.
 
     Args:
         novelty: The novelty of held-out texts, ``(m,)``.
-        lost: The fraction of known texts that may be rejected.
-        counts: The result of ``text_counts`` for the held-out texts, ``(B, m)``.
+        lost: The fraction of in-scope texts that may be rejected.
+        importance: The result of ``importance_weights`` for the held-out texts, ``(B, m)``.
 
     Returns:
         The highest novelty that still gets an answer; 1 if the held-out texts are too few to guarantee a limit.
     """
     order = np.argsort(-novelty, kind="stable")  # most novel first
-    counts = counts[:, order]
-    size = Groups.of(np.ones(len(order), bool), counts).sizes[:, [-1]]
-    more_novel = (np.cumsum(counts, axis=1) - counts) / counts.sum(1, keepdims=True)  # fraction of more novel texts
-    kept = tail_probability(more_novel * size, size, lost).mean(0) <= 1 - GUARANTEE_CONFIDENCE
-    possible = int(np.argmin(kept)) if not kept.all() else len(kept)  # after the first failure, nothing is guaranteed
-    return float(novelty[order[possible - 1]]) if possible else 1.0
+    importance = importance[:, order]
+    size = Groups.of(np.ones(len(order), bool), importance).sizes[:, [-1]]
+    # Fraction of texts that are more novel than each text.
+    more_novel = (np.cumsum(importance, axis=1) - importance) / importance.sum(1, keepdims=True)
+    is_guaranteed = tail_probability(more_novel * size, size, lost).mean(0) <= 1 - GUARANTEE_CONFIDENCE
+    # After the first failure, nothing is guaranteed.
+    guaranteed_count = len(is_guaranteed) if is_guaranteed.all() else int(np.argmin(is_guaranteed))
+    return float(novelty[order[guaranteed_count - 1]]) if guaranteed_count else 1.0
 
 
 def confidence(probabilities: np.ndarray, novelty: np.ndarray, novelty_limit: float = HIGHEST_NOVELTY) -> np.ndarray:

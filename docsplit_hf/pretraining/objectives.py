@@ -1,63 +1,13 @@
-"""Registry of objectives with their trainers and arguments; MLMOnlyTrainer, the baseline with the MLM loss alone."""
+"""Trainers and arguments of the objectives, found by name; the names are ``OBJECTIVES`` in ``arguments.py``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from transformers import PreTrainedModel
-
-from .arguments import OBJECTIVES, ContrastiveTrainingArguments, overridden
+from .arguments import OBJECTIVES, ContrastiveTrainingArguments
 from .contrastive_tension import ContrastiveTensionTrainer
 from .contrastive_trainer import ContrastiveTrainer
 from .distillation import DistillationTrainer
-from .model import Batch, model_inputs
+from .mlm_only import MLMOnlyTrainer
 from .momentum_contrast import MomentumContrastTrainer
-
-
-@dataclass
-class MLMOnlyArguments(ContrastiveTrainingArguments):
-    """Arguments of ``MLMOnlyTrainer``: those of ``ContrastiveTrainingArguments`` that apply to it."""
-
-    compares_batch: ClassVar[bool] = False
-    compares_views: ClassVar[bool] = False
-    needs_dropout: ClassVar[bool] = False
-
-    objective: str = overridden("objective", "mlm")
-    mlm_weight: float | None = overridden("mlm_weight", 1.0)
-    projection_head: bool = overridden("projection_head", False, init=False)
-    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mlm_weight == 0:
-            raise ValueError("objective='mlm' with mlm_weight=0 has no loss: leave mlm_weight out.")
-
-
-class MLMOnlyTrainer(ContrastiveTrainer):
-    """Train with the masked-LM loss alone, on the documents and steps of a contrastive run: ``objective="mlm"``.
-
-    Only the masked copies of the views are encoded, so that a step costs as much as with ``mlm_input="shared"``. With
-    ``views="simcse_long"`` whole documents are read, each twice with different masks.
-    """
-
-    arguments_class = MLMOnlyArguments
-    method = "Masked language modeling of these views was the only loss: embeddings were not trained as such."
-
-    def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """The MLM loss of the masked views."""
-        output = model(**model_inputs(inputs, "shared"))
-        return self.mlm_share(output.mlm_loss, inputs, counts)
-
-    def describe_loss(self) -> str:
-        """The loss, for the model card."""
-        return "MLM"
-
-    def count_negatives(self) -> int:
-        """0: this objective has no negatives."""
-        return 0
-
 
 TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer, DistillationTrainer)
 

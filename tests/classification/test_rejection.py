@@ -14,7 +14,7 @@ from docsplit_hf.classification.predict_file import PredictionFiles, classify_fi
 from docsplit_hf.classification.rejection import (
     GUARANTEE_CONFIDENCE,
     NEAREST_EXAMPLES,
-    OUT_OF_SCOPE_P_VALUE,
+    OUT_OF_SCOPE_SIGNIFICANCE,
     accuracy_interval,
     closeness,
     confidence,
@@ -22,11 +22,11 @@ from docsplit_hf.classification.rejection import (
     estimate_out_of_scope_fraction,
     familiarity,
     highest_accepted_novelty,
+    importance_weights,
     least_error,
-    least_held_out,
+    min_held_out_texts,
     novelty,
     tail_probability,
-    text_counts,
 )
 
 
@@ -104,7 +104,7 @@ def draw_by_label(proportions, of_each, seed, shares_right=(0.99, 0.8)):
     labels = np.repeat([0, 1], of_each)
     right = rng.random(len(labels)) < np.array(shares_right)[labels]
     confidence = rng.random(len(labels))
-    counts = text_counts(np.eye(2, dtype=bool)[labels], np.array([proportions]))
+    counts = importance_weights(np.eye(2, dtype=bool)[labels], np.array([proportions]))
     return confidence, right, counts
 
 
@@ -130,9 +130,9 @@ def test_without_counts_the_guarantee_fails_for_other_proportions():
 
 def test_counts_follow_from_the_proportions():
     targets = np.array([[True, False]] * 3 + [[False, True]])
-    np.testing.assert_allclose(text_counts(targets, np.array([[0.75, 0.25]])), np.ones((1, 4)))
-    np.testing.assert_allclose(text_counts(targets, np.array([[0.5, 0.5]])), [[2 / 3, 2 / 3, 2 / 3, 2]])
-    np.testing.assert_array_equal(text_counts(targets, np.zeros((0, 2))), np.ones((1, 4)))
+    np.testing.assert_allclose(importance_weights(targets, np.array([[0.75, 0.25]])), np.ones((1, 4)))
+    np.testing.assert_allclose(importance_weights(targets, np.array([[0.5, 0.5]])), [[2 / 3, 2 / 3, 2 / 3, 2]])
+    np.testing.assert_array_equal(importance_weights(targets, np.zeros((0, 2))), np.ones((1, 4)))
 
 
 @pytest.mark.parametrize("count, share", [(50, 0.9), (30, 0.0), (40, 1.0), (7, 0.5)])
@@ -148,7 +148,7 @@ def test_uncertain_proportions_widen_the_interval():
     targets = np.repeat(np.eye(2, dtype=bool), 50, axis=0)
     widths = []
     for draws in ([[0.5, 0.5]], [[0.2, 0.8]], [[0.1, 0.9], [0.5, 0.5], [0.3, 0.7]]):
-        _, low, high = accuracy_interval(right, text_counts(targets, np.array(draws)))
+        _, low, high = accuracy_interval(right, importance_weights(targets, np.array(draws)))
         widths.append(high - low)
     assert widths[0] < widths[1] < widths[2]
 
@@ -180,7 +180,7 @@ def test_the_limit_of_lost_texts_holds_for_nine_of_ten_draws(lost):
 
 @pytest.mark.parametrize("lost", [0.05, 0.1, 0.2])
 def test_too_few_texts_give_no_novelty_limit(lost):
-    fewest = least_held_out(lost)
+    fewest = min_held_out_texts(lost)
     for count, is_limited in ((fewest - 1, False), (fewest, True)):
         values = np.linspace(0.1, 0.9, count)
         assert (highest_accepted_novelty(values, lost, np.ones((1, count))) < 1) == is_limited
@@ -197,7 +197,7 @@ def test_only_documents_of_other_labels_are_out_of_scope():
         estimate_out_of_scope_fraction(rng.beta(5, 2, 800), rng.beta(5, 2, 100), np.ones((1, 100))) > 0
         for _ in range(200)
     ]
-    assert np.sum(wrongly) <= binom.ppf(0.999, 200, OUT_OF_SCOPE_P_VALUE)
+    assert np.sum(wrongly) <= binom.ppf(0.999, 200, OUT_OF_SCOPE_SIGNIFICANCE)
 
 
 def test_familiarity_beside_documents_stays_below_one_and_keeps_the_order():

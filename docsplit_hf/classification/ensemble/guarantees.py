@@ -11,9 +11,9 @@ from ..rejection import (
     confidence,
     confidence_threshold,
     highest_accepted_novelty,
+    importance_weights,
     least_error,
     novelty,
-    text_counts,
 )
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
@@ -45,15 +45,14 @@ class Guarantees(NamedTuple):
     """
 
     held_out: HeldOutAnswers
-    proportion_draws: (
-        np.ndarray
-    )  # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts have them
+    # (B, C): draws of the label proportions among all texts; B is 0 if the held-out texts already have these
+    proportion_draws: np.ndarray
     multi_label: bool
     default_lost: float  # 0: only HIGHEST_NOVELTY limits novelty
 
-    def text_counts(self) -> np.ndarray:
-        """Number of texts that each held-out text represents, ``(B, m)``."""
-        return text_counts(self.held_out.labels, self.proportion_draws)
+    def importance_weights(self) -> np.ndarray:
+        """Importance weights of the held-out texts, ``(B, m)``; the mean is 1."""
+        return importance_weights(self.held_out.labels, self.proportion_draws)
 
     def novelty(self, familiarity: np.ndarray) -> np.ndarray:
         """Novelty of texts ``(N,)`` by their familiarity, relative to the held-out texts."""
@@ -71,7 +70,8 @@ class Guarantees(NamedTuple):
         if not lost:
             return HIGHEST_NOVELTY
         return min(
-            HIGHEST_NOVELTY, highest_accepted_novelty(self.novelty(self.held_out.familiarity), lost, self.text_counts())
+            HIGHEST_NOVELTY,
+            highest_accepted_novelty(self.novelty(self.held_out.familiarity), lost, self.importance_weights()),
         )
 
     def lost_fraction(self, lost: float | None = None) -> float:
@@ -92,7 +92,8 @@ class Guarantees(NamedTuple):
         return max(threshold, without_limit) if np.isfinite(without_limit) else threshold
 
     def _tested_threshold(self, error: float, lost: float | None) -> float:
-        return confidence_threshold(self.held_out_confidence(lost), self.held_out.right, error, self.text_counts())
+        held_out_confidence = self.held_out_confidence(lost)
+        return confidence_threshold(held_out_confidence, self.held_out.right, error, self.importance_weights())
 
     def answered_fraction(self, error: float, lost: float | None = None) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
@@ -105,7 +106,7 @@ class Guarantees(NamedTuple):
         if not len(self.held_out.ids):
             return 1.0
         has_answer = self.held_out_confidence() > 0
-        return least_error(self.text_counts()[:, has_answer])
+        return least_error(self.importance_weights()[:, has_answer])
 
     def describe(self) -> str:
         """Describe in sentences the error rates that can be guaranteed."""
@@ -135,8 +136,8 @@ class Guarantees(NamedTuple):
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""
-        counts = self.text_counts()
-        return float(((counts * is_chosen).sum(1) / counts.sum(1)).mean())
+        importance = self.importance_weights()
+        return float(((importance * is_chosen).sum(1) / importance.sum(1)).mean())
 
     def _require_held_out(self) -> None:
         if not len(self.held_out.ids):

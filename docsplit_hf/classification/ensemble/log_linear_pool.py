@@ -52,7 +52,7 @@ def given_proportions(wanted: ClassProportions, names: Sequence[str]) -> np.ndar
     return values / values.sum()
 
 
-def is_drawn_by_label(targets: np.ndarray) -> bool:
+def is_class_balanced(targets: np.ndarray) -> bool:
     """Return whether examples ``(n, C)`` are balanced, which shows that they were drawn label by label."""
     counts = targets.sum(0, dtype=np.float64)
     return bool(np.median(counts) >= BALANCED_FRACTION * counts.max())
@@ -65,7 +65,7 @@ def log_shift(proportions: np.ndarray, targets: np.ndarray, are_estimated: bool)
     are smoothed, and examples that are not balanced get no correction, as the estimate is unreliable with them.
     """
     example_proportions = targets.sum(0, dtype=np.float64) / len(targets)
-    if are_estimated and not is_drawn_by_label(targets):
+    if are_estimated and not is_class_balanced(targets):
         return np.zeros(len(example_proportions))
     if are_estimated:
         return np.log(smoothed(proportions)) - np.log(smoothed(example_proportions))
@@ -91,14 +91,14 @@ def fit_weights(
     prior: np.ndarray,
     multi_label: bool,
     shift: np.ndarray | float = 0.0,
-    counts: np.ndarray | float = 1.0,
+    importance: np.ndarray | float = 1.0,
     sharpness: float = DEFAULT_SHARPNESS,
 ) -> np.ndarray:
     """Fit weights ``(E,)``, at least 0, to the logits ``(E, n, C)`` of held-out examples with ``targets`` ``(n, C)``.
 
     Maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over the weights w and the sharpness t.
     Few examples change mainly the sharpness of the ensemble, many also the proportions of the weights. c are the
-    ``counts`` ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``.
+    importance weights ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``.
     """
     from scipy.optimize import minimize
 
@@ -111,8 +111,8 @@ def fit_weights(
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
             logs = log_softmax(pooled, axis=1)
-            likelihood = (counts * logs * targets).sum()
-            error = counts * (np.exp(logs) - targets)
+            likelihood = (importance * logs * targets).sum()
+            error = importance * (np.exp(logs) - targets)
         from_prior = weights - scale * prior
         log_scale = np.log(scale / sharpness) / PRIOR_SHARPNESS_SPREAD
         value = -likelihood + PRIOR_STRENGTH / 2 * from_prior @ from_prior + log_scale**2 / 2

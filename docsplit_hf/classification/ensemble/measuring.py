@@ -1,4 +1,4 @@
-"""Measurements of the weighted ensemble on held-out texts: metrics, thresholds and guarantees."""
+"""Measurements of the weighted ensemble on held-out texts: thresholds, guarantees and the values of the report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, text_counts
+from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
 from .guarantees import Guarantees
-from .log_linear_pool import fit_weights, is_drawn_by_label, pool, spread_of_scores
+from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
     LARGEST_CLASS,
@@ -20,6 +20,7 @@ from .report import (
     FitReport,
     Measurement,
     largest_class,
+    measure_predictions,
 )
 from .surest_error import surest_error
 from .weighing import held_out_answers, held_out_probabilities
@@ -90,11 +91,11 @@ def _report(
     ensemble = weighing.ensemble
     scores = weighing.scores
     draws = weighing.proportions.draws
-    counts = text_counts(scores.targets > 0, draws)
+    importance = importance_weights(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
     if not ensemble.multi_label:
-        found = accuracy_interval(guarantees.held_out.right, counts)
+        found = accuracy_interval(guarantees.held_out.right, importance)
         interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
     return FitReport(
@@ -108,7 +109,7 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=source.class_proportions,
-        measured=_measurements(data, weighing, probabilities, counts.mean(0)),
+        measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
         least_error=guarantees.least_error(),
         surest_error=surest_error(guarantees, ensemble.labels, snapshot, REPORTED_ERRORS),
@@ -122,7 +123,7 @@ def _report(
 
 def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
     """Name the label proportions for which everything is measured."""
-    is_sample = source.is_held_out_texts or not is_drawn_by_label(data.targets)
+    is_sample = source.is_held_out_texts or not is_class_balanced(data.targets)
     if data.multi_label or (is_sample and not has_draws):
         return SAMPLE_PROPORTIONS
     if not has_draws:
@@ -131,11 +132,11 @@ def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
 
 
 def _measurements(
-    data: TrainingData, weighing: Weighing, probabilities: np.ndarray, counts: np.ndarray
+    data: TrainingData, weighing: Weighing, probabilities: np.ndarray, importance: np.ndarray
 ) -> list[Measurement]:
     """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
 
-    Each held-out text represents ``counts`` ``(m,)`` texts.
+    ``importance`` ``(m,)``: the importance weights of the held-out texts, averaged over the draws.
     """
     scores = weighing.scores
     if not len(scores.targets):
@@ -149,7 +150,7 @@ def _measurements(
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)
-    return [_measurement(name, predicted, labels, counts) for name, predicted in predictions.items()]
+    return [measure_predictions(name, predicted, labels, importance) for name, predicted in predictions.items()]
 
 
 def _predictions_of_single_experts(
@@ -163,30 +164,6 @@ def _predictions_of_single_experts(
         weights = fit_weights(alone, scores.targets, np.ones(1), multi_label)
         predictions[name] = pool(alone, weights, multi_label)
     return predictions
-
-
-def _measurement(name: str, probabilities: np.ndarray, labels: np.ndarray, counts: np.ndarray) -> Measurement:
-    """Metrics of probabilities ``(m, C)``, with a weight of each text, ``counts`` ``(m,)``."""
-    from sklearn.metrics import accuracy_score, f1_score
-
-    from ...metrics.registry import metric_class  # imports evaluate and datasets
-
-    if (counts == counts[0]).all():
-
-        def compute(metric: str) -> float:
-            return float(metric_class(metric)().compute(predictions=probabilities, references=labels)[metric])
-
-        return Measurement(
-            expert=name, accuracy=compute("accuracy"), macro_f1=compute("macro_f1"), log_loss=compute("log_loss")
-        )
-    best = probabilities.argmax(1)
-    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
-    return Measurement(
-        expert=name,
-        accuracy=float(accuracy_score(labels, best, sample_weight=counts)),
-        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=counts)),
-        log_loss=float(np.average(-np.log(likelihood), weights=counts)),
-    )
 
 
 def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, multi_label: bool) -> float:

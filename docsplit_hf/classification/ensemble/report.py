@@ -1,4 +1,4 @@
-"""Report of a fit: weights, held-out metrics and guarantees, printed as a table."""
+"""Report of a fit: weights, held-out metrics and their computation, and guarantees, printed as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..rejection import DEFAULT_LOST_FRACTION, least_held_out
+from ..rejection import DEFAULT_LOST_FRACTION, min_held_out_texts
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
 
@@ -20,16 +20,44 @@ LARGEST_CLASS = "largest class"
 # Values of ``FitReport.measured_for``, beside those of ``class_proportions``.
 SAMPLE_PROPORTIONS = "the sample"
 UNKNOWN_PROPORTIONS = "unknown"
+# Metrics in the printed table, fields of ``Measurement``, with their formats.
+PRINTED_METRICS = {"accuracy": "{:.1%}", "macro_f1": "{:.1%}", "log_loss": "{:.3f}"}
 SIGNIFICANT_DEVIATIONS = 1.645  # standard deviations of a one-sided test at 5 %
 
 
 class Measurement(TypedDict):
-    """Metrics on held-out texts."""
+    """Metrics on held-out texts, computed by ``measure_predictions``."""
 
     expert: str  # name of an expert, or one of the three names above
     accuracy: float
     macro_f1: float
     log_loss: float
+
+
+def measure_predictions(
+    name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
+) -> Measurement:
+    """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
+    from sklearn.metrics import accuracy_score, f1_score
+
+    from ...metrics.registry import metric_class  # imports evaluate and datasets
+
+    if (importance == importance[0]).all():
+
+        def compute(metric: str) -> float:
+            return float(metric_class(metric)().compute(predictions=probabilities, references=labels)[metric])
+
+        return Measurement(
+            expert=name, accuracy=compute("accuracy"), macro_f1=compute("macro_f1"), log_loss=compute("log_loss")
+        )
+    best = probabilities.argmax(1)
+    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
+    return Measurement(
+        expert=name,
+        accuracy=float(accuracy_score(labels, best, sample_weight=importance)),
+        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=importance)),
+        log_loss=float(np.average(-np.log(likelihood), weights=importance)),
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -140,8 +168,8 @@ class FitReport:
         table = pd.DataFrame({"weight": weights}, dtype=object)
         if self.measured:
             measured = pd.DataFrame(self.measured).set_index("expert")
-            for name, digits in (("accuracy", "{:.1%}"), ("macro_f1", "{:.1%}"), ("log_loss", "{:.3f}")):
-                measured[name] = measured[name].map(digits.format)
+            for name, number_format in PRINTED_METRICS.items():
+                measured[name] = measured[name].map(number_format.format)
             table = table.reindex(measured.index).fillna("").join(measured)
         return table.rename(index=printed_name).rename_axis(None).to_string()
 
@@ -178,7 +206,7 @@ class FitReport:
         if not self.novelty:
             return (
                 f"{found}Many such texts get an answer even with reject: {self.texts:,} measured texts are too few to "
-                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({least_held_out(DEFAULT_LOST_FRACTION)} are needed)."
+                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({min_held_out_texts(DEFAULT_LOST_FRACTION)} are needed)."
             )
         return (
             f"{found}With reject, texts as unfamiliar as these get no label (novelty={self.novelty:g}), nor do at "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.row_table import rows_at, take_passages
-from ..rejection import estimate_out_of_scope_fraction, familiarity, text_counts
+from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
 from .corpus import texts_in
 from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
@@ -16,7 +16,7 @@ from .log_linear_pool import (
     DEFAULT_SHARPNESS,
     SHARPNESS_OF_SINGLE_EXAMPLES,
     fit_weights,
-    is_drawn_by_label,
+    is_class_balanced,
     log_shift,
     pool,
     sharpness_by_agreement,
@@ -39,26 +39,28 @@ class Weights(NamedTuple):
     """Weights of the logits of E experts."""
 
     spreads: np.ndarray  # (E,): standard deviation of the logits of each expert
-    scaled: np.ndarray  # (E,): weights of the logits after division by the spreads
+    for_scaled_logits: np.ndarray  # (E,): weights of the logits after division by the spreads
 
     @property
     def of_logits(self) -> np.ndarray:
         """Weights of the unscaled logits, ``(E,)``."""
-        return self.scaled / self.spreads
+        return self.for_scaled_logits / self.spreads
 
     @property
     def relative(self) -> np.ndarray:
-        """Scaled weights, normalized to a sum of 1, ``(E,)``."""
-        return self.scaled / max(self.scaled.sum(), 1e-12)
+        """Weights of the scaled logits, normalized to a sum of 1, ``(E,)``."""
+        return self.for_scaled_logits / max(self.for_scaled_logits.sum(), 1e-12)
 
 
 class Weighing(NamedTuple):
     """Ensemble with its weights, and the held-out scores on which they were chosen."""
 
-    ensemble: Ensemble  # with the label proportions and the shift that the weights were chosen for
+    # With the label proportions that the weights were chosen for, and with their ``shift``: the log-prior correction of
+    # the logits (Saerens et al. 2002).
+    ensemble: Ensemble
     weights: Weights
     scores: HeldOutScores
-    proportions: Proportions  # of the labels among all texts; without draws if the held-out texts have them
+    proportions: Proportions  # among all texts; no draws if the held-out texts already have these proportions
     out_of_scope: float  # estimated fraction of documents of labels without examples
 
     @property
@@ -81,21 +83,21 @@ def weigh(
 ) -> Weighing:
     """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again.
 
-    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown. ``on_held_out_texts``: the
-    scores are of held-out texts, a sample of all texts, and not of folds of the examples.
+    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown.
+    ``on_held_out_texts``: True if scored on separate held-out texts, False for cross-validation folds.
     """
-    counts = 1.0 if data.multi_label or on_held_out_texts else _counts(scores)
-    weights = choose_weights(data, ensemble, scores, counts)
+    importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
+    weights = choose_weights(data, ensemble, scores, importance)
     no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
     proportions = Proportions(ensemble.learned.proportions, no_draws)
     is_measurable = len(scores.targets) > 0 and not data.multi_label and not data.has_head
-    has_comparable_documents = data.has_documents and is_measurable
+    can_estimate_from_documents = data.has_documents and is_measurable
     out_of_scope = 0.0
-    if has_comparable_documents:
+    if can_estimate_from_documents:
         out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores, weights)
     if given_proportions is not None and not data.multi_label:
         proportions = Proportions(given_proportions, given_proportions[None])
-    elif has_comparable_documents and not on_held_out_texts and is_drawn_by_label(data.targets):
+    elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
         if out_of_scope:  # other labels distort the proportions among the documents
             proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
         else:
@@ -106,7 +108,7 @@ def weigh(
         )
         ensemble = ensemble._replace(learned=learned)
         scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))
-        weights = choose_weights(data, ensemble, scores, _counts(scores))
+        weights = choose_weights(data, ensemble, scores, _importance_weights(scores))
     return Weighing(
         ensemble=ensemble,
         weights=weights,
@@ -117,36 +119,37 @@ def weigh(
 
 
 def choose_weights(
-    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, counts: np.ndarray | float
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, importance: np.ndarray | float
 ) -> Weights:
-    """Choose the weights of the experts by held-out scores; each held-out text represents ``counts`` ``(m, 1)`` texts.
+    """Choose the weights of the experts by held-out scores.
 
-    Where documents are available, the agreement of two independent experts gives the prior of the sharpness.
+    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If there are documents, the
+    agreement of two independent experts sets the prior of the sharpness (inverse temperature).
     """
     experts = ensemble.experts
     prior = prior_weights(experts, data)
     # Unreliable experts agree with others by chance only, which would give too low a sharpness.
     reliable = [name for name in experts if EXPERTS[name].reliability(data) >= MIN_RELIABILITY]
     pair = next((pair for pair in INDEPENDENT_PAIRS if set(pair) <= set(reliable)), None)
-    has_comparable_scores = not data.multi_label and not data.has_head
-    is_held_out = len(scores.targets) > 0
-    is_compared = has_comparable_scores and data.has_documents and pair is not None
+    has_single_label_logits = not data.multi_label and not data.has_head
+    has_held_out_scores = len(scores.targets) > 0
+    use_agreement = has_single_label_logits and data.has_documents and pair is not None
     sample = None
-    if is_compared or not is_held_out:
+    if use_agreement or not has_held_out_scores:
         sample = _scores_of_sample(data, ensemble)
-    spreads = spread_of_scores(scores.scores if is_held_out else sample, data.multi_label)
+    spreads = spread_of_scores(scores.scores if has_held_out_scores else sample, data.multi_label)
     sharpness = DEFAULT_SHARPNESS
-    if is_compared:
+    if use_agreement:
         one, other = (experts.index(name) for name in pair)
         scaled_sample = sample / spreads[:, None, None]
         sharpness = sharpness_by_agreement(scaled_sample, prior, ensemble.learned.shift, one, other)
-    elif has_comparable_scores and not data.has_documents and not is_held_out:
+    elif has_single_label_logits and not data.has_documents and not has_held_out_scores:
         sharpness = SHARPNESS_OF_SINGLE_EXAMPLES
     weights = sharpness * prior
-    if is_held_out:
-        scaled_scores = scores.scores / spreads[:, None, None]
-        weights = fit_weights(scaled_scores, scores.targets, prior, data.multi_label, scores.shift, counts, sharpness)
-    # An uninformative expert gets weight 0.
+    if has_held_out_scores:
+        scaled = scores.scores / spreads[:, None, None]
+        weights = fit_weights(scaled, scores.targets, prior, data.multi_label, scores.shift, importance, sharpness)
+    # The spread is infinite for an expert with constant logits: weight 0.
     return Weights(spreads, np.where(np.isfinite(spreads), weights, 0.0))
 
 
@@ -162,7 +165,10 @@ def held_out_probabilities(
 def held_out_answers(
     scores: HeldOutScores, probabilities: np.ndarray, compare_with_documents: bool = False
 ) -> HeldOutAnswers:
-    """Collect the answers to the held-out texts; ``compare_with_documents``: in their familiarity."""
+    """Collect the answers to the held-out texts.
+
+    ``compare_with_documents``: whether familiarity also compares closeness to documents.
+    """
     to_documents = scores.to_documents if compare_with_documents else None
     familiar = familiarity(probabilities, scores.neighbor_label_proportions, scores.closeness, to_documents)
     return HeldOutAnswers(
@@ -178,16 +184,16 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     documents = snapshot.documents
     if documents is None or not len(documents.keys):
         return 0.0
-    places = places_of_documents(snapshot, ensemble.ids)
-    rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
-    rows = rows[places.of_all[rows] >= 0]
+    corpus_positions = places_of_documents(snapshot, ensemble.ids)
+    rows = np.argsort(corpus_positions.of_all, kind="stable")  # in the order of the corpus, independent of input order
+    rows = rows[corpus_positions.of_all[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
     embeddings = documents.keys[rows]
     scored = score_by_expert(
         snapshot,
         ensemble,
-        places,
+        corpus_positions,
         embeddings,
         texts_in(rows_at(documents.rows, rows)),
         None,
@@ -199,9 +205,9 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     mean = ensemble.document_vectors.mean
     near = closeness_to_examples(scored.nearest, embeddings, mean)
     familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
-    known = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
-    counts = text_counts(known.labels, np.zeros((0, len(ensemble.labels))))
-    return estimate_out_of_scope_fraction(familiar, known.familiarity, counts)
+    held_out = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
+    importance = importance_weights(held_out.labels, np.zeros((0, len(ensemble.labels))))
+    return estimate_out_of_scope_fraction(familiar, held_out.familiarity, importance)
 
 
 def _estimated_proportions(
@@ -240,7 +246,7 @@ def _without_labels(corpus: Corpus) -> np.ndarray:
     return np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
 
 
-def _counts(scores: HeldOutScores) -> np.ndarray:
-    """Number of texts that each held-out example represents, ``(m, 1)``; the mean is 1."""
-    counts = np.exp((scores.shift * scores.targets).sum(1, keepdims=True, dtype=np.float64))
-    return counts / counts.mean() if len(counts) else counts
+def _importance_weights(scores: HeldOutScores) -> np.ndarray:
+    """Importance weights of the held-out examples, by the shift of their labels, ``(m, 1)``; the mean is 1."""
+    importance = np.exp((scores.shift * scores.targets).sum(1, keepdims=True, dtype=np.float64))
+    return importance / importance.mean() if len(importance) else importance

@@ -38,7 +38,7 @@ def test_accuracy_is_measured_for_the_estimated_proportions():
     settings = fitted.settings
     assert settings.report.measured_for == "estimated" and settings.report.proportions["fruit"] > 0.6
     held = fitted.held_out
-    counts = fitted.guarantees.text_counts().mean(0)
+    counts = fitted.guarantees.importance_weights().mean(0)
     [measured] = [record["accuracy"] for record in settings.report.measured if record["expert"] == "mixture"]
     assert measured == pytest.approx(np.average(held.right, weights=counts))
     low, high = settings.report.accuracy_interval
@@ -52,13 +52,13 @@ def test_accuracy_is_measured_for_the_estimated_proportions():
 def test_accuracy_is_measured_for_given_proportions():
     fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "predator": 1})
     assert fitted.settings.report.measured_for == "given" and fitted.guarantees.proportion_draws.shape == (1, 3)
-    counts = fitted.guarantees.text_counts()[0]
+    counts = fitted.guarantees.importance_weights()[0]
     assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))
 
 
 def test_without_documents_the_proportions_are_unknown():
     fitted = fitted_on(make_store(60, 0))
-    assert fitted.settings.report.measured_for == "unknown" and (fitted.guarantees.text_counts() == 1).all()
+    assert fitted.settings.report.measured_for == "unknown" and (fitted.guarantees.importance_weights() == 1).all()
     assert "no documents to estimate the frequency of each label: measured for equal frequencies" in str(
         fitted.settings.report
     )
@@ -142,7 +142,7 @@ def test_a_state_of_the_first_version_answers_as_before():
     settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}
     arrays = {name: array for name, array in new.arrays.items() if name != PROPORTION_DRAWS}
     old = FittedExperts.from_state(FittedState(settings, arrays, new.vocabulary))
-    assert (old.guarantees.text_counts() == 1).all() and old.guarantees.novelty_limit() == 0.99
+    assert (old.guarantees.importance_weights() == 1).all() and old.guarantees.novelty_limit() == 0.99
     _, keys, texts = make_queries(30)
     found = []
     for state in (new, FittedState(settings, arrays, new.vocabulary)):

@@ -62,7 +62,7 @@ def nearest_examples(vectors: np.ndarray, k: int = COMPARED_NEIGHBORS) -> Neares
     count = len(vectors)
     found = nearest_rows(vectors, min(k, count - 1) + 1)
     found[found == np.arange(count)[:, None]] = -1
-    # The stable sort moves the example itself to the last column, which is dropped. If the index missed the example, the
+    # The stable sort moves the example itself to the last column, which is dropped. If the index missed it, the
     # farthest neighbor is dropped.
     rows = np.take_along_axis(found, np.argsort(found < 0, axis=1, kind="stable"), 1)[:, :-1]
     cosines = np.zeros(rows.shape, np.float32)
@@ -114,9 +114,7 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
         members = rows_of_group[number]
         lowest = float(similarity[edges_of_group].min())
         has_texts = text_numbers[members[0]] >= 0
-        has_one_text = (
-            len(np.unique(text_numbers[members])) == 1
-        )  # also True for rows without texts: all numbers are -1
+        has_one_text = len(np.unique(text_numbers[members])) == 1  # also True for rows without texts
         exact = has_one_text and (has_texts or lowest >= 1)
         groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
     return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))

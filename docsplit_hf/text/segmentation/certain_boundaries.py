@@ -289,8 +289,8 @@ def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
 def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dict[str, int]) -> tuple[int, bool]:
     """End of a quotation or aside at ``start`` that pysbd treats as its own sentence, and whether that is certain.
 
-    The end is ``start`` if there is none. ``last_closing``: a cache of the position of the last closing mark, by opening
-    mark.
+    The end is ``start`` if there is none. ``last_closing`` is a cache: the position of the last closing mark, by
+    opening mark.
     """
     opening = line[start : start + 1]
     if opening not in _CLOSING:
@@ -315,7 +315,7 @@ def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
     start = 0
     for match in _QUOTATION_END.finditer(sentence):
         if "'" in match[0]:
-            # pysbd does not split within spans. This may be the end of one, or an apostrophe in one: pysbd has to decide.
+            # The ' may belong to a span of single quotation marks, within which pysbd does not split: pysbd decides.
             return [(sentence, False)]
         pieces.append((sentence[start : match.end()], True))
         start = match.end()

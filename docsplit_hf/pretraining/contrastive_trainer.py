@@ -58,8 +58,8 @@ class ContrastiveTrainer(BaseTrainer):
 
     It extends the Trainer of transformers, and supports all ``TrainingArguments``. The loss is InfoNCE between the
     views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
-    The evaluation is half-document retrieval (recall@1, recall@10, MRR), always on DocSplit's halves, whatever views and
-    objective are trained. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
+    The evaluation is half-document retrieval (recall@1, recall@10, MRR), always on DocSplit's halves, whatever views
+    and objective are trained. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
 
     To add an objective, make a subclass and override ``contrast``, if the loss is a function of the embeddings of a
     batch, or ``training_loss`` otherwise; and ``method``, ``describe_loss`` and ``count_negatives``, for the card.

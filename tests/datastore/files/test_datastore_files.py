@@ -224,7 +224,7 @@ def test_an_inconsistent_manifest_with_a_valid_checksum_is_refused(change, messa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["documents"].update(rows=8), r"document_keys-.*holds keys float32 \(7, 4\).*needs .*\(8, 4\)"),
+        (lambda m: m["documents"].update(rows=8), r"document_keys-.*\(8, 4\).*found 'keys' of float32 \(7, 4\)"),
         (lambda m: m["documents"].update(rows=-1), "manifest.json: documents is {'rows': -1"),
         (lambda m: m["documents"].update(next_id=True), "manifest.json: documents is"),
         (lambda m: m["documents"].update(more=1), "manifest.json: documents is"),
@@ -392,8 +392,8 @@ KEYS = np.zeros((7, 4), dtype=np.float32)
     ("role", "tensors", "message"),
     [
         ("document_keys", {"keys": KEYS + np.nan}, "keys: row 0 holds NaN"),
-        ("document_keys", {"keys": KEYS[:, :3].copy()}, r"holds keys float32 \(7, 3\)"),
-        ("document_keys", {"keys": KEYS.astype(np.float16)}, "holds keys float16"),
+        ("document_keys", {"keys": KEYS[:, :3].copy()}, r"found 'keys' of float32 \(7, 3\)"),
+        ("document_keys", {"keys": KEYS.astype(np.float16)}, "found 'keys' of float16"),
         ("document_keys", {"keys": KEYS, "probe": KEYS}, "holds a probe, which belongs to the examples"),
         ("fitted", {"a": KEYS + np.inf}, "The array 'a' of a fitted state holds NaN or infinity"),
         ("fitted", {"a": KEYS.astype(np.float16)}, "The array 'a' of a fitted state is float16, not one of"),

@@ -27,7 +27,7 @@ from .papers_arguments import MAIN_OPTIONS, PaperArguments
 from .papers_options import PAPERS, PaperSettings
 from .report.paper_figures import FIGURES
 from .report.paper_report import main_table, results_markdown
-from .systems import ALL_WORD_COUNTS, with_passages
+from .systems import ALL_SYSTEMS_WITHOUT_ENCODER, with_passages
 from .tasks.load_paper_task import load_paper_task
 
 
@@ -52,7 +52,7 @@ def main() -> None:
         newsgroups=settings.newsgroups,
         **arguments.file_options(),
     )
-    systems = load_systems(arguments, settings.max_length, ALL_WORD_COUNTS)
+    systems = load_systems(arguments, settings.max_length, ALL_SYSTEMS_WITHOUT_ENCODER)
     evaluate(
         arguments,
         settings,

@@ -14,7 +14,7 @@ from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, Passages
 from docsplit_hf.encoders.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation.systems import (
     MAX_FEATURES,
-    WORD_COUNTS,
+    SYSTEMS_WITHOUT_ENCODER,
     WORDS,
     EncoderSystem,
     EncoderWithOptions,
@@ -52,7 +52,7 @@ class PassageSystem(EncoderSystem):
 
     def passages(self, *lists: Sequence[str]) -> list[Passages]:
         """The passages of each list of texts."""
-        return self.embed(cached_passages, *lists)
+        return self.embed_lists(cached_passages, *lists)
 
 
 def cached_passages(
@@ -124,4 +124,4 @@ class BM25System:
         return sparse.csr_matrix((data, counts.indices, counts.indptr), shape=counts.shape)
 
 
-ALL_WORD_COUNTS = {**WORD_COUNTS, "bm25": BM25System}
+ALL_SYSTEMS_WITHOUT_ENCODER = {**SYSTEMS_WITHOUT_ENCODER, "bm25": BM25System}

@@ -81,5 +81,7 @@ def parse(command):
         classify_arguments.RunArguments,
     )
     model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
-    assert data.dataset_name or data.task_name or prediction.predict or audit.is_alone(model, data), command
+    assert data.dataset_name or data.task_name or prediction.predict or audit.audits_saved_classifier(model, data), (
+        command
+    )
     return parsed

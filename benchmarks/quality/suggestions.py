@@ -118,7 +118,7 @@ def _choose(
     if strategy == OURS:
         return np.array([int(one["id"]) for one in suggest(store, count)])
     every = np.arange(len(task.pool))
-    probabilities = score_texts(ready, pool, task.pool, None, without_equal=True).probabilities
+    probabilities = score_texts(ready, pool, task.pool, None, exclude_copies=True).probabilities
     if strategy == "breaking ties":
         return BreakingTies().query(SmallText(probabilities), every, others, rows, task.pool_labels[rows], count)
     np.random.seed(int(rng.integers(2**31)))  # small-text's k-means uses the global state

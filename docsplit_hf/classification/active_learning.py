@@ -67,7 +67,7 @@ def suggest(
     logits = None if embedder is None else embedder.embed(texts, pairs).logits
     passages = take_passages(snapshot.documents.passages, rows)
     keys = snapshot.documents.keys[rows]
-    answers = score_texts(ready, keys, joined_texts(texts, pairs), logits, passages, without_equal=True)
+    answers = score_texts(ready, keys, joined_texts(texts, pairs), logits, passages, exclude_copies=True)
     uncertainty = margin_uncertainty(answers.probabilities, snapshot.multi_label)
     choices = choose_documents(answers.vectors, uncertainty, vectors_of_examples(ready), count)
     found = [_suggestion(choice, table, answers.probabilities[choice.row], ready) for choice in choices]

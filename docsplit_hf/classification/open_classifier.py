@@ -16,7 +16,7 @@ from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
 from ..encoders.backends.endpoint import EndpointClassifier
 from ..encoders.checkpoints.checkpoint import LoadedFrom
-from ..encoders.checkpoints.one_state import read_at_once
+from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoders.embedders import make_embedder
@@ -104,7 +104,7 @@ def open_parts(
     logger.info("%s was changed while it was loaded: it is loaded again.", loaded.folder)
     is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder
     given = None if is_of_folder else tokenizer
-    parts, _ = read_at_once(loaded.folder, lambda: parts_of(loaded.load(), given), hold=True)
+    parts, _ = read_consistently(loaded.folder, lambda: parts_of(loaded.load(), given), hold=True)
     return parts
 
 

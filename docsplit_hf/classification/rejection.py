@@ -172,21 +172,21 @@ def min_held_out_texts(lost: float) -> int:
     return int(np.ceil(np.log(1 - GUARANTEE_CONFIDENCE) / np.log(1 - lost)))
 
 
-def closeness(queries: np.ndarray, examples: np.ndarray, without_equal: bool = False) -> np.ndarray:
+def closeness(queries: np.ndarray, examples: np.ndarray, exclude_copies: bool = False) -> np.ndarray:
     """Mean cosine to the 5 nearest examples, ``(Q,)``.
 
     Args:
         queries: Vectors of texts, ``(Q, D)``, of norm 1.
         examples: Vectors of examples, ``(n, D)``, of norm 1.
-        without_equal: Whether to leave out examples that are copies of the query.
+        exclude_copies: Whether to leave out examples that are copies of the query.
     """
     near = np.zeros(len(queries))
     rows = np.arange(len(queries))
-    depth = NEAREST_EXAMPLES + without_equal
+    depth = NEAREST_EXAMPLES + exclude_copies
     while len(rows):
         count = min(depth, len(examples))
         distances = exact_search(queries[rows], examples, count)[0]
-        others = distances > (EQUAL if without_equal else -1)
+        others = distances > (EQUAL if exclude_copies else -1)
         others &= np.cumsum(others, axis=1) <= NEAREST_EXAMPLES
         found = others.sum(1)
         near[rows] = ((1 - distances / 2) * others).sum(1) / np.maximum(found, 1)  # |a - b|^2 = 2 - 2 cos

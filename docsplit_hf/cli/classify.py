@@ -62,7 +62,7 @@ from ..text.labels import is_multi_label, label_names_of, labels_by_name
 from ..text.load_documents import load_unlabeled_texts
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
 from ..text.paper_tasks import Task, find_task, load_task
-from ..training.command_line import GO_ON, options_given, parse_arguments, run_script, show_log, start_run
+from ..training.command_line import HOW_TO_RESUME, options_given, parse_arguments, run_script, show_log, start_run
 from ..training.distributed import end_run
 from ..training.markdown import public_name
 from .classify_arguments import (
@@ -125,7 +125,7 @@ class Texts(NamedTuple):
 class Fitted(NamedTuple):
     """A classifier that was trained or fitted, and saved."""
 
-    model: KNNClassifierTrainer | KNNClassifierPipeline
+    trainer_or_pipeline: KNNClassifierTrainer | KNNClassifierPipeline
     metrics: dict[str, dict[str, float]]  # by split
     report: FitReport | None  # None without experts
 
@@ -248,7 +248,8 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     pipe = KNNClassifierPipeline(model, tokenizer, datastore, device=arguments.device)
     if texts.documents is not None:
         pipe.add_documents(texts.documents, show_progress=True, bf16=arguments.bf16)
-    is_audited = options.audit.audit is not None  # an audit needs a fit by folds
+    # An audit needs out-of-fold predictions, so do not use the validation split.
+    is_audited = options.audit.audit is not None
     held_out = None if is_audited else splits.get("validation")
     report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
     print(report)
@@ -315,12 +316,12 @@ def upload(datastore: Store, remote: DatastoreArguments) -> None:
 
 def open_classifier(classifier: str, arguments: RunArguments, datastore: Store | None = None) -> KNNClassifierPipeline:
     """Open a saved classifier, with its own examples or those of another datastore."""
-    folder = open_checkpoint(classifier).path  # explains a mistyped name
+    folder = open_checkpoint(classifier).path  # raises a helpful error if the name is mistyped
     pipe = pipeline("docsplit-knn", model=folder, device=arguments.device, datastore=datastore)
     if pipe.datastore is None:
         raise ValueError(
-            f"{classifier} is not a classifier with its examples: give a finished classifier by --model_name_or_path, "
-            "or labeled examples by --dataset_name to make one."
+            f"{classifier} contains no datastore: pass a classifier saved by docsplit classify with "
+            "--model_name_or_path, or make one from labeled examples with --dataset_name."
         )
     return pipe
 
@@ -329,8 +330,9 @@ def write_audit(pipe: KNNClassifierPipeline, file: str, classifier: str) -> None
     """Audit the examples of a classifier, and print how to apply the findings."""
     audit = pipe.audit()
     audit.to_json(file)
-    print(f"{audit}\n\nAll findings are in {file}. Edit apply and remove in it, then run:")
-    print(f"  --model_name_or_path {classifier} --apply_audit {file}")
+    command = shlex.join(["docsplit", "classify", "--model_name_or_path", classifier, "--apply_audit", file])
+    print(f'{audit}\n\nAll findings are in {file}. Edit the fields "apply" and "remove" in the file, then run:')
+    print(f"  {command}")
 
 
 def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> None:
@@ -454,7 +456,7 @@ def load_texts(options: Options) -> Texts:
         documents = load_unlabeled(options.data, splits, options.model.no_training)
     if options.prediction.predict_reject is not None and is_multi_label(splits["train"]):
         raise ValueError(
-            "--predict_reject needs one label per text, but these examples may have several: leave it out."
+            "--predict_reject needs one label per text, but these examples may have several: remove --predict_reject."
         )
     return Texts(splits, documents)
 
@@ -489,7 +491,7 @@ def main() -> dict[str, Any] | None:
     options.audit.check_target(options.run.overwrite_output_dir)
     is_first_process = options.run.process_index == 0
 
-    if options.audit.is_alone(options.model, options.data):
+    if options.audit.audits_saved_classifier(options.model, options.data):
         show_log(options.run.process_index)
         if is_first_process:
             audit_classifier(options.existing_classifier, options.audit, options.run)
@@ -518,11 +520,11 @@ def main() -> dict[str, Any] | None:
         write_file(Path(options.run.output_dir, "metrics.json"), json.dumps(metrics, indent=2) + "\n")
         print_summary(options, fitted, texts.splits, "accuracy" if task is None else task.metric)
         if options.datastore.datastore:
-            upload(fitted.model.datastore, options.datastore)
-    if isinstance(fitted.model, KNNClassifierTrainer):
-        end_run(fitted.model)
+            upload(fitted.trainer_or_pipeline.datastore, options.datastore)
+    if isinstance(fitted.trainer_or_pipeline, KNNClassifierTrainer):
+        end_run(fitted.trainer_or_pipeline)
     if options.audit.audit:
-        write_audit(fitted.model, options.audit.audit, options.run.output_dir)
+        write_audit(fitted.trainer_or_pipeline, options.audit.audit, options.run.output_dir)
     figures = {"output_dir": options.run.output_dir, "metrics": metrics}
     if files is not None and is_first_process:
         pipe = open_classifier(options.run.output_dir, options.run)
@@ -533,4 +535,4 @@ def main() -> dict[str, Any] | None:
 
 def run() -> None:
     """Run the command."""
-    run_script(main, GO_ON)
+    run_script(main, HOW_TO_RESUME)

@@ -266,7 +266,7 @@ class AuditArguments:
         "remove the examples under 'remove', fit again, and save the classifier in --model_name_or_path.",
     )
 
-    def is_alone(self, model: ModelArguments, data: DataArguments) -> bool:
+    def audits_saved_classifier(self, model: ModelArguments, data: DataArguments) -> bool:
         """Return whether to audit a saved classifier, without fitting one first."""
         return bool(self.audit or self.apply_audit) and not (data.dataset_name or data.task_name or model.no_training)
 

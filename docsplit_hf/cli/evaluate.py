@@ -29,7 +29,7 @@ from ..evaluation.figures import FIGURES, Draw, save_figures
 from ..evaluation.markdown_report import main_table, results_markdown
 from ..evaluation.results import ResultStore, describe_run, summarize_records
 from ..evaluation.runner import PROTOCOLS, run_protocols, short_names
-from ..evaluation.systems import WORD_COUNTS, EncoderSystem, System, load_system
+from ..evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
 from ..evaluation.tasks import EvaluationTask, load_evaluation_task
 from ..extras import install_line, is_installed
 from ..training.command_line import parse_arguments, run_script
@@ -63,7 +63,7 @@ def load_tasks(load: Callable[..., EvaluationTask], names: Sequence[Any], **opti
 
 
 def load_systems(
-    arguments: EvaluationArguments, max_length: int, word_counts: Mapping[str, Any] = WORD_COUNTS
+    arguments: EvaluationArguments, max_length: int, word_counts: Mapping[str, Any] = SYSTEMS_WITHOUT_ENCODER
 ) -> dict[str, System]:
     """Load the systems, by their names on the command line; tables show short names."""
     cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
@@ -77,7 +77,7 @@ def load_systems(
         system.name = short
         variants = [system]
         if len(strategies) > 1 and isinstance(system, EncoderSystem):
-            variants = system.reading(strategies)
+            variants = system.with_strategies(strategies)
         for variant in variants:
             systems[f"{name}#name={variant.name}"] = variant
     return systems

@@ -45,7 +45,7 @@ from ..pretraining.objectives import get_trainer_class
 from ..text.load_documents import load_documents
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
 from ..text.segmentation.segment_documents import check_text_column, segment_documents
-from ..training.command_line import GO_ON, run_script, start_run
+from ..training.command_line import HOW_TO_RESUME, run_script, start_run
 from ..training.distributed import end_run
 from ..training.markdown import public_name
 from .pretrain_arguments import DataArguments, ModelArguments, parse_command_line
@@ -178,4 +178,4 @@ def main() -> dict[str, Any]:
 
 def run() -> None:
     """Run the command."""
-    run_script(main, GO_ON)
+    run_script(main, HOW_TO_RESUME)

@@ -55,7 +55,7 @@ def make_rows(
     return table
 
 
-def fault_of_ids(ids: pa.ChunkedArray) -> str | None:
+def describe_invalid_ids(ids: pa.ChunkedArray) -> str | None:
     """Describe what is wrong with ids from a file; None if they are valid."""
     if ids.null_count:
         return "a row has no id"

@@ -54,6 +54,7 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     from ..classification.ensemble.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
+    # True if the tokenizer treats the word as part of a longer one, that is, if its script separates words by spaces.
     with_spaces = [words_of(f"x{word}x") == [f"x{word}x"] for word in longest]
     found = [
         rf"(?<!\w){re.escape(word)}(?!\w)" if spaced else re.escape(word)
@@ -129,15 +130,18 @@ def coverage_text(session: Session, percent: int) -> str:
     if is_answered.any():
         fraction = fitted.guarantees.answered_fraction(error_rate)
         rest = "" if is_answered.all() else ", the others are left to you"
-        count = counted(np.count_nonzero(is_answered), "held-out text")
+        answered = np.count_nonzero(is_answered)
+        count = f"{counted(answered, 'held-out text')} {'is' if answered == 1 else 'are'}"
         wrong = np.count_nonzero(is_answered & ~fitted.held_out.right)
         return (
             f"**{percentage(fraction)} of the texts get an answer**{rest}. "
-            f"Of {count} answered then, {wrong:,} got a wrong label."
+            f"At this setting {count} answered, {wrong:,} of them wrongly."
         )
     possible = ERROR_PERCENTAGES[answered_percentages(session) > 0]
-    lowest = f"the lowest rate here is {possible[0]}%" if len(possible) else "and no higher rate either"
-    return f"**No text gets an answer**: so few errors cannot be guaranteed yet, {lowest}. More labels allow fewer."
+    reason = f"no error rate up to {ERROR_PERCENTAGES[-1]}% can be guaranteed yet"
+    if len(possible):
+        reason = f"this error rate cannot be guaranteed yet, the lowest rate here is {possible[0]}%"
+    return f"**No text gets an answer**: {reason}. Label more texts to allow lower rates."
 
 
 def limit_text(session: Session, percent: int) -> str:
@@ -254,6 +258,11 @@ class Findings(NamedTuple):
     findings: list[Finding]
 
 
+def _have(count: int) -> str:
+    """The verb for a number of texts."""
+    return "has" if count == 1 else "have"
+
+
 def audit_findings(session: Session) -> Findings:
     """Audit the labels of a session."""
     audit = session.pipe.audit(show_progress=False)
@@ -262,11 +271,11 @@ def audit_findings(session: Session) -> Findings:
         found.append(
             Finding(
                 id=issue.id,
-                kind=f"rather {issue.suggested}?",
+                kind=f"maybe {issue.suggested}?",
                 label=issue.given,
                 suggested=issue.suggested,
-                why=f"Of the most similar texts {issue.near_suggested} are {issue.suggested}, "
-                f"{issue.near_given} {issue.given}.",
+                why=f"Of the most similar texts, {issue.near_suggested} {_have(issue.near_suggested)} the label "
+                f"{issue.suggested} and {issue.near_given} {_have(issue.near_given)} {issue.given}.",
                 text=issue.text,
             )
         )

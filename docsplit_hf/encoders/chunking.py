@@ -21,8 +21,8 @@ from ..text.tokenization import (
     PLAIN,
     WINDOW,
     beginning,
-    certain_cuts,
     ending,
+    find_safe_cut_pattern,
     input_beginnings,
     special_tokens_around,
     token_ids,
@@ -39,7 +39,7 @@ SEVERAL_VECTORS = get_args(SeveralVectors)
 SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
-GROUP_TOKENS = 2**20  # held in memory at once; enough for batches of similar length
+GROUP_TOKENS = 2**20  # tokens buffered at once, enough to sort chunks into batches of similar length
 ADVICE_WHOLE = "long_documents='whole' reads all of them."
 ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
 
@@ -100,7 +100,7 @@ class Chunk(NamedTuple):
     input_ids: np.ndarray  # int32 (n,), special tokens included
     start: int  # in the text, in characters
     end: int  # in the text, in characters
-    weight: int = 0  # in the average of the text's chunks: the number of tokens; 0 for an only chunk
+    weight: int = 0  # in the text's average (token count); 0 if the text has a single chunk
     read_fraction: float = 1.0  # the part of the text that all of its chunks cover
     parts: np.ndarray | None = None  # int64 (p, 4): start and end of each part, in tokens and then in characters
     token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
@@ -108,7 +108,7 @@ class Chunk(NamedTuple):
 
     @property
     def is_only(self) -> bool:
-        """Whether the text has no other chunk, and one embedding."""
+        """Whether this chunk is the text's only one and gives its only embedding."""
         return self.weight == 0
 
     @property
@@ -171,8 +171,8 @@ def read_chunks(
     """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
     if max_passages is not None and strategy in SINGLE_CHUNK:
         raise ValueError(
-            f"max_passages={max_passages!r} limits the passages of a text, and long_documents={strategy!r} reads one "
-            "chunk of it: leave it out."
+            f"max_passages={max_passages!r} has no effect with long_documents={strategy!r}, which reads one chunk of a "
+            "text: remove it."
         )
     if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
         raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
@@ -185,7 +185,7 @@ def read_chunks(
     if not isinstance(passage_length, Integral) or not overhead < passage_length <= longest:
         raise ValueError(
             f"passage_length must be from {overhead + 1} to {longest} tokens, got {passage_length!r}: {overhead} "
-            f"tokens of a passage are around its text, and the encoder reads at most {longest}."
+            f"are taken by special tokens and the instruction, and the encoder reads at most {longest}."
         )
     if strategy == "late":
         return _late_chunks(texts, settings, passage_length - overhead, max_passages)
@@ -196,7 +196,7 @@ def read_chunks(
 def read_pair_chunks(
     texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
 ) -> Iterator[Chunk]:
-    """Make one chunk of each text without a pair, its beginning; then one of each pair, the longer text cut first."""
+    """Yield first a truncated chunk of each unpaired text, then one of each pair (``longest_first`` truncation)."""
     alone = [i for i, pair in enumerate(text_pairs) if pair is None]
     for chunk in _truncated_chunks([texts[i] for i in alone], settings):
         yield chunk._replace(text=alone[chunk.text])
@@ -236,7 +236,7 @@ def read_pair_chunks(
 
 
 def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[list[Chunk], int]]:
-    """Yield chunks in groups of a million tokens, each with the number of all chunks, an estimate before the last."""
+    """Yield groups of a million tokens with the total number of chunks, which is estimated until the last group."""
     characters = [0, *accumulate(len(text) for text in texts)]  # before each text
     group: list[Chunk] = []
     known = 0
@@ -280,11 +280,12 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
     room = settings.max_text_tokens
     head = max(round(HEAD_FRACTION * room), 1) if has_tail else room
     tail = room - head
-    # Only the beginning of a very long text, a window of its characters, is tokenized; its length is estimated.
+    # Only the beginning of a very long text is tokenized; the text's token count is extrapolated.
     instruction = settings.instruction_length
-    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    safe_cut_pattern = find_safe_cut_pattern(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
     starts = (
-        beginning(settings.with_instruction(text), instruction + room, settings.tokenizer, cuts) for text in texts
+        beginning(settings.with_instruction(text), instruction + room, settings.tokenizer, safe_cut_pattern)
+        for text in texts
     )
     lengths: list[int] = []  # in tokens
     is_estimated = False
@@ -301,7 +302,7 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
             if tail and length > room:
                 rest = ids
                 if not is_whole:
-                    rest = token_ids(settings.tokenizer, [ending(text, tail, settings.tokenizer, cuts)])[0]
+                    rest = token_ids(settings.tokenizer, [ending(text, tail, settings.tokenizer, safe_cut_pattern)])[0]
                 kept = kept + rest[-tail:]
             elif tail:
                 kept = ids
@@ -388,7 +389,7 @@ def _late_chunks(
 
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
     """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
-    pending: _Tokens | None = None  # the last passage of the windows before, which may get more tokens
+    pending: _Tokens | None = None  # the unfinished last passage of the previous window
     instruction: list[int] = []
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
@@ -437,16 +438,16 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
 def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
     """Tokenize each text window by window; a window ends with a sentence.
 
-    The caller stops a text by setting its ``read_fraction``, ``(N,)``, below 1.
+    To skip the rest of a text, the caller sets ``read_fraction[text] < 1`` in this shared array ``(N,)``.
     """
-    cuts = certain_cuts(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    safe_cut_pattern = find_safe_cut_pattern(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
 
     def contents() -> Iterator[tuple[int, str, int, bool]]:
         """Number of the text, content of a window, its start in characters, and whether it is the last."""
         for number, text in enumerate(texts):
             instructed = settings.with_instruction(text)
             end = 0
-            for content in windows(instructed, cuts):
+            for content in windows(instructed, safe_cut_pattern):
                 if read_fraction[number] < 1:
                     break
                 start = end
@@ -458,7 +459,7 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
             instruction_length = settings.instruction_length if start == 0 else 0
             text = texts[number]
-            # From characters behind the instruction, which precedes the stripped text, to characters of the text.
+            # Offset from positions in instruction + text.strip() to positions in the original text.
             shift = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
             fits = start == 0 and is_last and len(ids) - instruction_length <= settings.max_text_tokens
             sentences = [content] if fits else split_lines_plain(content)
@@ -477,7 +478,7 @@ def _tokens_and_spans(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The tokens of each content, int32 ``(n,)``, and their spans in it, int64 ``(n, 2)``.
 
-    A slow tokenizer has no spans of tokens: those of their sentences take their place.
+    Slow tokenizers give no offsets, so each token gets its sentence's span.
     """
     valid = [replace_lone_surrogates(content) for content in contents]
     if tokenizer.is_fast:

@@ -16,7 +16,7 @@ from .backends.registry import BackendOptions, Precision, precision_settings, us
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
-from .checkpoints.one_state import read_at_once
+from .checkpoints.one_state import read_consistently
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunking import (
     SEVERAL_VECTORS,
@@ -136,7 +136,7 @@ class DocumentEncoder:
             OSError: If there is no model of that name.
         """
         backend_options = BackendOptions(backend, precision, calibration_texts)
-        (checkpoint, model, tokenizer, projection), _ = read_at_once(
+        (checkpoint, model, tokenizer, projection), _ = read_consistently(
             find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:

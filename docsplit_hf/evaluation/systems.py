@@ -84,15 +84,18 @@ def load_encoder(
     ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own
     ``"https://api.openai.com/v1#text-embedding-3-small"``  a model behind an OpenAI-compatible endpoint; it may be
                                                           followed by ``#requests_per_minute=60``,
-                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``,
-                                                          without which only OpenAI gets a key, ``OPENAI_API_KEY``
+                                                          ``#max_characters=20000`` and ``#key_variable=MY_API_KEY``
     ====================================================  ===========================================================
+
+    By default a key (``OPENAI_API_KEY``) is sent only to api.openai.com. For other hosts, name the variable with
+    ``#key_variable``.
     """
     base, options = split_name(name)
     if is_address(base):
         if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
-                "%s is an endpoint: max_length, bf16 and long_documents have no effect. '%s#max_characters=N' cuts.",
+                "%s is an endpoint: max_length, bf16 and long_documents have no effect. To truncate texts, append "
+                "#max_characters=N to %s.",
                 base,
                 name,
             )
@@ -143,7 +146,7 @@ def cached_arrays(
     check_texts(texts)
     fingerprint = encoder.fingerprint
     chunks: list[Arrays] = []
-    known = 0
+    cached = 0
     with sum_up_warnings():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
@@ -155,7 +158,7 @@ def cached_arrays(
                 if path is not None:
                     _write(path, arrays)
             else:
-                known += len(part)
+                cached += len(part)
             chunks.append(arrays)
             first_dimensions = chunks[0]["embeddings"].shape[1]
             dimensions = arrays["embeddings"].shape[1]
@@ -167,7 +170,7 @@ def cached_arrays(
             if on_done is not None:
                 on_done(len(part))
     if folder is not None and texts:
-        logger.info("%d of %d embeddings of %r come from %s.", known, len(texts), encoder, folder)
+        logger.info("%d of %d embeddings of %r come from %s.", cached, len(texts), encoder, folder)
     return chunks
 
 
@@ -226,7 +229,7 @@ def _read(path: Path, number: int) -> Arrays | None:
             stated = (file.metadata() or {}).get("sha256")
         if _rows(arrays) == number and stated == _checksum(arrays):
             return arrays
-        damage = "another checksum"
+        damage = "checksum mismatch"
     except SafetensorError as error:
         damage = str(error)
     logger.warning("%s is damaged (%s): its %d texts are embedded again.", path, damage, number)
@@ -258,15 +261,15 @@ class EncoderSystem:
 
     def features(self, train: Sequence[str], *others: Sequence[str]) -> list[Features]:
         """Embed the training texts and each other list of texts: float32 ``(N, D)``, of norm 1."""
-        return self.embed(cached_embeddings, train, *others)
+        return self.embed_lists(cached_embeddings, train, *others)
 
-    def embed(self, embed: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
-        """Call ``embed`` on each list of texts, with one progress bar for all."""
+    def embed_lists(self, embed_one: Callable[..., Any], *lists: Sequence[str]) -> list[Any]:
+        """Call ``embed_one`` on each list of texts, with one progress bar for all."""
         total = sum(len(texts) for texts in lists)
         with tqdm(total=total, desc=f"Embedding by {self.name}", unit="text") as progress:
-            return [embed(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
+            return [embed_one(self.encoder, texts, self.cache_folder, progress.update) for texts in lists]
 
-    def reading(self, strategies: Sequence[str]) -> list[EncoderSystem]:
+    def with_strategies(self, strategies: Sequence[str]) -> list[EncoderSystem]:
         """Make a system for each strategy for long documents, all with the same encoder in memory."""
         encoder = self.encoder
         options: dict[str, str | bool] = {"bf16": False}
@@ -303,7 +306,7 @@ class TfidfSystem:
         return [vectorizer.fit_transform(train), *(vectorizer.transform(texts) for texts in others)]
 
 
-WORD_COUNTS: Mapping[str, Callable[[str], System]] = {"tfidf": TfidfSystem}
+SYSTEMS_WITHOUT_ENCODER: Mapping[str, Callable[[str], System]] = {"tfidf": TfidfSystem}
 
 
 def load_system(
@@ -312,7 +315,7 @@ def load_system(
     max_length: int | None = None,
     bf16: bool = False,
     long_documents: str = "first",
-    word_counts: Mapping[str, Callable[[str], System]] = WORD_COUNTS,
+    word_counts: Mapping[str, Callable[[str], System]] = SYSTEMS_WITHOUT_ENCODER,
 ) -> System:
     """Load a system by its name on a command line.
 

@@ -139,7 +139,7 @@ class KNNClassifierTrainer(BaseTrainer):
         Returns:
             ``eval_<metric>`` for the metrics of ``classification_metrics``, and the losses.
         """
-        with self.measuring_apart():
+        with self.separate_means():
             return super().evaluate(*args, **kwargs)
 
     def compute_loss(
@@ -293,12 +293,12 @@ class KNNClassifierTrainer(BaseTrainer):
         """Model to save; at the end of a run, LoRA adapters are merged."""
         return self.classifier if self._has_adapter and not self.is_in_train else self.model
 
-    def save_beside_weights(self, folder: Path, place: Path) -> None:
+    def save_beside_weights(self, staging_folder: Path, final_path: Path) -> None:
         """Write the model card and, last, the datastore. A checkpoint with an adapter is for resuming only."""
         if not (self.is_in_train and self._has_adapter):
-            self.save_card(folder, place)
+            self.save_card(staging_folder, final_path)
         if self.datastore is not None and not self.is_in_train:
-            self.datastore.save_pretrained(folder)
+            self.datastore.save_pretrained(staging_folder)
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """Replace a classifier and its datastore atomically."""
@@ -327,7 +327,7 @@ class KNNClassifierTrainer(BaseTrainer):
     def _has_adapter(self) -> bool:
         return hasattr(self._unwrapped, "merge_and_unload")
 
-    def save_card(self, folder: Path, place: Path) -> None:
+    def save_card(self, staging_folder: Path, final_path: Path) -> None:
         """Write the model card."""
         args = self.args
         config = self._unwrapped.config
@@ -347,8 +347,8 @@ class KNNClassifierTrainer(BaseTrainer):
             "Pooling": pooling,
             **describe_training(args, self.state, self.best_model_is_loaded, "texts"),
         }
-        location = self.hub_model_id if args.push_to_hub else str(place)
-        save_classifier_card(folder, location, config, self.datastore, training, self.state.log_history)
+        location = self.hub_model_id if args.push_to_hub else str(final_path)
+        save_classifier_card(staging_folder, location, config, self.datastore, training, self.state.log_history)
 
     def _generator(self) -> torch.Generator:
         """Make a random generator determined by seed, step and batch, so that a resumed run draws the same numbers."""

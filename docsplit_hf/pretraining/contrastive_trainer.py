@@ -58,14 +58,14 @@ class ContrastiveTrainer(BaseTrainer):
 
     It extends the Trainer of transformers, and supports all ``TrainingArguments``. The loss is InfoNCE between the
     views of each document, plus ``mlm_weight`` times the MLM loss, with the same gradients on any number of processes.
-    The evaluation is half-document retrieval (recall@1, recall@10, MRR) with DocSplit's halves, for all views and
-    objectives. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
+    The evaluation is half-document retrieval (recall@1, recall@10, MRR), always on DocSplit's halves, whatever views
+    and objective are trained. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
 
     To add an objective, make a subclass and override ``contrast``, if the loss is a function of the embeddings of a
     batch, or ``training_loss`` otherwise; and ``method``, ``describe_loss`` and ``count_negatives``, for the card.
 
-    A resumed run has the losses of an uninterrupted one to the last digit, if checkpoints are saved at steps that are
-    also logged, except with ``train_sampling_strategy="group_by_length"``, which depends on global random state.
+    Resuming is bit-exact, provided ``save_steps`` is a multiple of ``logging_steps``. Exception:
+    ``train_sampling_strategy="group_by_length"``, which depends on global random state.
 
     Args:
         model: From ``AutoModelForDocSplit``, or a PEFT model around one.
@@ -171,8 +171,8 @@ class ContrastiveTrainer(BaseTrainer):
         contrastive = self.contrast(output.embeddings, inputs)
         return self._sum_of_losses(output, contrastive, inputs, counts)
 
-    def contrastive_share(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
-        """Log a contrastive loss, and scale its sum to its part of the mean over the accumulated batch."""
+    def log_and_scale_contrastive_loss(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
+        """Log a contrastive loss; return this micro-batch's contribution to the mean over the accumulated batch."""
         measured = {
             "contrastive_loss": contrastive.loss,
             "in_batch_accuracy": contrastive.correct,
@@ -184,14 +184,17 @@ class ContrastiveTrainer(BaseTrainer):
             self.means.add(name, values.sum(), len(values))
         return contrastive.loss.sum() * (process_count() / counts[0])
 
-    def mlm_share(self, mlm_loss: torch.Tensor, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
-        """Log an MLM loss, a mean over masked tokens, and scale it to its part of the accumulated batch's mean."""
+    def log_and_scale_mlm_loss(self, mlm_loss: torch.Tensor, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
+        """Log an MLM loss, a mean over masked tokens; return this micro-batch's contribution to the mean, weighted."""
         masked = count_targets(inputs)[1]
         self.means.add("mlm_loss", mlm_loss * masked, masked)
         return self.args.mlm_weight * mlm_loss * (masked * process_count() / counts[1].clamp(min=1))
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """The loss of one batch, as a part of the accumulated batch's mean; ``num_items_in_batch``: its counts."""
+        """This micro-batch's contribution to the mean loss.
+
+        ``num_items_in_batch``: here the tensor from ``count_targets``, not a number.
+        """
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
@@ -212,10 +215,10 @@ class ContrastiveTrainer(BaseTrainer):
         counts = self._count(inputs, num_items_in_batch)
 
         def contrastive_loss(embeddings: torch.Tensor) -> torch.Tensor:
-            return self.contrastive_share(self.contrast(embeddings, inputs), counts)
+            return self.log_and_scale_contrastive_loss(self.contrast(embeddings, inputs), counts)
 
         def mlm_loss(loss: torch.Tensor, chunk: Batch) -> torch.Tensor:
-            return self.mlm_share(loss, chunk, counts)
+            return self.log_and_scale_mlm_loss(loss, chunk, counts)
 
         with self.compute_loss_context_manager():
             return step_in_chunks(
@@ -240,7 +243,7 @@ class ContrastiveTrainer(BaseTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """The training batches of this process."""
         loader = super().get_train_dataloader()
-        # A RepeatedStream has only the documents of this process: none of them must be skipped.
+        # A RepeatedStream has only the documents of this process, so do not shard it again.
         if isinstance(self.train_dataset, RepeatedStream) and isinstance(loader.dataset, IterableDatasetShard):
             loader.dataset.num_processes = 1
             loader.dataset.process_index = 0
@@ -310,9 +313,9 @@ class ContrastiveTrainer(BaseTrainer):
     def method(self) -> str:
         """The training method, for the model card."""
         views = self.training_collator.view_count
-        each_other = "The two" if views == 2 else f"Each two of the {views}"
+        which = "The two" if views == 2 else f"Any two of the {views}"
         return (
-            f"{each_other} views of a document are each other's positive, and the other documents of the batch are "
+            f"{which} views of a document are positives for each other, and the other documents of the batch are "
             "negatives."
         )
 
@@ -353,18 +356,18 @@ class ContrastiveTrainer(BaseTrainer):
             "collator_seed": collator.seed,
         }
 
-    def save_beside_weights(self, folder: Path, place: Path) -> None:
+    def save_beside_weights(self, staging_folder: Path, final_path: Path) -> None:
         """Write sentence-transformers' files and the model card."""
-        save_sentence_transformers_files(folder, self.encoder_config)
-        name_in_adapter(folder)
-        self.save_card(folder, place)
+        save_sentence_transformers_files(staging_folder, self.encoder_config)
+        name_in_adapter(staging_folder)
+        self.save_card(staging_folder, final_path)
 
-    def save_card(self, folder: Path, place: str | Path, is_merged: bool = False) -> None:
+    def save_card(self, staging_folder: Path, final_path: str | Path, is_merged: bool = False) -> None:
         """Write the model card."""
-        save_card(folder, self.args.hub_model_id or str(place), self, is_merged)
+        save_card(staging_folder, self.args.hub_model_id or str(final_path), self, is_merged)
 
     def _mlm_input(self) -> str | None:
-        """How the masked copy is read, as for ``model_inputs``; None: without MLM."""
+        """How the masked inputs are fed to the model, as for ``model_inputs``; None if there is no MLM loss."""
         if self.args.mlm_weight == 0:
             return None
         # Held-out documents are embedded without masks, as they are after training.
@@ -374,9 +377,9 @@ class ContrastiveTrainer(BaseTrainer):
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
         """The contrastive loss, plus the MLM loss if there is one."""
-        loss = self.contrastive_share(contrastive, counts)
+        loss = self.log_and_scale_contrastive_loss(contrastive, counts)
         if output.mlm_loss is not None:
-            loss = loss + self.mlm_share(output.mlm_loss, inputs, counts)
+            loss = loss + self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
         return loss
 
     def _count(self, inputs: Batch, counts: torch.Tensor | None) -> torch.Tensor:
@@ -394,7 +397,7 @@ class ContrastiveTrainer(BaseTrainer):
     def _evaluating(self) -> Iterator[None]:
         """Use fixed halves and all documents, and keep the measurements separate from those of training."""
         with (
-            self.measuring_apart(),
+            self.separate_means(),
             temporarily(self, "data_collator", self.evaluation_collator),
             temporarily(self.args, "dataloader_drop_last", False),
         ):

@@ -114,9 +114,9 @@ class DistillationTrainer(ContrastiveTrainer):
         loss = document_losses.sum() * (process_count() / counts[0])
         if self.args.compares_views:
             contrastive = self.contrast(output.embeddings, inputs)
-            loss = loss + self.args.contrast_weight * self.contrastive_share(contrastive, counts)
+            loss = loss + self.args.contrast_weight * self.log_and_scale_contrastive_loss(contrastive, counts)
         if output.mlm_loss is not None:
-            loss = loss + self.mlm_share(output.mlm_loss, inputs, counts)
+            loss = loss + self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
         return loss
 
     def teach(self, inputs: Batch) -> torch.Tensor:

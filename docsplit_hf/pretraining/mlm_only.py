@@ -45,7 +45,7 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
         output = model(**model_inputs(inputs, "shared"))
-        return self.mlm_share(output.mlm_loss, inputs, counts)
+        return self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
 
     def describe_loss(self) -> str:
         """The loss, for the model card."""

@@ -23,7 +23,7 @@ from ..encoders.checkpoints.checkpoint import (
     open_checkpoint,
     override_config,
 )
-from ..encoders.checkpoints.one_state import read_at_once
+from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.portable.run_encoder import check_pooling, pool, run_encoder
 from .collator import IGNORED_LABEL
 
@@ -192,7 +192,7 @@ class AutoModelForDocSplit:
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # the name of this argument before transformers 5
         path = find_checkpoint(name)
-        model, _ = read_at_once(
+        model, _ = read_consistently(
             path,
             lambda: cls._load(
                 path, pooling=pooling, mlm_head=mlm_head, config_overrides=config_overrides, dtype=dtype, **kwargs

@@ -145,7 +145,7 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         negatives = self.queue.keys.clone()  # the backward pass needs the queue as it is now
         contrastive = momentum_contrast(queries, keys, negatives, self.args.temperature, self.args.similarity)
         self.queue.enqueue(gather(comparable(keys, self.args.similarity)))
-        return self.contrastive_share(contrastive, counts)
+        return self.log_and_scale_contrastive_loss(contrastive, counts)
 
     def describe_loss(self) -> str:
         """The loss in a few words, for the model card."""

@@ -109,7 +109,7 @@ def tokenizer_batches(texts: Iterable[T], characters_of: Callable[[T], int] = le
         yield batch
 
 
-def certain_cuts(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
+def find_safe_cut_pattern(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str] | None:
     """Pattern of the places at which a text can be cut without changing its tokens, found by trials; None if none."""
     if not tokenizer.is_fast:
         return None
@@ -168,7 +168,7 @@ def input_beginnings(
     Otherwise a tokenizer would process a whole text before it truncates, and combine all parts of a long pair.
     """
     longest = min(2 * CHARACTERS_PER_TOKEN * max_length, WINDOW)  # characters of a short text of a pair
-    find_cuts = cache(lambda: certain_cuts(tokenizer))
+    find_cuts = cache(lambda: find_safe_cut_pattern(tokenizer))
     for text, pair in inputs:
         both = [text] if pair is None else [text, pair]
         is_long = [len(one) > (WINDOW if pair is None else longest) for one in both]

@@ -54,7 +54,7 @@ class BaseTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._old_checkpoints = SetOldCheckpointsAside()
-        self._interrupts = SaveOnTimeAndInterrupt()
+        self._interrupts = PeriodicAndInterruptSave()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
         self._run_arguments: Mapping[str, Any] = {}  # as written to training_args.json
@@ -115,10 +115,10 @@ class BaseTrainer(Trainer):
         """The model to save, which a subclass may replace."""
         return self.model
 
-    def save_beside_weights(self, folder: Path, place: Path) -> None:
-        """Write further files into a folder that has the weights already; ``place``: its final path."""
+    def save_beside_weights(self, staging_folder: Path, final_path: Path) -> None:
+        """Write further files into a staging folder that has the weights already and is moved to ``final_path``."""
 
-    def save_card(self, folder: Path, place: Path) -> None:
+    def save_card(self, staging_folder: Path, final_path: Path) -> None:
         """Write the model card; arguments as in ``save_beside_weights``."""
 
     def create_model_card(self, **kwargs: Any) -> None:
@@ -150,7 +150,7 @@ class BaseTrainer(Trainer):
         """Log values, together with the means of the measurements since the last log."""
         means = self.means.pop()
         for name in list(logs):
-            # "loss" is of steps, "eval_loss" of an evaluation. "train_loss" is of the whole run, "log_loss" a metric.
+            # Add the means only to step and evaluation logs. Skip train_loss (whole run) and log_loss (a metric).
             is_loss = name == "loss" or name.endswith("_loss")
             if is_loss and name != "train_loss" and not name.endswith("log_loss"):
                 prefix = name.removesuffix("loss")
@@ -158,7 +158,7 @@ class BaseTrainer(Trainer):
         super().log(logs, start_time)
 
     @contextlib.contextmanager
-    def measuring_apart(self) -> Iterator[None]:
+    def separate_means(self) -> Iterator[None]:
         """Keep the measurements of an evaluation separate from those of training steps."""
         with temporarily(self, "means", RunningMeans()):
             yield
@@ -233,7 +233,7 @@ class BaseTrainer(Trainer):
         self._load_modules_to_resume(resume_from_checkpoint)
 
     def _is_loaded_as_module(self) -> bool:
-        """Whether the trained model is one of the modules to resume, and is not loaded from the saved weights."""
+        """Whether self.model is in modules_to_resume(), so that its state comes from that file."""
         return any(module is self.model for module in self.modules_to_resume().values())
 
     def _load_modules_to_resume(self, checkpoint: str) -> None:
@@ -254,7 +254,7 @@ class BaseTrainer(Trainer):
 
 
 class SetOldCheckpointsAside(TrainerCallback):
-    """Move older checkpoints, of steps above ``after``, to another folder before the first step."""
+    """Move checkpoints left by a previous run, of steps above the resumed one, ``after``, before the first step."""
 
     after = -1
 
@@ -266,7 +266,7 @@ class SetOldCheckpointsAside(TrainerCallback):
             logger.warning("Older checkpoints were moved to %s, which the next run may delete.", aside)
 
 
-class SaveOnTimeAndInterrupt(TrainerCallback):
+class PeriodicAndInterruptSave(TrainerCallback):
     """Save a checkpoint after five minutes without one, and stop at Ctrl-C.
 
     At the first Ctrl-C the current step is finished, and saved if more than a minute of training would be lost. The

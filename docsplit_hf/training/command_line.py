@@ -37,7 +37,9 @@ COMMON_TRAINER_OPTIONS = {
     "use_cpu",
     "report_to",
 }
-GO_ON = "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
+HOW_TO_RESUME = (
+    "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
+)
 HELP_ALL_HELP = "show all options with full help"
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's

@@ -226,8 +226,8 @@ def test_any_number_of_copies_of_the_query_is_ignored():
     queries, examples = (unit(rng.standard_normal((count, 8))).astype(np.float32) for count in (3, 30))
     expected = closeness(queries, examples)
     many = np.concatenate([np.repeat(queries, 40, axis=0), examples])
-    np.testing.assert_allclose(closeness(queries, many, without_equal=True), expected, atol=1e-5)
-    assert closeness(queries, queries[:1].repeat(9, axis=0), without_equal=True)[0] == 0
+    np.testing.assert_allclose(closeness(queries, many, exclude_copies=True), expected, atol=1e-5)
+    assert closeness(queries, queries[:1].repeat(9, axis=0), exclude_copies=True)[0] == 0
 
 
 def test_novelty_is_the_fraction_of_more_familiar_examples():

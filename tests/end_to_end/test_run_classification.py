@@ -151,7 +151,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
 
     assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
     encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[2:]]
-    assert "is not a classifier with its examples" in run_script(SCRIPT, *encoder, code=2)
+    assert "contains no datastore: pass a classifier saved by" in run_script(SCRIPT, *encoder, code=2)
 
 
 def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, server, texts, tmp_path, run_script):

@@ -5,7 +5,7 @@ from transformers import BertModel
 from docsplit_hf import DocumentEncoder, load_system
 from docsplit_hf.evaluation import systems
 from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
-from experiments.systems import ALL_WORD_COUNTS, BM25System, cached_passages, with_passages
+from experiments.systems import ALL_SYSTEMS_WITHOUT_ENCODER, BM25System, cached_passages, with_passages
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
@@ -31,7 +31,7 @@ def test_bm25_by_its_formula():
 
 
 def test_bm25_has_its_own_name_and_fingerprint_and_splits_scripts_without_spaces():
-    found = load_system("bm25#name=BM25", word_counts=ALL_WORD_COUNTS)
+    found = load_system("bm25#name=BM25", word_counts=ALL_SYSTEMS_WITHOUT_ENCODER)
     assert found.name == "BM25" and found.fingerprint != TfidfSystem().fingerprint
     features = found.features(["今天天气很好", "今天下雨", "東京タワー visits"])[0]
     assert features.shape[1] == len(set("今天天气很好下雨東京タワー")) + 1
@@ -39,7 +39,7 @@ def test_bm25_has_its_own_name_and_fingerprint_and_splits_scripts_without_spaces
 
 def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts):
     long = [" ".join(texts[:6]), texts[7][:20]]
-    [reading] = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).reading(["passages"])
+    [reading] = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32).with_strategies(["passages"])
     system = with_passages(reading)
     [features] = system.features(long)
     [passages] = system.passages(long)

@@ -96,7 +96,7 @@ def test_the_loss_of_three_views_is_the_mean_over_pairs_and_over_first_dimension
     assert logs["negatives"] == 7 and 0 < logs["in_batch_accuracy"] < 1
     trainer.save_model()
     card = (Path(trainer.args.output_dir) / "README.md").read_text()
-    assert "at random to 3 parts, its views. Each two of the 3 views of a document are each other's positive" in card
+    assert "at random to 3 parts, its views. Any two of the 3 views of a document are positives for each other" in card
     assert "mean over 3 pairs of views" in card and "| Negatives per document | 7 |" in card
     assert ("mean over all dimensions and the first 8, 20" in card) == bool(sizes)
 

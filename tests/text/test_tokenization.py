@@ -11,8 +11,8 @@ from docsplit_hf.text.characters import replace_lone_surrogates
 from docsplit_hf.text.tokenization import (
     TOKENIZER_CHARACTERS,
     beginning,
-    certain_cuts,
     check_texts,
+    find_safe_cut_pattern,
     special_tokens_around,
     tokenizer_batches,
     windows,
@@ -81,7 +81,7 @@ def trained():
 
 @pytest.fixture(scope="module")
 def cuts(trained):
-    return {name: certain_cuts(tokenizer) for name, tokenizer in trained.items()}
+    return {name: find_safe_cut_pattern(tokenizer) for name, tokenizer in trained.items()}
 
 
 def _ids(tokenizer, text):
@@ -134,7 +134,7 @@ def test_added_tokens_are_never_cut(token):
     tokenizer = TOKENIZERS["byte-level"]()
     tokenizer.add_tokens([token])
     text = "The river feeds the river  feeds 字文 字 the river\nfeeds" * 3
-    parts = list(windows(text, certain_cuts(tokenizer), 1))
+    parts = list(windows(text, find_safe_cut_pattern(tokenizer), 1))
     assert [i for part in parts for i in _ids(tokenizer, part)] == _ids(tokenizer, text)
 
 

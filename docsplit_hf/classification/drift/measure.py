@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..ensemble.guarantees import Guarantees
 
 TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
-MAX_STORE_TEXTS = 2_000  # texts of the datastore that are measured: more hardly narrow the intervals
+MAX_STORE_TEXTS = 2_000  # of the datastore; a larger sample barely narrows the intervals
 MAX_NEW_WORDS = 20
 MAX_NOVEL_TEXTS = 5
 
@@ -35,14 +35,14 @@ MAX_NOVEL_TEXTS = 5
 class KnownWords(NamedTuple):
     """Words of all examples and documents of a datastore, including rare words that the experts ignore."""
 
-    texts_with: Counter[str]  # number of different texts with each word
+    document_frequency: Counter[str]  # number of different texts with each word
     texts: set[str]  # of the datastore
 
     def unknown(self, text: str) -> tuple[float, set[str]]:
         """Fraction of the words of a text that no other text has (0 without words), and the set of these words."""
         words = words_of(text)
         own = int(text in self.texts)
-        unknown = [word for word in words if self.texts_with[word] <= own]
+        unknown = [word for word in words if self.document_frequency[word] <= own]
         return len(unknown) / max(len(words), 1), set(unknown)
 
 
@@ -53,10 +53,10 @@ def known_words(snapshot: Snapshot) -> KnownWords | None:
         texts |= {text for text in texts_in(snapshot.documents.rows) if text}
     if not texts:
         return None
-    texts_with: Counter[str] = Counter()
+    document_frequency: Counter[str] = Counter()
     for text in texts:
-        texts_with.update(set(words_of(text)))
-    return KnownWords(texts_with, texts)
+        document_frequency.update(set(words_of(text)))
+    return KnownWords(document_frequency, texts)
 
 
 class DriftPeriod(NamedTuple):
@@ -77,9 +77,11 @@ def measure_period(
     logits: np.ndarray | None,
 ) -> DriftPeriod:
     """Measure n embedded texts; neighbors that are copies of a text are ignored, as they would hide novelty."""
-    answers = score_texts(ready, embeddings, texts, logits, without_equal=True, with_closeness=True)
+    answers = score_texts(ready, embeddings, texts, logits, exclude_copies=True, with_closeness=True)
     near = closeness_to_others(ready, embeddings)
-    familiar = familiarity(answers.probabilities, answers.neighbor_label_proportions, near, answers.to_documents)
+    familiar = familiarity(
+        answers.probabilities, answers.neighbor_label_proportions, near, answers.closeness_to_documents
+    )
     novelty = ready.fitted.guarantees.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
     return DriftPeriod(
         probabilities=answers.probabilities,
@@ -108,7 +110,10 @@ def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftP
 
 
 def _measure_documents(embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod | None:
-    """Measure a sample of the documents; None if there are none, or if a classification head needs missing texts."""
+    """Measure a sample of the documents.
+
+    None if there are none, or if the model has a head and the texts are not stored (it cannot be run).
+    """
     documents = ready.view.all().documents
     if documents is None or not len(documents.keys):
         return None
@@ -134,7 +139,7 @@ def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.nd
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
     queries = unit(embeddings.astype(np.float32, copy=False) - mean)
     examples = unit(keys.astype(np.float32, copy=False) - mean)
-    return closeness(queries, examples, without_equal=True)
+    return closeness(queries, examples, exclude_copies=True)
 
 
 def sample(rows: np.ndarray) -> np.ndarray:
@@ -159,7 +164,7 @@ class NovelText(NamedTuple):
     probabilities: np.ndarray  # (L,)
 
 
-class _Reading(NamedTuple):
+class _MeasuredPeriod(NamedTuple):
     """Measures and novel texts of a period."""
 
     period: DriftPeriod
@@ -174,56 +179,56 @@ def measure_drift(
     """Measure the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
     known = known_words(ready.view.all())
-    reading = _read(embedder, ready, known, texts, "texts", show_progress)
-    now = reading.period
+    measured = _measure(embedder, ready, known, texts, "texts", show_progress)
+    current = measured.period
     if earlier is not None:
-        then: DriftPeriod | None = _read(embedder, ready, known, earlier, "earlier texts", show_progress).period
-        against = "texts of an earlier period"
+        reference: DriftPeriod | None = _measure(embedder, ready, known, earlier, "earlier texts", show_progress).period
+        reference_name = "texts of an earlier period"
     else:
-        then = _measure_documents(embedder, ready, known)
-        against = "documents without labels"
-    if then is None:
-        then = measure_examples(ready, known)
-        against = "held-out examples"
+        reference = _measure_documents(embedder, ready, known)
+        reference_name = "documents without labels"
+    if reference is None:
+        reference = measure_examples(ready, known)
+        reference_name = "held-out examples"
     threshold = None
     rejected = None
     if not ready.fitted.multi_label and len(ready.fitted.held_out.ids):
         threshold = ready.fitted.guarantees.confidence_threshold(reject)
-        rejected = _rejected(ready.fitted.guarantees, now, threshold, reject)
-    answered_now = _answered(ready, now.probabilities)
-    answered_then = _answered(ready, then.probabilities)
+        rejected = _rejected(ready.fitted.guarantees, current, threshold, reject)
+    answered_current = _answered(ready, current.probabilities)
+    answered_reference = _answered(ready, reference.probabilities)
     labels = {}
     for column, name in enumerate(ready.view.label_names):
-        labels[name] = mean_change(answered_now[:, column], answered_then[:, column])
-    frequent_first = sorted(reading.new_words.items(), key=lambda item: (-item[1], item[0]))
+        labels[name] = mean_change(answered_current[:, column], answered_reference[:, column])
+    frequent_first = sorted(measured.new_words.items(), key=lambda item: (-item[1], item[0]))
     return DriftReport(
-        texts=len(now.closeness),
-        empty=reading.empty,
-        against=against,
-        earlier=len(then.probabilities),
+        texts=len(current.closeness),
+        empty=measured.empty,
+        against=reference_name,
+        earlier=len(reference.probabilities),
         reject=reject,
         level=threshold,
         rejected=rejected,
         labels=labels,
-        drift={name: mean_change(getattr(now, name), getattr(then, name)) for name in MEASURES},
+        drift={name: mean_change(getattr(current, name), getattr(reference, name)) for name in MEASURES},
         new_words=dict(frequent_first[:MAX_NEW_WORDS]),
-        most_novel=_describe_novel(ready, reading.most_novel),
+        most_novel=_describe_novel(ready, measured.most_novel),
     )
 
 
-def _rejected(guarantees: Guarantees, now: DriftPeriod, threshold: float, reject: float) -> Change:
+def _rejected(guarantees: Guarantees, current: DriftPeriod, threshold: float, reject: float) -> Change:
     """Change of the fraction of rejected texts.
 
-    It has no interval: the folds of the held-out examples had fewer examples, which lowers confidence.
+    No interval: confidences from cross-validation are biased low, so an interval would mislead.
     """
-    is_unsure = guarantees.confidence(now.probabilities, now.novelty) < threshold
+    is_unsure = guarantees.confidence(current.probabilities, current.novelty) < threshold
     answered_before = guarantees.answered_fraction(reject)
-    return Change(now=float(np.mean(is_unsure | now.without_content)), then=1 - answered_before)
+    return Change(now=float(np.mean(is_unsure | current.without_content)), then=1 - answered_before)
 
 
-def _read(
+def _measure(
     embedder: TextEmbedder, ready: PreparedExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
-) -> _Reading:
+) -> _MeasuredPeriod:
     """Embed and measure the texts of a period, window by window."""
     if isinstance(given, (str, Path, dict)):
         raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
@@ -255,9 +260,9 @@ def _read(
             count += len(window)
             progress.update(len(window))
     if not parts:
-        raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give one at least.")
+        raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give at least one.")
     period = _joined(parts)
-    return _Reading(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
+    return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
 
 
 def _novel_texts(

@@ -24,7 +24,7 @@ from .neighbor_expert import (
 )
 from .registry import EXPERTS, Learned, score_all
 from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
-from .tfidf import saved_words
+from .tfidf import restore_vectorizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,7 @@ class FittedExperts(NamedTuple):
             multi_label=settings.multi_label,
             temperature=settings.temperature,
             document_vectors=document_vectors,
-            vectorizer=saved_words(state.vocabulary, arrays["idf"]),
+            vectorizer=restore_vectorizer(state.vocabulary, arrays["idf"]),
             learned=learned,
             ids=arrays["ids"],
         )
@@ -159,6 +159,7 @@ class FittedExperts(NamedTuple):
             held_out=held_out,
             proportion_draws=arrays.get(PROPORTION_DRAWS, np.zeros((0, len(settings.labels)), np.float32)),
             multi_label=settings.multi_label,
+            # The calls use the default limit on novelty that fit() chose and reported.
             default_lost=settings.report.novelty,
         )
         return cls(settings, ensemble, guarantees)
@@ -169,13 +170,13 @@ class PreparedExperts(NamedTuple):
 
     view: View
     fitted: FittedExperts
-    places: DocumentPlaces
+    corpus_rows: DocumentPlaces
 
     @classmethod
     def of(cls, view: View, fitted: FittedExperts) -> PreparedExperts:
         """Prepare fitted experts: examples vote by their present labels, documents by those propagated in ``fit``."""
-        places = places_of_documents(view, fitted.ensemble.ids, fitted.settings.report.documents)
-        return cls(view, fitted, places)
+        corpus_rows = places_of_documents(view, fitted.ensemble.ids, fitted.settings.report.documents)
+        return cls(view, fitted, corpus_rows)
 
 
 def prepare_experts(view: View, before: PreparedExperts | None = None) -> PreparedExperts | None:
@@ -204,23 +205,30 @@ class Scores(NamedTuple):
 def score_by_expert(
     view: View,
     ensemble: Ensemble,
-    places: DocumentPlaces,
+    corpus_rows: DocumentPlaces,
     embeddings: np.ndarray,
     texts: list[str],
     head_logits: np.ndarray | None,
     passages: Passages | None = None,
-    without_equal: bool = False,
-    least_neighbors: int = 0,
+    exclude_copies: bool = False,
+    min_neighbors: int = 0,
 ) -> Scores:
-    """Score N texts by their embeddings ``(N, D)`` and words, and by the embeddings of passages, if given.
+    """Score N texts by each expert.
 
-    ``places`` are those of the documents in the corpus, ``head_logits`` ``(N, H)`` those of a trained classifier, over
-    the first H labels; without one, H is 0. ``without_equal``: leave out the texts themselves and their copies.
-    ``least_neighbors``: number of neighbors to find, if more than those that vote.
+    Args:
+        view: The examples and documents.
+        ensemble: The experts.
+        corpus_rows: Rows of the documents in the corpus.
+        embeddings: ``(N, D)``.
+        texts: The texts; pairs are joined.
+        head_logits: Logits of a trained classifier, ``(N, H)``, over the first H labels; without one, H is 0.
+        passages: Embeddings of passages, if texts have several.
+        exclude_copies: Whether to leave out the texts themselves and their copies as neighbors.
+        min_neighbors: Number of neighbors to find, if more than those that vote.
     """
     words = ensemble.word_features(texts)
     vectors = ensemble.document_vectors.join(embeddings, words)
-    nearest = nearest_texts(view, embeddings, passages, places, without_equal, least_neighbors)
+    nearest = nearest_texts(view, embeddings, passages, corpus_rows, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.label_names)
     votes = nearest.weights(ensemble.temperature)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
@@ -291,12 +299,12 @@ class ScoredTexts(NamedTuple):
     nearest: NearestTexts
     votes: np.ndarray  # (N, k + m): weights of the nearest texts
     closeness: np.ndarray | None  # (N,): mean cosine to the nearest examples; None unless requested
-    to_documents: np.ndarray | None  # (N,): mean cosine to the nearest documents; None if familiarity does not use it
+    closeness_to_documents: np.ndarray | None  # (N,): mean cosine to the nearest documents; None if not used
 
     def familiarity(self) -> np.ndarray:
         """Familiarity of the texts, ``(N,)``."""
         proportions = self.neighbor_label_proportions
-        return familiarity(self.probabilities, proportions, self.closeness, self.to_documents)
+        return familiarity(self.probabilities, proportions, self.closeness, self.closeness_to_documents)
 
 
 def score_texts(
@@ -305,9 +313,9 @@ def score_texts(
     texts: list[str],
     head_logits: np.ndarray | None,
     passages: Passages | None = None,
-    without_equal: bool = False,
+    exclude_copies: bool = False,
     with_closeness: bool = False,
-    least_neighbors: int = 0,
+    min_neighbors: int = 0,
 ) -> ScoredTexts:
     """Score N texts by all experts, and pool the scores.
 
@@ -317,37 +325,37 @@ def score_texts(
         texts: The texts; pairs are joined.
         head_logits: Logits of a trained classifier, ``(N, H)``, over the first H labels; without one, H is 0.
         passages: Embeddings of passages, if texts have several.
-        without_equal: Whether to leave out the texts themselves and their copies as neighbors.
+        exclude_copies: Whether to leave out the texts themselves and their copies as neighbors.
         with_closeness: Whether to measure how close the texts are to examples, for their familiarity.
-        least_neighbors: Number of neighbors to find, if more than those that vote.
+        min_neighbors: Number of neighbors to find, if more than those that vote.
 
     Returns:
         The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
         the others share the rest.
     """
     ensemble = experts.fitted.ensemble
-    if without_equal:  # rounded to the dtype of the keys, so that a text equals its stored key
+    if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
         embeddings = embeddings.astype(experts.view.dtype, copy=False)
     scores = score_by_expert(
         experts.view,
         ensemble,
-        experts.places,
+        experts.corpus_rows,
         embeddings,
         texts,
         head_logits,
         passages=passages,
-        without_equal=without_equal,
-        least_neighbors=least_neighbors,
+        exclude_copies=exclude_copies,
+        min_neighbors=min_neighbors,
     )
     columns = ensemble.label_columns(scores.nearest.label_names)
     weights = np.array(list(experts.fitted.settings.weights.values()))
     closeness = None
-    to_documents = None
+    document_closeness = None
     if with_closeness:
         mean = ensemble.document_vectors.mean
         closeness = closeness_to_examples(scores.nearest, embeddings, mean)
         if experts.fitted.settings.compares_with_documents and scores.nearest.documents is not None:
-            to_documents = closeness_to_documents(scores.nearest, embeddings, mean)
+            document_closeness = closeness_to_documents(scores.nearest, embeddings, mean)
     return ScoredTexts(
         probabilities=ensemble_probabilities(scores, ensemble, columns, weights),
         weighted_logits=weights[:, None, None] * scores.logits,
@@ -358,7 +366,7 @@ def score_texts(
         nearest=scores.nearest,
         votes=scores.votes,
         closeness=closeness,
-        to_documents=to_documents,
+        closeness_to_documents=document_closeness,
     )
 
 

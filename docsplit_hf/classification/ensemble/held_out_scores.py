@@ -166,7 +166,7 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> V
     """Find the neighbors of the examples, listed in the given ``order``."""
     embeddings = snapshot.keys[order]
     passages = take_passages(snapshot.passages, order)
-    nearest = nearest_texts(snapshot, embeddings, passages, DocumentPlaces.known(corpus.documents), without_equal=True)
+    nearest = nearest_texts(snapshot, embeddings, passages, DocumentPlaces.known(corpus.documents), exclude_copies=True)
     temperature = nearest.temperature()
     places = [corpus.rows[nearest.examples.rows]]
     to_documents = None
@@ -192,7 +192,7 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
         embeddings,
         [held_out.texts[i] for i in usable],
         None if held_out.logits is None else held_out.logits[usable],
-        without_equal=True,
+        exclude_copies=True,
     )
     mean = ensemble.document_vectors.mean
     to_documents = None

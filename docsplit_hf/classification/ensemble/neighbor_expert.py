@@ -144,17 +144,17 @@ def nearest_texts(
     queries: np.ndarray,
     passages: Passages | None,
     places: DocumentPlaces,
-    without_equal: bool = False,
+    exclude_copies: bool = False,
     least: int = 0,
 ) -> NearestTexts:
     """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
 
-    ``places``: positions of the documents in the corpus; documents without one do not vote. ``without_equal``: leave
+    ``places``: positions of the documents in the corpus; documents without one do not vote. ``exclude_copies``: leave
     out the query and its copies. ``least``: number of examples, and of documents, to find if more than 30.
     """
     queries = as_float32(queries)
-    count = max(VOTERS, least) + without_equal
-    equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if without_equal else -1.0
+    count = max(VOTERS, least) + exclude_copies
+    equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if exclude_copies else -1.0
     examples = view.search(queries, count, passages)
     if not view.count("documents"):
         distances = np.where(examples.distances > equal, examples.distances, np.inf)

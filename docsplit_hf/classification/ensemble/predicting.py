@@ -97,7 +97,7 @@ def predict_with_experts(
         embedded.logits,
         embedded.passages,
         with_closeness=with_novelty,
-        least_neighbors=shown.neighbors,
+        min_neighbors=shown.neighbors,
     )
     guarantees = experts.fitted.guarantees
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None

@@ -59,10 +59,10 @@ def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | N
     counts.sort_indices()  # the order of TfidfVectorizer.transform
     transformer = TfidfTransformer(sublinear_tf=True)  # TfidfVectorizer would split all texts a second time
     words = transformer.fit_transform(counts)
-    return saved_words(counter.get_feature_names_out().tolist(), transformer.idf_), words
+    return restore_vectorizer(counter.get_feature_names_out().tolist(), transformer.idf_), words
 
 
-def saved_words(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
+def restore_vectorizer(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
     """Restore the vectorizer of ``fit_words`` from its terms and their ``idf_``; None without terms."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 

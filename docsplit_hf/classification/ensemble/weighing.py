@@ -198,7 +198,7 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
         texts_in(rows_at(documents.rows, rows)),
         None,
         passages=take_passages(documents.passages, rows),
-        without_equal=True,
+        exclude_copies=True,
     )
     columns = ensemble.label_columns(snapshot.label_names)
     probabilities = ensemble_probabilities(scored, ensemble, columns, weights.of_logits)

@@ -98,13 +98,13 @@ class Interpolation(NamedTuple):
 
 
 def interpolate_with_neighbors(
-    encoded: Predictions, view: View, k: int, temperature: float, weight: float, least_neighbors: int = 0
+    encoded: Predictions, view: View, k: int, temperature: float, weight: float, min_neighbors: int = 0
 ) -> Interpolation:
     """Interpolate the votes of k neighbors with the probabilities of a classification head, if there is one.
 
-    ``least_neighbors`` is the number of neighbors to find, if above k; only k vote.
+    ``min_neighbors`` is the number of neighbors to find, if above k; only k vote.
     """
-    neighbors = view.search(encoded.retrieval_embeddings, max(k, least_neighbors), encoded.passages)
+    neighbors = view.search(encoded.retrieval_embeddings, max(k, min_neighbors), encoded.passages)
     labels = len(neighbors.label_names)
     voting_distances = neighbors.distances[:, :k]
     knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], labels, temperature)

@@ -6,10 +6,13 @@ A folder holds::
     keys-<sha256>.safetensors         ``keys``, and ``probe`` if there is one
     rows-<sha256>.parquet             ``id``, ``label``, ``text``, and ``text_pair`` if there are pairs
     passage_keys-<sha256>.safetensors ``keys``, ``spans`` and ``counts`` of passages, if a row has several
-    document_keys-<sha256>.safetensors, document_rows-<sha256>.parquet, document_passage_keys-<sha256>.safetensors
-                                      the same for unlabeled documents, if there are any, without labels and probe
-    fitted-<sha256>.safetensors, vocabulary-<sha256>.parquet
-                                      arrays of the fitted state, if there is one, and ``term``
+    document_keys-<sha256>.safetensors
+                                      ``keys`` of unlabeled documents, if there are any
+    document_rows-<sha256>.parquet    ``id``, ``text`` and ``text_pair`` of documents
+    document_passage_keys-<sha256>.safetensors
+                                      ``keys``, ``spans`` and ``counts`` of passages of documents
+    fitted-<sha256>.safetensors       arrays of the fitted state, if there is one
+    vocabulary-<sha256>.parquet       ``term``: the vocabulary of the fitted state
 
 Files hold data only, never code. Data files never change, and are named by the first 16 digits of their SHA-256. Saving
 adds new files, then replaces the manifest, then deletes files that the manifest no longer names: a reader finds either
@@ -27,13 +30,13 @@ import numpy as np
 
 from ...content_hash import sha256_of_file, sha256_of_parts
 from ...encoders.checkpoints.atomic_replacement import replaced_at_once, save_lock
-from ...encoders.checkpoints.one_state import read_at_once
+from ...encoders.checkpoints.one_state import read_consistently
 from ...encoders.chunking import Passages
 from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..row_table import TEXT_COLUMNS, check_spans, fault_of_ids, ids_among
+from ..row_table import TEXT_COLUMNS, check_spans, describe_invalid_ids, ids_among
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -44,9 +47,9 @@ from .manifest import (
     FileEntry,
     Manifest,
     data_files,
-    errors_name_file,
     file_name,
     make_manifest,
+    naming_file_in_errors,
     read_manifest,
     render_manifest,
 )
@@ -67,7 +70,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
-            store_index(rows.index, _searched_sha256(manifest, prefix), rows.options.factory)
+            store_index(rows.index, _index_source_sha256(manifest, prefix), rows.options.factory)
 
 
 def load_snapshot(
@@ -75,15 +78,15 @@ def load_snapshot(
 ) -> Snapshot:
     """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
-    (snapshot, manifest), _ = read_at_once(folder, lambda: read_datastore(folder / FOLDER, memory_map))
+    (snapshot, manifest), _ = read_consistently(folder, lambda: read_datastore(folder / FOLDER, memory_map))
     documents = snapshot.documents
     if documents is not None:
-        documents = update_index(documents, True, _searched_sha256(manifest, "document_"))
-    examples = update_index(replace(snapshot, documents=None), True, _searched_sha256(manifest, ""))
+        documents = update_index(documents, True, _index_source_sha256(manifest, "document_"))
+    examples = update_index(replace(snapshot, documents=None), True, _index_source_sha256(manifest, ""))
     return replace(examples, documents=documents)
 
 
-def _searched_sha256(manifest: Manifest, prefix: str) -> str:
+def _index_source_sha256(manifest: Manifest, prefix: str) -> str:
     """Return the checksum of the keys from which the index of examples or documents is built."""
     files = manifest["files"]
     return files.get(f"{prefix}passage_keys", files[f"{prefix}keys"])["sha256"]
@@ -146,8 +149,8 @@ def _rename_by_content(path: Path) -> FileEntry:
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
     """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
     if not folder.is_dir():
-        read_manifest(folder)  # raises an error with the next step
-    read, _ = read_at_once(folder, lambda: _read_folder(folder, memory_map))
+        read_manifest(folder)  # raises an error that tells the user what to do
+    read, _ = read_consistently(folder, lambda: _read_folder(folder, memory_map))
     return read
 
 
@@ -205,7 +208,7 @@ def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Ta
 
 
 def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
-    fault = fault_of_ids(ids)
+    fault = describe_invalid_ids(ids)
     if fault is not None:
         raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
@@ -218,7 +221,7 @@ def _map_examples(
 
     path = paths["keys"]
     shape = (manifest["rows"], manifest["dimension"])
-    with errors_name_file(path):
+    with naming_file_in_errors(path):
         file = KeyFile(path)
         probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
     _check_keys(path, manifest, shape, file.array, probe, set())
@@ -233,7 +236,7 @@ def _map_examples(
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:
             _check_sha256(paths[role], manifest["files"][role])
-        with errors_name_file(path):
+        with naming_file_in_errors(path):
             check_finite(file.array, "keys")
         file.release()
         return pa.schema(columns), batches()
@@ -272,7 +275,7 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    with errors_name_file(paths["fitted"]):
+    with naming_file_in_errors(paths["fitted"]):
         return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
 
 
@@ -291,7 +294,7 @@ def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, n
     keys = tensors.pop("keys", None)
     probe = tensors.pop("probe", None)
     _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
-    with errors_name_file(path):
+    with naming_file_in_errors(path):
         check_finite(keys, "keys")
         if probe is not None:
             check_finite(probe, "probe")
@@ -307,10 +310,12 @@ def _check_keys(
     others: set[str],
 ) -> None:
     if keys is None or keys.shape != shape or keys.dtype != manifest["dtype"] or others:
-        found = "no keys" if keys is None else f"keys {keys.dtype} {keys.shape}"
+        found = "no 'keys'" if keys is None else f"'keys' of {keys.dtype} {keys.shape}"
+        if others:
+            found += f" and {sorted(others)}"
         raise DatastoreError(
-            f"{path} holds {found} and {sorted(others) or 'nothing'} besides, but {MANIFEST} needs keys "
-            f"{manifest['dtype']} {shape}. {REMEDY}"
+            f"{path}: expected only a tensor 'keys' of {manifest['dtype']} {shape}, as in {MANIFEST}, found {found}. "
+            f"{REMEDY}"
         )
     if probe is not None and (probe.dtype != np.float32 or probe.shape[1:] != shape[1:]):
         raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
@@ -329,7 +334,7 @@ def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count:
     if found != expected:
         raise DatastoreError(f"{path} holds {found}, but {MANIFEST} needs {expected}. {REMEDY}")
     passages = Passages(embeddings=tensors["keys"], counts=tensors["counts"], spans=tensors["spans"])
-    with errors_name_file(path):
+    with naming_file_in_errors(path):
         check_finite(passages.embeddings, "keys")
         check_spans(passages, rows)
     return passages

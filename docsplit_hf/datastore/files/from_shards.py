@@ -14,7 +14,7 @@ from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys
-from ..row_table import TEXT_COLUMNS, fault_of_ids
+from ..row_table import TEXT_COLUMNS, describe_invalid_ids
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index
 from .tables import mapped_rows, read_batches
@@ -110,6 +110,6 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
     rows = sum(shard.rows for shard in shards.shards)
     if labeled not in (0, rows):
         raise ShardsError(f"{labeled} of {rows} documents have a label: give all of them one, or none.")
-    fault = fault_of_ids(pa.chunked_array(ids, pa.string()))
+    fault = describe_invalid_ids(pa.chunked_array(ids, pa.string()))
     if fault is not None:
         raise ShardsError(f"{shards.shards[0].table.parent}: {fault}: give each document its own id.")

@@ -85,7 +85,7 @@ class DatastoreError(ValueError):
 
 
 @contextlib.contextmanager
-def errors_name_file(path: Path) -> Iterator[None]:
+def naming_file_in_errors(path: Path) -> Iterator[None]:
     """Turn a ``ValueError`` of the block into a ``DatastoreError`` that names the file."""
     try:
         yield
@@ -193,7 +193,7 @@ def _check_values(path: Path, manifest: dict[str, Any]) -> None:
         _require(count is None or is_larger, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
     _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
-    with errors_name_file(path):
+    with naming_file_in_errors(path):
         IndexOptions(**manifest["index"])
 
 

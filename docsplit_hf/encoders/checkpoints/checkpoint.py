@@ -32,7 +32,7 @@ from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import recover_own_save
 from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
 from .inside_folder import write_file
-from .one_state import FolderState, read_at_once
+from .one_state import FolderState, read_consistently
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
@@ -172,7 +172,7 @@ class AutoModelWithoutHead(AutoModel):
     def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """As ``AutoModel.from_pretrained``; ``dtype="auto"``, which ``pipeline`` passes on, counts as none."""
         load = functools.partial(cls._load, name, *arguments, **kwargs)
-        model, state = read_at_once(name, load)
+        model, state = read_consistently(name, load)
         if state is not None:
             model.loaded_from = LoadedFrom(Path(name), state, load)
         return model

@@ -43,7 +43,7 @@ class FolderState(NamedTuple):
         return not is_moving_files(folder) and self.files == _identities(folder)
 
 
-def read_at_once(
+def read_consistently(
     folder: str | Path, read: Callable[[], Result], hold: bool = False
 ) -> tuple[Result, FolderState | None]:
     """Call ``read`` so that all files that it reads come from the same save.

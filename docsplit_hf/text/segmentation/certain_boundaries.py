@@ -1,4 +1,4 @@
-"""Find the boundaries at which pysbd certainly splits an English line, by the common cases of its rules in one scan.
+"""Reimplement pysbd's common rules for English, to find in one scan the boundaries where pysbd is certain to split.
 
 pysbd rewrites the whole text dozens of times to hide marks that do not end a sentence, and then splits at the others.
 For most marks, the word before and the characters after the mark determine whether pysbd splits there. These cases are
@@ -51,17 +51,17 @@ _FILE_ENDING = re.compile(
     r"(?:jpe?g|png|gif|tiff?|pdf|ps|docx?|xlsx?|svg|bmp|tga|exif|odt|html?|txt|rtf|bat|sxw|xml|zip|exe|msi|blend|wmv"
     r"|mp[34]|pptx?|flac|rb|cpp|cs|js)\s"
 )
-# Texts after the full stop of an abbreviation that show that it does not end a sentence.
+# If one of these follows an abbreviation's period, the period does not end a sentence.
 _AFTER_ABBREVIATION = re.compile(r"[.:\-?,]|\s(?:[a-z]|I\s|I'm|I'll|\d|\()")
 _AFTER_TITLE = re.compile(r"\s|:\d")
 _AFTER_NUMBER_WORD = re.compile(r"\s\d|\s+\(")
 
 
 def _pair(opening: str, closing: str, inside: str = "") -> str:
-    """The pattern of a span with content that has no backslash, or is one escaped character, as for pysbd.
+    """The pattern of a span with content that has no backslash or is exactly one escaped character (pysbd's rule).
 
-    An opening that is no span because of a backslash is matched too, without a group: otherwise the search would start
-    again from it, in quadratic time.
+    The second alternative consumes an opening mark that starts no span, so that the regex does not scan it again, which
+    takes quadratic time. Only real spans set group 1.
     """
     others = rf"[^{closing}\\{inside}]"
     return rf"({opening}(?:{others}+|\\[^{closing}{inside}]){closing})|{opening}{others}*(?=[^\\]\\)"
@@ -82,7 +82,8 @@ _SPANS = [
     _SpanKind("[", "]", re.compile(_pair(r"\[", r"\]"), re.DOTALL)),
     _SpanKind("“", "”", re.compile(_pair("“", "”"), re.DOTALL)),
     _SpanKind("«", "»", re.compile(_pair("«", "»"), re.DOTALL)),
-    # Single quotation marks open after white space and close where no letter follows, or with the last one.
+    # Single quotation marks open after white space, and close at the first mark not followed by a letter, otherwise
+    # at the last mark.
     _SpanKind("'", "'", re.compile(r"((?<=\s)'(?:.*?'(?![a-zA-Z])|.*'))", re.DOTALL)),
     _SpanKind("‘", "’", re.compile(r"((?<=\s)‘(?:.*?’(?![a-zA-Z])|.*’))", re.DOTALL)),
 ]
@@ -93,7 +94,7 @@ class _Boundary(enum.Enum):
     """Whether pysbd splits at a place."""
 
     CERTAIN = enum.auto()  # it does
-    DEPENDENT = enum.auto()  # it does, but it splits the text after the place differently without the text before
+    DEPENDENT = enum.auto()  # it does, but the text after must be passed to it together with the text before
     UNCERTAIN = enum.auto()  # it may
 
 
@@ -139,7 +140,7 @@ def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
 def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
     """Yield the boundaries within a line, by position.
 
-    An uncertain boundary means that there may be any number of them since the last certain one.
+    ``UNCERTAIN``: the text since the last certain boundary may contain any number of boundaries.
     """
     if not ("." in line or "?" in line or "!" in line):
         return
@@ -151,7 +152,7 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
     last_closing: dict[str, int] = {}
     start = len(line) - len(line.lstrip())  # of the current sentence
     opening_end, _ = _opening_end(line, start, spans, last_closing)
-    # pysbd splits a line after a quotation or aside at its start only if the line holds a mark.
+    # pysbd splits after an opening quotation or aside only in lines that contain ".", "!" or "?".
     if opening_end > start:
         yield start, _Boundary.UNCERTAIN
     for match in _MARKS.finditer(line):
@@ -185,7 +186,7 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
             if not is_certain:
                 yield opening_end, _Boundary.UNCERTAIN
                 continue
-            # If another quotation opens within it and closes after it, pysbd has to read it with the text after it.
+            # If an inner quotation ends outside this one, both must be passed to pysbd together.
             is_closed = opening_end - 1 in merged_ends
             yield opening_end, _Boundary.CERTAIN if is_closed else _Boundary.DEPENDENT
             start = opening_end
@@ -286,9 +287,10 @@ def _full_stops_end(line: str, position: int, marks: str) -> bool | None:
 
 
 def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dict[str, int]) -> tuple[int, bool]:
-    """The end of a quotation or aside at ``start`` that is or may be a sentence, and whether that is certain.
+    """End of a quotation or aside at ``start`` that pysbd treats as its own sentence, and whether that is certain.
 
-    The end is ``start`` if there is none. ``last_closing``: the last closing mark of each opening one, as a cache.
+    The end is ``start`` if there is none. ``last_closing`` is a cache: the position of the last closing mark, by
+    opening mark.
     """
     opening = line[start : start + 1]
     if opening not in _CLOSING:
@@ -308,12 +310,13 @@ def _opening_end(line: str, start: int, spans: dict[int, int], last_closing: dic
 
 
 def _cut_at_quotation_ends(sentence: str) -> list[tuple[str, bool]]:
-    """Cut a sentence where pysbd splits its sentences again: after a mark with a quotation mark, before a capital."""
+    """Apply pysbd's second pass, which splits after a mark and a closing quotation mark before a capital."""
     pieces = []
     start = 0
     for match in _QUOTATION_END.finditer(sentence):
         if "'" in match[0]:
-            return [(sentence, False)]  # pysbd does not split within other quotation marks or brackets
+            # The ' may belong to a span of single quotation marks, within which pysbd does not split: pysbd decides.
+            return [(sentence, False)]
         pieces.append((sentence[start : match.end()], True))
         start = match.end()
     return [*pieces, (sentence[start:], True)]
@@ -349,7 +352,7 @@ def _is_lettered(items: list[str], alphabet: list[str]) -> bool:
 
 
 def _is_numbered(numbers: list[int]) -> bool:
-    """Whether any two consecutive numbers follow one another, as pysbd counts."""
+    """Whether any two neighboring numbers are consecutive; pysbd also counts 9 and 0 as consecutive."""
     for number, next_number in itertools.pairwise(numbers):
         if next_number == number + 1 or {number, next_number} == {0, 9}:
             return True
@@ -377,7 +380,7 @@ def _is_word_character(character: str) -> bool:
 
 @functools.cache
 def _abbreviations() -> dict[str, re.Pattern[str]]:
-    """For each abbreviation, the pattern of texts after its full stop that show that it does not end a sentence."""
+    """By abbreviation, the pattern of texts after its period; if it matches, the period does not end a sentence."""
     from pysbd.languages import LANGUAGE_CODES
 
     lists = LANGUAGE_CODES["en"].Abbreviation
@@ -392,7 +395,7 @@ def find_protected_spans(line: str) -> dict[int, int]:
     for opening, closing, pattern in _SPANS:
         if opening not in line:
             continue
-        # Without an apostrophe before white space, pysbd treats all of them as leading apostrophes, as in 'tis.
+        # If no apostrophe precedes white space, pysbd treats every one as leading ('tis).
         if opening == "'" and not _APOSTROPHE_BEFORE_SPACE.search(line):
             continue
         last_closing = line.rfind(closing)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..characters import replace_lone_surrogates
 from ..sources import EMPTY, KEPT, NOT_A_STRING, SINGLE_SENTENCE, describe_dropped, keep_usable, refuse_other_types
-from ..tokenization import PLAIN, WINDOW, certain_cuts, tokens_per_sentence, windows
+from ..tokenization import PLAIN, WINDOW, find_safe_cut_pattern, tokens_per_sentence, windows
 from .sentences import Segmentation, get_segmenter
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) ->
     if not tokenizer.is_fast:
         return [_tokenize_sentences(sentences, tokenizer) for sentences in documents]
     if any(sum(map(len, sentences)) > WINDOW for sentences in documents):
-        cuts = certain_cuts(tokenizer)
+        cuts = find_safe_cut_pattern(tokenizer)
         return [_tokenize_windows(sentences, tokenizer, cuts) for sentences in documents]
     encoding = tokenizer(["".join(sentences) for sentences in documents], return_offsets_mapping=True, **PLAIN)
     tokenized = []

@@ -94,8 +94,8 @@ def test_similarity_is_the_fraction_of_common_triples(texts):
         common = len(first & second)
         longer = max(len(first), len(second))
         similarity = 2 * common / max(len(first) + len(second), 1)
-        is_sentence = common >= MIN_COMMON_SHINGLES and longer - common <= MAX_CHANGED_SHINGLES
-        if similarity >= MIN_SIMILARITY or is_sentence:
+        differs_by_a_sentence = common >= MIN_COMMON_SHINGLES and longer - common <= MAX_CHANGED_SHINGLES
+        if similarity >= MIN_SIMILARITY or differs_by_a_sentence:
             expected[i, j] = pytest.approx(similarity)
     assert found(texts) == expected
 

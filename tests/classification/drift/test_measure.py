@@ -155,7 +155,7 @@ def test_pairs_with_equal_first_texts_are_different(fitted, texts):
 
 
 ERRORS = {
-    "no texts": ([], {}, ValueError, "There are no texts: give one at least"),
+    "no texts": ([], {}, ValueError, "There are no texts: give at least one"),
     "empty texts": (["", " "], {}, ValueError, "All 2 texts are empty"),
     "no earlier texts": (["a"], {"earlier": []}, ValueError, "There are no earlier texts"),
     "empty earlier texts": (["a"], {"earlier": [""]}, ValueError, "All 1 earlier texts are empty"),

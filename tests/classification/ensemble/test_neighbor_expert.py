@@ -48,7 +48,7 @@ def test_a_text_its_copies_and_later_documents_have_no_vote():
     store.add_documents(store.keys[:2], store.texts[:2], ids=["copy", "another"])
     known = np.ones(62, bool)
     known[5] = False
-    nearest = nearest_of_known(store, store.keys[:2], known, without_equal=True)
+    nearest = nearest_of_known(store, store.keys[:2], known, exclude_copies=True)
     for row in range(2):
         weights = nearest.weights(1.0)[row]
         assert weights[: nearest.examples.rows.shape[1]][nearest.examples.rows[row] == row].tolist() == [0]
@@ -74,7 +74,7 @@ def test_copies_of_the_query_have_no_votes():
     same = np.ones((1, 16), np.float32)
     store.add(same, [0], ["a"])
     store.remove(["0", "1", "2"])
-    weights = nearest_of_known(store, same, np.zeros(0, bool), without_equal=True).weights(1.0)
+    weights = nearest_of_known(store, same, np.zeros(0, bool), exclude_copies=True).weights(1.0)
     proportions = vote(weights, np.zeros((1, 1), int), np.eye(1))
     logits = Neighbors().score({}, features_of(neighbor_label_proportions=proportions))
     assert not weights.any() and np.isfinite(logits).all()

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.classification.ensemble.tfidf import MAX_CHARACTERS, fit_words, saved_words, words_of
+from docsplit_hf.classification.ensemble.tfidf import MAX_CHARACTERS, fit_words, restore_vectorizer, words_of
 
 from .stores import make_texts
 
@@ -51,7 +51,7 @@ def test_tfidf_equals_scikit_learn_and_is_restored(count):
     stock = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **rare).fit(texts)
     terms = stock.get_feature_names_out().tolist()
     assert vectorizer.get_feature_names_out().tolist() == terms and ("lonely" in terms) == (count < 200)
-    saved = saved_words(terms, vectorizer.idf_.copy())
+    saved = restore_vectorizer(terms, vectorizer.idf_.copy())
     for other in (stock, vectorizer, saved):
         found = other.transform(texts)
         assert found.dtype == words.dtype == np.float32
@@ -60,5 +60,7 @@ def test_tfidf_equals_scikit_learn_and_is_restored(count):
 
 
 def test_texts_without_words_have_no_vectorizer():
-    assert fit_words(["", "..."]) is None and fit_words([""] * 300) is None and saved_words([], np.zeros(0)) is None
+    assert (
+        fit_words(["", "..."]) is None and fit_words([""] * 300) is None and restore_vectorizer([], np.zeros(0)) is None
+    )
     assert fit_words(["same words"] * 300) is None  # in each text: they tell nothing

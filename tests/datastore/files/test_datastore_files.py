@@ -180,11 +180,14 @@ def exchange(folder, role, write):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m.update(rows=7), r"keys-.*holds keys float32 \(6, 4\).*manifest.json needs keys float32 \(7, 4\)"),
+        (
+            lambda m: m.update(rows=7),
+            r"keys-.*only a tensor 'keys' of float32 \(7, 4\).*found 'keys' of float32 \(6, 4\)",
+        ),
         (lambda m: m.update(rows=-1), "manifest.json: rows is -1"),
         (lambda m: m.update(rows=True), "manifest.json: rows is True, not int"),
         (lambda m: m.update(dimension=0), "manifest.json: dimension is 0"),
-        (lambda m: m.update(dtype="float16"), r"holds keys float32.*needs keys float16"),
+        (lambda m: m.update(dtype="float16"), r"'keys' of float16.*found 'keys' of float32"),
         (lambda m: m.update(dtype="object"), "manifest.json: dtype is 'object'"),
         (lambda m: m.update(metric="cosine"), "manifest.json: the metric is 'cosine', not 'squared_l2'"),
         (lambda m: m.update(multi_label=True), "rows-.* has other columns than a datastore"),
@@ -221,7 +224,7 @@ def test_an_inconsistent_manifest_with_a_valid_checksum_is_refused(change, messa
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m: m["documents"].update(rows=8), r"document_keys-.*holds keys float32 \(7, 4\).*needs .*\(8, 4\)"),
+        (lambda m: m["documents"].update(rows=8), r"document_keys-.*\(8, 4\).*found 'keys' of float32 \(7, 4\)"),
         (lambda m: m["documents"].update(rows=-1), "manifest.json: documents is {'rows': -1"),
         (lambda m: m["documents"].update(next_id=True), "manifest.json: documents is"),
         (lambda m: m["documents"].update(more=1), "manifest.json: documents is"),
@@ -284,13 +287,13 @@ def test_a_manifest_in_another_form_is_refused(tmp_path):
     [
         (lambda t: t["keys"].__setitem__((4, 1), np.nan), "keys: row 4 holds NaN"),
         (lambda t: t["probe"].__setitem__((0, 0), np.inf), "probe: row 0 holds NaN"),
-        (lambda t: t.update(keys=t["keys"][:5]), r"holds keys float32 \(5, 4\)"),
-        (lambda t: t.update(keys=t["keys"].ravel()), r"holds keys float32 \(24,\)"),
-        (lambda t: t.update(keys=t["keys"].astype(np.float64)), "holds keys float64"),
+        (lambda t: t.update(keys=t["keys"][:5]), r"found 'keys' of float32 \(5, 4\)"),
+        (lambda t: t.update(keys=t["keys"].ravel()), r"found 'keys' of float32 \(24,\)"),
+        (lambda t: t.update(keys=t["keys"].astype(np.float64)), "found 'keys' of float64"),
         (lambda t: t.update(probe=t["probe"][:, :2].copy()), r"the probe is float32 \(3, 2\)"),
         (lambda t: t.update(probe=t["probe"].astype(np.int64)), "the probe is int64"),
-        (lambda t: t.update(more=t["probe"]), r"and \['more'\] besides"),
-        (lambda t: t.pop("keys"), "holds no keys"),
+        (lambda t: t.update(more=t["probe"]), r"found 'keys' of .* and \['more'\]"),
+        (lambda t: t.pop("keys"), "found no 'keys'"),
     ],
 )
 def test_inconsistent_keys_are_refused(change, message, tmp_path):
@@ -389,8 +392,8 @@ KEYS = np.zeros((7, 4), dtype=np.float32)
     ("role", "tensors", "message"),
     [
         ("document_keys", {"keys": KEYS + np.nan}, "keys: row 0 holds NaN"),
-        ("document_keys", {"keys": KEYS[:, :3].copy()}, r"holds keys float32 \(7, 3\)"),
-        ("document_keys", {"keys": KEYS.astype(np.float16)}, "holds keys float16"),
+        ("document_keys", {"keys": KEYS[:, :3].copy()}, r"found 'keys' of float32 \(7, 3\)"),
+        ("document_keys", {"keys": KEYS.astype(np.float16)}, "found 'keys' of float16"),
         ("document_keys", {"keys": KEYS, "probe": KEYS}, "holds a probe, which belongs to the examples"),
         ("fitted", {"a": KEYS + np.inf}, "The array 'a' of a fitted state holds NaN or infinity"),
         ("fitted", {"a": KEYS.astype(np.float16)}, "The array 'a' of a fitted state is float16, not one of"),

@@ -17,7 +17,7 @@ from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     replaced_at_once,
     save_lock,
 )
-from docsplit_hf.encoders.checkpoints.one_state import read_at_once
+from docsplit_hf.encoders.checkpoints.one_state import read_consistently
 
 from .test_atomic_replacement import killed
 from .test_atomic_replacement import write as write_files
@@ -52,7 +52,7 @@ def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_pat
             for version in versions:  # back to what was there before, too
                 save(tmp_path, version)
 
-    found, state = read_at_once(tmp_path, lambda: read(tmp_path, between))
+    found, state = read_consistently(tmp_path, lambda: read(tmp_path, between))
     assert found == [versions[-1]] * 3 and state.is_unchanged(tmp_path)
     save(tmp_path, versions[-1])
     assert not state.is_unchanged(tmp_path)
@@ -70,9 +70,9 @@ def test_errors_from_a_concurrent_save_cause_a_second_read_and_others_are_raised
             raise KeyError("half old and half new")
         return read(tmp_path)
 
-    assert read_at_once(tmp_path, read_broken)[0] == ["b"] * 3
+    assert read_consistently(tmp_path, read_broken)[0] == ["b"] * 3
     with pytest.raises(ZeroDivisionError):
-        read_at_once(tmp_path, lambda: 1 / 0)
+        read_consistently(tmp_path, lambda: 1 / 0)
 
 
 def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path, monkeypatch):
@@ -85,9 +85,9 @@ def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path,
             times.append(number)
             save(tmp_path, f"{len(times)}")
 
-    assert read_at_once(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
+    assert read_consistently(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
     with pytest.raises(OSError, match="was saved to during each of 20 tries"):
-        read_at_once(tmp_path, lambda: save(tmp_path, "c"))
+        read_consistently(tmp_path, lambda: save(tmp_path, "c"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
@@ -96,7 +96,7 @@ def test_an_interrupted_save_is_finished_before_the_folder_is_read(tmp_path):
     write_files(tmp_path, {"datastore/manifest.json": "old", "old.json": "old", "config.json": "old"})
     killed(tmp_path)
     assert (tmp_path / STAGING / JOURNAL).exists()
-    assert read_at_once(tmp_path, lambda: (tmp_path / "datastore" / "manifest.json").read_text())[0] == "new"
+    assert read_consistently(tmp_path, lambda: (tmp_path / "datastore" / "manifest.json").read_text())[0] == "new"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
@@ -105,7 +105,7 @@ def test_reading_does_not_wait_for_a_save_before_it_moves_files(tmp_path):
     with replaced_at_once(tmp_path, "config.json") as staging:
         write_files(staging, dict.fromkeys(NAMES, "b"))
         assert recover_own_save(tmp_path)
-        assert read_at_once(tmp_path, lambda: read(tmp_path))[0] == ["a"] * 3
+        assert read_consistently(tmp_path, lambda: read(tmp_path))[0] == ["a"] * 3
     assert read(tmp_path) == ["b"] * 3
 
 
@@ -118,7 +118,7 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
         assert is_locked
         with save_lock(tmp_path) as is_locked_again:
             assert is_locked_again
-        assert read_at_once(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
+        assert read_consistently(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
         with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
             pass
     with locked(tmp_path, wait=False):

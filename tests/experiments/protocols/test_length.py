@@ -83,7 +83,7 @@ def test_passages_are_more_accurate_than_their_mean(predict):
 @pytest.mark.parametrize("strategy", ["first", "head_tail", "average", "passages", "late"])
 def test_accuracy_and_reading_are_measured_for_each_strategy(task, tiny_checkpoint, strategy):
     loaded = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32)
-    [reading] = loaded.reading([strategy])
+    [reading] = loaded.with_strategies([strategy])
     system = with_passages(reading)
     assert system.name == f"{tiny_checkpoint}#pooling=mean ({strategy})" and system.encoder.encoder is loaded.encoder
     planned, left_out = plan(["length"], system, task, SETTINGS)
@@ -105,4 +105,4 @@ def test_word_counts_read_whole_texts_and_endpoints_are_refused(task):
     assert (read["share_read"], read["tokens_read"], read["documents"]) == (1, 0, 10)
     planned, [line] = plan(["length"], EncoderSystem("service", object()), task, SETTINGS)
     assert planned == [] and "it takes an encoder whose weights are here" in line
-    assert EncoderSystem("service", object()).reading(["first", "head_tail"])[0].name == "service"
+    assert EncoderSystem("service", object()).with_strategies(["first", "head_tail"])[0].name == "service"

@@ -86,7 +86,7 @@ def test_tasks_read_each_line_of_a_file_once(tmp_path):
         assert [document.text for document in read] == [row["text"] for row in rows[:-1]]
         assert len({document.id for document in read}) == 59 and read[3].metadata == {"label": 4}
     for options in ({"limit": 3}, {"skip": 1}):
-        with pytest.raises(ValueError, match="give a file of the lines that you want"):
+        with pytest.raises(ValueError, match="give a file with only the lines that you want"):
             JsonlRangeReader(file, **options)
     file.write_text("words\n")
     with pytest.raises(ValueError, match="rows.jsonl: the line 'words' is not JSON"):

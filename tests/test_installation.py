@@ -117,7 +117,7 @@ def test_the_command_shows_its_help_from_the_wheel(built, tmp_path):
     arguments = [sys.executable, "-m", "docsplit_hf", "classify", "--help"]
     finished = subprocess.run(arguments, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
     assert finished.returncode == 0, finished.stderr[-3000:]
-    assert "usage: docsplit classify [options]\n\nMake a classifier that keeps its examples" in finished.stdout
+    assert "usage: docsplit classify [options]\n\nMake a classifier with a datastore of its examples" in finished.stdout
 
 
 def test_the_defaults_and_a_command_work_and_agree(built, texts, tmp_path):

@@ -170,7 +170,7 @@ def test_documents_become_examples_with_a_label(engine):
         (lambda d: d.add(np.ones((2, 8)), ["fruit", "fruit"], ids=["a", "a"]), "given twice"),
         (lambda d: d.add(np.ones((1, 8)), ["fruit"], texts=["\ud800"]), "half a character"),
         (lambda d: d.remove(["b"]), "no row with the id 'b'"),
-        (lambda d: d.remove(["taken", "b"]), "no row with the id 'b': ids are strings"),
+        (lambda d: d.remove(["taken", "b"]), "no row with the id 'b': pass ids"),
         (lambda d: d.remove("taken"), r"got one string: pass \['taken'\]"),
         (lambda d: d.remove_documents(["taken"]), "no row with the id 'taken'"),
         (lambda d: d.relabel({"taken": "gravel"}), "no label 'gravel'"),

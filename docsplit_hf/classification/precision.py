@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SAMPLED_ROWS = 256  # some may have no text
-CHECKED_TEXTS = 64  # of the sampled rows
-NEAREST = 10  # neighbors of each that are compared
-LEAST_RECALL = 0.8
+COMPARED_TEXTS = 64  # of the sampled rows
+COMPARED_NEIGHBORS = 10
+MIN_RECALL = 0.8
 
 
 def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:
@@ -29,25 +29,27 @@ def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store)
         return
     own = _precision_name(probe)
     built = _precision_name(datastore.probe)
-    what = f"The datastore was built in {built}, and the model runs in {own}"
+    mismatch = f"The datastore was built in {built}, but the model runs in {own}"
     if own == built:
-        what += " of another export"
+        mismatch += " of another export"
     remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
     sample = datastore.sample(SAMPLED_ROWS, SAMPLED_ROWS)
     known = np.flatnonzero(sample.rows["text"].is_valid())
     if not len(known):
-        raise ValueError(f"{what}: without texts in it, its neighbors cannot be tried. {remedy}")
-    checked = sample.take(np.random.default_rng(0).permutation(known)[:CHECKED_TEXTS])
+        raise ValueError(f"{mismatch}: its neighbors cannot be compared, because it has no texts. {remedy}")
+    checked = sample.take(np.random.default_rng(0).permutation(known)[:COMPARED_TEXTS])
     columns = checked.rows.to_pydict()
     with unlogged():
         embedded = embedder.embed(columns["text"], columns["text_pair"])
-    before = datastore.search(checked.keys, NEAREST + 1, checked.passages).ids
-    after = datastore.search(embedded.retrieval_embeddings, NEAREST + 1, embedded.passages).ids
+    before = datastore.search(checked.keys, COMPARED_NEIGHBORS + 1, checked.passages).ids
+    after = datastore.search(embedded.retrieval_embeddings, COMPARED_NEIGHBORS + 1, embedded.passages).ids
     recall = _recall(columns["id"], before, after)
-    found = f"of the {NEAREST} nearest neighbors of {len(before)} of its texts, {100 * recall:.1f} % are the same"
-    if recall < LEAST_RECALL:
-        raise ValueError(f"{what}: {found}, fewer than {100 * LEAST_RECALL:.0f} %. {remedy}")
-    logger.warning("%s: %s. The datastore is used.", what, found)
+    result = (
+        f"{100 * recall:.1f} % of the {COMPARED_NEIGHBORS} nearest neighbors of {len(before)} of its texts are the same"
+    )
+    if recall < MIN_RECALL:
+        raise ValueError(f"{mismatch}: {result}, fewer than {100 * MIN_RECALL:.0f} %. {remedy}")
+    logger.warning("%s: %s. The datastore is used.", mismatch, result)
 
 
 def _precision_name(probe: np.ndarray) -> str:
@@ -59,8 +61,8 @@ def _recall(ids: list[str], before: list[list[str]], after: list[list[str]]) -> 
     """Mean fraction of the neighbors before, without the row itself, that are neighbors after."""
     fractions = []
     for row_id, ids_before, ids_after in zip(ids, before, after, strict=True):
-        neighbors_before = {*[found for found in ids_before if found != row_id][:NEAREST]}
-        neighbors_after = {*[found for found in ids_after if found != row_id][:NEAREST]}
+        neighbors_before = {*[found for found in ids_before if found != row_id][:COMPARED_NEIGHBORS]}
+        neighbors_after = {*[found for found in ids_after if found != row_id][:COMPARED_NEIGHBORS]}
         common = len(neighbors_before & neighbors_after)
         fractions.append(common / len(neighbors_before) if neighbors_before else 1.0)
     return float(np.mean(fractions))

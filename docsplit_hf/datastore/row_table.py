@@ -269,7 +269,7 @@ def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None =
         if far.any():
             row = part[far.argmax()]
             raise ValueError(
-                f"Row {row} has one passage, whose embedding differs from the key: normalize both, or neither."
+                f"Row {row} has one passage, and its embedding differs from the key: normalize both, or neither."
             )
     return several_passages(passages)
 

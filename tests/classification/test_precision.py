@@ -64,8 +64,8 @@ def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, cap
 
 def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
     pipe, folder, _ = stores
-    monkeypatch.setattr(precision, "LEAST_RECALL", 1.01)
-    with pytest.raises(ValueError, match="built in int8, and the model runs in float32 .* Load the model as"):
+    monkeypatch.setattr(precision, "MIN_RECALL", 1.01)
+    with pytest.raises(ValueError, match="built in int8, but the model runs in float32 .* Load the model as"):
         pipe("float32", "int8")
     with pytest.raises(ValueError, match="its neighbors cannot be compared, because it has no texts"):
         pipe("float32", "no texts")

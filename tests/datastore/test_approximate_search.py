@@ -109,7 +109,7 @@ def test_reindex():
     assert datastore.index == "HNSW32" and recall(datastore) > 0.9
     with pytest.raises(ValueError, match="Unknown index 'nonsense'"):
         datastore.reindex("nonsense")
-    with pytest.raises(ValueError, match="no index 'PQ5'"):
+    with pytest.raises(ValueError, match="cannot make the index 'PQ5'"):
         datastore.reindex("PQ5")
     assert datastore.index == "HNSW32"
     datastore.reindex()

@@ -56,7 +56,7 @@ def test_documents_have_separate_automatic_ids():
         ([[0] * 8], {"ids": ["d3"]}, "The id 'd3' is there already"),
         ([[0] * 8], {"ids": ["3"]}, "The id '3' is there already"),
         ([[0] * 8], {"texts": [3]}, "The text of row 0 is 3"),
-        ([[0] * 8] * 2, {"texts": ["a"]}, "There are 2 keys, but 1 of text"),
+        ([[0] * 8] * 2, {"texts": ["a"]}, "There are 2 keys, but 1 values of text"),
     ],
 )
 def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):

@@ -77,7 +77,7 @@ def test_documents_are_merged_with_new_ids_and_the_fitted_state_is_dropped(caplo
     assert first.documents.ids == [*ours.ids, "d20", "d21", "d22", "d23", "50", "doc"]
     assert np.array_equal(first.documents.keys, np.concatenate([ours.keys, theirs.keys]))
     assert first.documents.texts == ours.texts + theirs.texts
-    assert first.fitted is None and "fit again" in caplog.text
+    assert first.fitted is None and "needs a new fit" in caplog.text
     assert first.add_documents([[0] * 8]) == ["d24"]
     with pytest.raises(ValueError, match="The id '50' is there already"):
         first.merge(second)

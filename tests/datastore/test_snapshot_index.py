@@ -45,11 +45,11 @@ def test_a_damaged_index_is_deleted(index, damage, caplog, monkeypatch):
         monkeypatch.setattr("faiss.read_index", lambda path: pytest.fail("a damaged file was read"))
     with caplog.at_level(logging.WARNING):
         assert load_index(KEYS_SHA256, FACTORY, SHAPE[0] + (damage == "other rows"), SHAPE[1]) is None
-    assert "is damaged: it is deleted and built again" in caplog.text
+    assert "is damaged, so it is deleted and built again" in caplog.text
     assert not path.exists()
 
 
 def test_a_cache_that_cannot_be_written_is_a_warning(index, caplog, home):
     (home / "docsplit_hf").write_text("a file where the folder would be")
     store_index(index, KEYS_SHA256, FACTORY)
-    assert "The index could not be kept in" in caplog.text
+    assert "The index could not be cached in" in caplog.text

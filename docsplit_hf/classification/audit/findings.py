@@ -113,7 +113,7 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
     for number, edges_of_group in _by_group(group_of_row[edges[:, 0]], np.arange(len(edges))).items():
         members = rows_of_group[number]
         lowest = float(similarity[edges_of_group].min())
-        has_texts = text_numbers[members[0]] >= 0
+        has_texts = bool(text_numbers[members[0]] >= 0)
         has_one_text = len(np.unique(text_numbers[members])) == 1  # also True for rows without texts
         exact = has_one_text and (has_texts or lowest >= 1)
         groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))

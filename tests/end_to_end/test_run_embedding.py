@@ -65,7 +65,9 @@ def test_max_passages_limits_how_much_of_a_long_text_is_read(folder, server, run
     expected = encoder.encode([long[:end], "A garden."], long_documents="whole", show_progress=False)
     assert np.stack(pd.read_parquet(output).embedding) == pytest.approx(expected, abs=1e-5)
     wrong = [*options[:1], f"--output={tmp_path / 'b.parquet'}", "--model_name_or_path=tiny", "--max_passages=5"]
-    assert "--max_passages 5 has no effect with --long_documents first" in run_script(SCRIPT, *wrong, folder=folder, code=2)
+    assert "--max_passages 5 has no effect with --long_documents first" in run_script(
+        SCRIPT, *wrong, folder=folder, code=2
+    )
 
 
 def test_int8_is_quantized_on_the_texts_of_the_file(exported, run_script, texts, tmp_path):

@@ -13,13 +13,17 @@ NASTY = st.text(st.sampled_from("'=+-@＝\t\r\n ;,\"a1\u00a0"), max_size=8) | st
 NUMBERS = st.integers().map(str) | st.floats(allow_nan=False, allow_infinity=False).map(str)
 
 
-def is_formula(cell):
-    """Whether a spreadsheet may take a cell for a formula, by OWASP's list."""
+def is_number(cell):
     try:
         float(cell.replace(",", ".").rstrip("%"))
     except ValueError:
-        return cell.lstrip().startswith(tuple("=+-@＝＋－＠"))
-    return False
+        return False
+    return True
+
+
+def is_formula(cell):
+    """Whether a spreadsheet may take a cell for a formula, by OWASP's list."""
+    return not is_number(cell) and cell.lstrip().startswith(tuple("=+-@＝＋－＠"))
 
 
 @given(NASTY)
@@ -51,10 +55,14 @@ def test_formulas_similar_to_numbers_or_texts_are_guarded(text):
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 @given(rows=st.lists(st.lists(NASTY, min_size=2, max_size=3), min_size=1, max_size=3))
+@example(rows=[["-1", ""]])
 @example(rows=[["a", "b;=1"], ["a", "b\n=1"], ["a", "b\r\n- c"], ["a", "b\t@c"], ["a", 'b;"=1'], ["a;", "=1"]])
 def test_a_spreadsheet_with_another_separator_finds_no_formula_either(separator, rows):
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerows([[harmless_cell(text) for text in row] for row in rows])
     lines = io.StringIO(file.getvalue(), newline="")
-    assert not [cell for row in csv.reader(lines, delimiter=separator) for cell in row if is_formula(cell)]
+    cells = [cell for row in csv.reader(lines, delimiter=separator) for cell in row]
+    # With another separator a number and the cells after it are one cell, such as -1,"": no valid formula, as the cells
+    # after the comma are guarded.
+    assert not [cell for cell in cells if is_formula(cell) and not is_number(cell.partition(",")[0])]

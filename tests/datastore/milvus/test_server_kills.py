@@ -36,5 +36,5 @@ def test_an_add_is_repeated_after_the_server_was_killed(standalone, process):
     starting.join()
     assert first == "killed"
     for message in later:
-        assert "is the server there? Try again" in message or "just started" in message
+        assert "check that the server runs" in message or "still loading" in message
     check(datastore, make_reference())

@@ -20,7 +20,7 @@ from .encoders.chunking import SINGLE_VECTOR, check_strategy
 from .encoders.document_encoder import DocumentEncoder
 from .encoders.text_warnings import sum_up_warnings, unlogged
 from .extras import check_extra
-from .shards import ShardWriter, begin_corpus, is_finished
+from .shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between
 from .text.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
@@ -38,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 SEGMENTATION_BATCH = 100  # documents
 EMBEDDING_BATCH = 1_000  # documents
-DTYPES = ("float16", "float32")
 
 
 class JsonlRangeReader(BaseReader):

@@ -29,6 +29,7 @@ from .encoders.checkpoints.atomic_replacement import apply_umask_to_weights, flu
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"
 VERSION = 1
+DTYPES = ("float16", "float32")  # of the embeddings on the disk
 PROGRESS = "rows"  # file in the folder of an unfinished shard: the number of its documents so far
 _FIELDS = {"format": str, "version": int, "tasks": int, "dimension": int, "dtype": str, "encoder": dict}
 _SHARD_FIELDS = {"rows": int, "passages": int, "sha256": dict}
@@ -170,7 +171,7 @@ def read_shards(folder: str | Path) -> Shards:
     _require(corpus["format"] == FORMAT, path, f"the format is {corpus['format']!r}, not {FORMAT!r}")
     if corpus["version"] > VERSION:
         raise ShardsError(f"{path} has version {corpus['version']}: upgrade docsplit_hf, which reads up to {VERSION}.")
-    _require(corpus["dtype"] in ("float32", "float16"), path, f"dtype is {corpus['dtype']!r}")
+    _require(corpus["dtype"] in DTYPES, path, f"dtype is {corpus['dtype']!r}")
     for name in ("version", "tasks", "dimension"):
         _require(corpus[name] >= 1, path, f"{name} is {corpus[name]}")
     names = corpus.get("label_names")

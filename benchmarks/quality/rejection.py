@@ -129,7 +129,7 @@ def promises(trial: Trial, held_out: int) -> dict[str, Any]:
     held_out = ready.fitted.held_out
     accuracies = {"accuracy": float(right.mean()), "accuracy_in_folds": float(held_out.right.mean())}
     report = ready.fitted.settings.report
-    [measured] = [record["accuracy"] for record in report.measured if record["expert"] == "mixture"]
+    measured = report.ensemble_accuracy().accuracy
     accuracies |= {"measured": measured, "interval": report.accuracy_interval}
     found_proportions = np.array([report.proportions.get(name, 0.0) for name in task.names])
     shares = np.bincount(task.test_labels[rows], minlength=len(task.names)) / len(rows)

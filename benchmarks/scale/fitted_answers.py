@@ -151,8 +151,8 @@ def collected(local: KNNDatastore, place: Path) -> Any:
 
 def time_answers(documents: int) -> list[tuple[str, float, float, float]]:
     """Milliseconds of one answer with exact search and with an index."""
-    datastore = make_datastore(documents, 384, 50)
-    others = make_datastore(TIMED, 384, 50)
+    datastore = make_datastore(documents)
+    others = make_datastore(TIMED)
     datastore.fitted = fit_experts(datastore.snapshot, show_progress=False).to_state()
     keys = others.documents.keys + np.float32(1e-3)
     texts = others.documents.texts

@@ -59,7 +59,7 @@ class Cost(NamedTuple):
     seconds: float
     processor: float
     memory: float
-    accuracy: float  # of the mixture in cross-validation, to show that something was learned
+    accuracy: float  # of the ensemble in cross-validation, to show that something was learned
 
     def cells(self) -> tuple[str, ...]:
         """A row of the table."""
@@ -104,8 +104,8 @@ def measure(documents: int) -> Cost:
         return fitted
 
     fitted, spent = spent_on(fit)
-    mixture = next(record for record in fitted.settings.report.measured if record["expert"] == "mixture")
-    return Cost(documents, spent.seconds, spent.processor, spent.memory, mixture["accuracy"])
+    accuracy = fitted.settings.report.ensemble_accuracy().accuracy
+    return Cost(documents, spent.seconds, spent.processor, spent.memory, accuracy)
 
 
 def spent_on(work: Callable[[], Result]) -> tuple[Result, Spent]:

@@ -31,8 +31,7 @@ from benchmarks.scale.fitting_growth import make_datastore
 from benchmarks.scale.milvus_kills import start_server
 from docsplit_hf import connect_datastore
 
-EXAMPLES = 100
-ASKED = 30  # texts
+ASKED = 30  # texts; also in a key of the record
 COLLECTION = "answers"
 STALE = 6  # seconds until another connection surely sees a change
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 import numpy as np
 
 from ..datastore.row_table import rows_at, take_passages
+from .ensemble.fit_settings import SUGGESTED_SETTING
 from .ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
 from .texts_and_labels import joined_texts
 
@@ -27,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 MAX_CANDIDATES = 10_000  # documents to choose from; more change the clusters little
 FITTED_STATE_LOCK = threading.Lock()  # for reading a fitted state and replacing it
-SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
 MAX_CLUSTERS = 300
 MIN_DOCUMENTS_PER_CLUSTER = 3  # on average
 K_MEANS_STEPS = 20

@@ -61,7 +61,7 @@ IGNORED_OPTIONS = ("truncation", "padding")  # of other pipelines of transformer
 
 
 def checked_options(**options: Any) -> CallOptions:
-    """Check each option, and remove those that are None or ignored.
+    """Check each option, and remove those that are ignored or None, except ``top_k``: None asks for all labels.
 
     Raises:
         TypeError: If an option is unknown, or ``reject_label`` is not a string.
@@ -101,7 +101,7 @@ def check_reading_options(options: ReadingOptions) -> None:
         raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
 
 
-def check_rejection(options: CallOptions, ready: PreparedExperts | None, label_names: Sequence[str]) -> None:
+def check_rejection(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
     """Raise ValueError for options that exclude each other, and warn about limits that cannot be guaranteed."""
     reject = options.get("reject")
     reject_label = options.get("reject_label")
@@ -116,9 +116,9 @@ def check_rejection(options: CallOptions, ready: PreparedExperts | None, label_n
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
     if reject_label in label_names:
         raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
-    if ready is None:
+    if experts is None:
         return
-    guarantees = ready.fitted.guarantees
+    guarantees = experts.fitted.guarantees
     if np.isinf(guarantees.confidence_threshold(reject, most_lost)):
         logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe())
     if most_lost and guarantees.novelty_limit(most_lost) == HIGHEST_NOVELTY:

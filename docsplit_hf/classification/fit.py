@@ -12,8 +12,9 @@ import numpy as np
 
 from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
-from .active_learning import FITTED_STATE_LOCK, SUGGESTED_SETTING, suggested_before
+from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .ensemble.corpus import KeptCorpus, unit
+from .ensemble.fit_settings import SUGGESTED_SETTING
 from .ensemble.fitting import fit_experts
 from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
@@ -48,8 +49,8 @@ def fit(
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
         raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
-    held_out = None if texts is None else _held_out(embedder, datastore, texts, labels)
     snapshot = datastore.view().all()
+    held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
     _warn_of_one_vector(embedder, snapshot)
 
     @cache  # the second fit needs the same embeddings
@@ -116,12 +117,12 @@ def least_cosine(snapshot: Snapshot) -> float | None:
     return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
-def _held_out(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any]) -> HeldOut:
+def _held_out(embedder: TextEmbedder, snapshot: Snapshot, texts: Any, labels: Sequence[Any]) -> HeldOut:
     """Embed held-out texts, except those that are among the examples."""
     texts, pairs = texts_and_pairs(texts)
-    numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
+    numbers = encode_known_labels(names_of_labels(labels), snapshot.label_names, snapshot.multi_label)
     check_lengths(texts, numbers)
-    kept = np.flatnonzero(rows_of_texts(datastore.view().all().rows, texts, pairs) < 0)
+    kept = np.flatnonzero(rows_of_texts(snapshot.rows, texts, pairs) < 0)
     if not len(kept):
         raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
     if known := len(texts) - len(kept):

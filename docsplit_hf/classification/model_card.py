@@ -23,7 +23,7 @@ TITLES = {
     "classifier": "classifier",
     "knn": "neighbors only",
     "mixture": "mixture",
-    "experts": "experts",
+    "experts": "ensemble",
     "word_counts": WORD_REGRESSION,
     "largest_class": LARGEST_CLASS,
 }

@@ -585,8 +585,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     ) -> Iterator[Any]:
         """Classify the texts window by window.
 
-        Lists are read in windows of 1,024 texts. Generators start with a window of ``batch_size`` (default 8), which
-        doubles up to 1,024.
+        Lists are read in windows of 1,024 texts, or 256 with a progress bar, and fewer if they are long. Generators
+        start with a window of ``batch_size`` (default 8), which doubles up to 1,024.
         """
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
@@ -610,8 +610,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Answer a stream of texts, at first ``size`` at a time."""
         datastore = self._datastore()
         view = datastore.view()
-        experts = self._prepare_experts(view)
-        check_rejection(options, experts, view.label_names)
+        check_rejection(options, self._prepare_experts(view), view.label_names)
         shown = RequestedParts(
             neighbors=options.get("return_neighbors", 0),
             documents=options.get("return_documents", 0),
@@ -634,15 +633,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 if done:  # the store may have changed since the last window
                     datastore = self._datastore()
                     view = datastore.view()
-                    experts = self._prepare_experts(view)
                 texts, pairs = texts_and_pairs(window, done)
                 with self.device_placement():
-                    if experts is not None and can_reuse:
+                    if view.fitted is not None and can_reuse:
                         embedded = embed_or_reuse(embedder, view, texts, pairs)
                     else:
                         embedded = embedder.embed(texts, pairs)
                 joined = joined_texts(texts, pairs)
-                if experts is not None and "reject" not in options:
+                if view.fitted is not None and "reject" not in options:
                     warn_of_no_content(have_no_content(view, joined), joined, done)
                 answer = partial(self._answers_from_view, embedded, joined, shown, options)
                 yield from read_consistently(datastore, view, answer)

@@ -18,8 +18,8 @@ from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import sum_up_warnings
 from ..text.file_formats import find_text_files
-from .active_learning import SUGGESTED_SETTING
 from .call_options import checked_options
+from .ensemble.fit_settings import SUGGESTED_SETTING
 from .prediction import NO_CONTENT
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
+from ..datastore.snapshot import ExampleShown
+
 if TYPE_CHECKING:
     from ..datastore.snapshot import SearchResult
     from ..datastore.store import View
@@ -24,17 +26,10 @@ class TextSpan(TypedDict):
     text: str
 
 
-class ShownText(TypedDict, total=False):
+class ShownText(ExampleShown, total=False):
     """An example or a document as answers show it."""
 
-    label: str
-    labels: list[str]  # if a text may have several
     label_probability: float  # of the most probable label propagated to a document
-    text: str | None
-    text_pair: str | None
-    id: str
-    distance: float  # squared L2
-    passage: TextSpan  # the nearest passage of this text
     weight: float  # fraction of the vote
     text_passage: TextSpan  # the nearest passage of the text that was classified
 

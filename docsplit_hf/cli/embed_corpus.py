@@ -23,7 +23,7 @@ from transformers.hf_argparser import HfArg
 
 from ..content_hash import sha256_of_parts
 from ..extras import check_extra
-from ..shards import count_documents
+from ..shards import DTYPES, count_documents
 from ..text.sources import refuse_mistyped_path
 from ..training.command_line import parse_arguments, run_script
 from .encoder_arguments import INT8_TEXTS, EncoderArguments
@@ -54,7 +54,7 @@ class CorpusArguments:
     )
     workers: int | None = HfArg(default=None, help="Number of tasks that run at a time. Default: the number of cores.")
     dtype: str = HfArg(
-        default="float16", help="Data type of the stored embeddings.", metadata={"choices": ["float16", "float32"]}
+        default="float16", help="Data type of the stored embeddings.", metadata={"choices": list(DTYPES)}
     )
     keep_texts: bool = HfArg(default=True, help="Keep the texts in the shards, beside the embeddings.")
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")

@@ -51,13 +51,6 @@ class _NewRows(NamedTuple):
     passages: Passages | None
 
 
-class _EmbeddedPart(NamedTuple):
-    """The part of the texts that one process embedded."""
-
-    keys: np.ndarray
-    passages: Passages | None
-
-
 def empty_snapshot(
     dimension: int,
     label_names: Sequence[str] = (),

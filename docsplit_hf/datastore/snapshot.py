@@ -98,7 +98,7 @@ class ExampleShown(TypedDict, total=False):
     text: str | None
     text_pair: str | None
     id: str
-    distance: float
+    distance: float  # squared L2
     passage: PassageShown
 
 

@@ -6,15 +6,13 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from ..classification.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from .sessions import Finding, MapLayout, Session, counted, percentage
 from .uploads import shortened
-
-if TYPE_CHECKING:
-    from ..classification.ensemble.report import FitReport
 
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -68,30 +66,18 @@ def accuracy_text(session: Session) -> str:
     if session.fitted is None or not session.fitted.settings.report.measured:
         return ""
     report = session.fitted.settings.report
+    found = report.ensemble_accuracy()
     accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
-    low, high = accuracy_interval(report, accuracy["mixture"])
-    words = percentage(accuracy["word counts"])
-    largest = percentage(accuracy["largest class"])
+    words = percentage(accuracy[WORD_REGRESSION])
+    largest = percentage(accuracy[LARGEST_CLASS])
     others = f"word counts {words}, always the largest label {largest}"
-    return f"**{percentage(accuracy['mixture'])} right** ({low * 100:.0f}–{high:.0%}; {others})"
+    return f"**{percentage(found.accuracy)} right** ({found.low * 100:.0f}–{found.high:.0%}; {others})"
 
 
 def mark_baselines(accuracy: str) -> str:
     """Mark the baselines in an accuracy text, so that narrow screens can hide them."""
     interval, semicolon, baselines = accuracy.removesuffix(")").partition("; ")
     return f'{interval}<span class="more">{semicolon}{baselines}</span>)' if semicolon else accuracy
-
-
-def accuracy_interval(report: FitReport, accuracy: float) -> tuple[float, float]:
-    """95 % confidence interval of the accuracy: the fitted one, or Wilson's where the report has none."""
-    from scipy.stats import binomtest
-
-    if report.accuracy_interval:
-        low, high = report.accuracy_interval
-        return low, high
-    right = round(accuracy * report.texts)
-    interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
-    return interval.low, interval.high
 
 
 def labels_table(session: Session) -> list[list[str]]:

@@ -280,7 +280,7 @@ def test_no_training_prints_the_report_and_the_next_command(fitted, few_labels, 
     options = "--predict new.csv --predict_output answers.csv --text_column body"
     assert f"docsplit classify --model_name_or_path {folder} {options}\n" in printed and "--test_size" not in printed
     card = (folder / "README.md").read_text()
-    assert "30 documents without labels" in card and "On the test examples" in card and "| experts |" in card
+    assert "30 documents without labels" in card and "On the test examples" in card and "| ensemble |" in card
     answers = [json.loads(line) for line in (workshop / "fitted.jsonl").open()]
     assert [row["topic"] for row in answers] == ["engine"] * 4 + ["river"] * 4
     assert all({"words", "neighbors", "vocabulary", "names"} < set(row["explanation"]["experts"]) for row in answers)

@@ -185,7 +185,7 @@ def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples
     assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_experts_accuracy"]
     assert set(answers[0]["explanation"]["experts"]) == set(report.shares)
     card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "| experts |" in card and "| mixture |" in card and "adjusted on held-out texts" in card
+    assert "| ensemble |" in card and "| mixture |" in card and "adjusted on held-out texts" in card
 
 
 def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):

@@ -12,6 +12,7 @@ from .report import FitReport
 
 # Names in saved folders that differ from those of the fields.
 SAVED_MULTI_LABEL = "several"
+SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
 SAVED_COMPARES_WITH_DOCUMENTS = "beside_documents"
 
 

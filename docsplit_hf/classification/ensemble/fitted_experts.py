@@ -46,7 +46,7 @@ class Ensemble(NamedTuple):
     document_vectors: DocumentVectors
     vectorizer: TfidfVectorizer | None  # None if the texts of the corpus have no words
     learned: Learned
-    ids: np.ndarray  # int64 (N,): hashes of the texts of the corpus
+    ids: np.ndarray  # int64 (N,): hashes of the id and key of each text of the corpus
 
     def word_features(self, texts: list[str]) -> sp.csr_matrix | None:
         """Words of texts, TF-IDF ``(N, V)``."""
@@ -81,7 +81,7 @@ class FittedExperts(NamedTuple):
 
     @property
     def ids(self) -> np.ndarray:
-        """Hashes of the texts of the corpus, int64 ``(N,)``."""
+        """Hashes of the id and key of each text of the corpus, int64 ``(N,)``."""
         return self.ensemble.ids
 
     @property
@@ -170,13 +170,13 @@ class PreparedExperts(NamedTuple):
 
     view: View
     fitted: FittedExperts
-    corpus_rows: DocumentPlaces
+    places: DocumentPlaces
 
     @classmethod
     def of(cls, view: View, fitted: FittedExperts) -> PreparedExperts:
         """Prepare fitted experts: examples vote by their present labels, documents by those propagated in ``fit``."""
-        corpus_rows = places_of_documents(view, fitted.ensemble.ids, fitted.settings.report.documents)
-        return cls(view, fitted, corpus_rows)
+        places = places_of_documents(view, fitted.ensemble.ids, fitted.settings.report.documents)
+        return cls(view, fitted, places)
 
 
 def prepare_experts(view: View, before: PreparedExperts | None = None) -> PreparedExperts | None:
@@ -205,7 +205,7 @@ class Scores(NamedTuple):
 def score_by_expert(
     view: View,
     ensemble: Ensemble,
-    corpus_rows: DocumentPlaces,
+    places: DocumentPlaces,
     embeddings: np.ndarray,
     texts: list[str],
     head_logits: np.ndarray | None,
@@ -218,7 +218,7 @@ def score_by_expert(
     Args:
         view: The examples and documents.
         ensemble: The experts.
-        corpus_rows: Rows of the documents in the corpus.
+        places: Places of the documents in the corpus.
         embeddings: ``(N, D)``.
         texts: The texts; pairs are joined.
         head_logits: Logits of a trained classifier, ``(N, H)``, over the first H labels; without one, H is 0.
@@ -228,7 +228,7 @@ def score_by_expert(
     """
     words = ensemble.word_features(texts)
     vectors = ensemble.document_vectors.join(embeddings, words)
-    nearest = nearest_texts(view, embeddings, passages, corpus_rows, exclude_copies, min_neighbors)
+    nearest = nearest_texts(view, embeddings, passages, places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.label_names)
     votes = nearest.weights(ensemble.temperature)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
@@ -339,7 +339,7 @@ def score_texts(
     scores = score_by_expert(
         experts.view,
         ensemble,
-        experts.corpus_rows,
+        experts.places,
         embeddings,
         texts,
         head_logits,

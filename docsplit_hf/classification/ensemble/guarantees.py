@@ -40,7 +40,7 @@ class HeldOutAnswers(NamedTuple):
 class Guarantees(NamedTuple):
     """Held-out answers, and the error rates that they guarantee.
 
-    In all methods, ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: the default
+    ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: the default
     that ``fit`` chose.
     """
 
@@ -74,9 +74,9 @@ class Guarantees(NamedTuple):
             highest_accepted_novelty(self.novelty(self.held_out.familiarity), lost, self.importance_weights()),
         )
 
-    def lost_fraction(self, lost: float | None = None) -> float:
+    def lost_fraction(self) -> float:
         """Fraction of the held-out texts above the novelty limit."""
-        is_lost = self.novelty(self.held_out.familiarity) > self.novelty_limit(lost)
+        is_lost = self.novelty(self.held_out.familiarity) > self.novelty_limit()
         return self._fraction(is_lost)
 
     def confidence_threshold(self, error: float, lost: float | None = None) -> float:
@@ -95,11 +95,11 @@ class Guarantees(NamedTuple):
         held_out_confidence = self.held_out_confidence(lost)
         return confidence_threshold(held_out_confidence, self.held_out.right, error, self.importance_weights())
 
-    def answered_fraction(self, error: float, lost: float | None = None) -> float:
+    def answered_fraction(self, error: float) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
         if not len(self.held_out.ids):
             return 0.0
-        return self._fraction(self.held_out_confidence(lost) >= self.confidence_threshold(error, lost))
+        return self._fraction(self.held_out_confidence() >= self.confidence_threshold(error))
 
     def least_error(self) -> float:
         """Lowest error rate that this number of held-out texts can guarantee."""

@@ -76,9 +76,8 @@ def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
     rows = np.arange(len(snapshot.keys))
     table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
     groups = number_texts(snapshot.rows, table["text"], table["text_pair"])[0]
-    groups = np.where(
-        groups < 0, groups.max(initial=0) + 1 + rows, groups
-    )  # examples without a stored text are different texts
+    # Examples without a stored text are different texts.
+    groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)
     groups = _renumbered(groups, places)
     labels = snapshot.labels if snapshot.multi_label else _renumbered(snapshot.labels, places)
     return assign_folds(labels, groups, are_texts(snapshot))

@@ -50,7 +50,7 @@ class DocumentPlaces(NamedTuple):
 
     of_all: np.ndarray | None  # int64 (m,): of all documents; None if they are on a server
     later: int  # number of documents that were added after fit; on a server, the least number
-    corpus_ids: np.ndarray = NO_IDS  # int64 (N,): hashes of the texts of the corpus, for documents on a server
+    corpus_ids: np.ndarray = NO_IDS  # int64 (N,): hashes of ids and keys of the corpus, for documents on a server
 
     @classmethod
     def known(cls, places: np.ndarray) -> DocumentPlaces:
@@ -71,7 +71,7 @@ def places_of_documents(view: View, corpus_ids: np.ndarray, fitted_documents: in
 
     Args:
         view: The state of the store.
-        corpus_ids: Hashes of the texts of the corpus, int64 ``(N,)``.
+        corpus_ids: Hashes of the id and key of each text of the corpus, int64 ``(N,)``.
         fitted_documents: Number of documents that were fitted, to count those that were added later on a server.
 
     Returns:
@@ -149,7 +149,7 @@ def nearest_texts(
 ) -> NearestTexts:
     """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
 
-    ``places``: positions of the documents in the corpus; documents without one do not vote. ``exclude_copies``: leave
+    ``places``: places of the documents in the corpus; documents without one do not vote. ``exclude_copies``: leave
     out the query and its copies. ``least``: number of examples, and of documents, to find if more than 30.
     """
     queries = as_float32(queries)

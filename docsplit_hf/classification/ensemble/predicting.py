@@ -109,16 +109,13 @@ def predict_with_experts(
         rejection = Rejection(is_accepted=is_confident & ~has_no_content, has_no_content=has_no_content)
     voters = VotersForDisplay(experts, scored)
     label_names = scored.nearest.label_names
-    thresholds = None
-    if experts.fitted.multi_label:
-        thresholds = experts.fitted.settings.label_thresholds(label_names)
     return Prediction(
         inputs=inputs,
         label_names=label_names,
         probabilities=scored.probabilities,
         neighbors=voters,
         neighbor_weights=voters.weights,
-        thresholds=thresholds,
+        thresholds=experts.fitted.settings.label_thresholds(label_names),
         novelty=novelty,
         rejection=rejection,
         explain=_Explainer(experts, inputs, scored).explain,

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from ..rejection import DEFAULT_LOST_FRACTION, min_held_out_texts
+from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
 
@@ -190,13 +190,28 @@ class FitReport:
             )
         return f"Your examples are balanced; measured for {self.measured_for} proportions."
 
+    def ensemble_accuracy(self) -> AccuracyInterval | None:
+        """The accuracy of the ensemble with its 95 % interval; None if nothing was measured.
+
+        Without ``accuracy_interval``, as with several labels per text, the interval is Wilson's.
+        """
+        accuracy = next((record["accuracy"] for record in self.measured if record["expert"] == ENSEMBLE), None)
+        if accuracy is None:
+            return None
+        if self.accuracy_interval:
+            low, high = self.accuracy_interval
+            return AccuracyInterval(accuracy, low, high)
+        from scipy.stats import binomtest  # here, as it takes a third of a second to import
+
+        interval = binomtest(round(accuracy * self.texts), self.texts).proportion_ci(0.95, method="wilson")
+        return AccuracyInterval(accuracy, interval.low, interval.high)
+
     def _interval(self) -> str:
         """Line with the accuracy of the ensemble and its interval."""
         if not (self.accuracy_interval and self.measured):
             return ""
-        accuracy = next(record["accuracy"] for record in self.measured if record["expert"] == ENSEMBLE)
-        low, high = self.accuracy_interval
-        return f"\nThe ensemble is right in {accuracy:.1%} (95% interval: {low:.1%} to {high:.1%})."
+        found = self.ensemble_accuracy()
+        return f"\nThe ensemble is right in {found.accuracy:.1%} (95% interval: {found.low:.1%} to {found.high:.1%})."
 
     def describe_out_of_scope(self) -> str:
         """Sentence on out-of-scope documents, and on the effect of ``reject``; empty if there are none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .expert import ArraySpec, Sizes
-from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL
+from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL, SUGGESTED_SETTING
 from .registry import EXPERTS
 from .report import FitReport
 from .state_values import SHARED_RANGES, SUM_TOLERANCE, UNLIMITED, fault_of_distributions, is_possible
@@ -149,8 +149,8 @@ def _check_guarantees(state: FittedState) -> None:
 
 def _check_other_settings(settings: dict[str, Any]) -> None:
     labels = len(settings["labels"])
-    suggested = settings.get("suggested", [])
-    _require(_is_list_of(suggested, str), "suggested", suggested)
+    suggested = settings.get(SUGGESTED_SETTING, [])
+    _require(_is_list_of(suggested, str), SUGGESTED_SETTING, suggested)
     thresholds = settings.get("thresholds", [0.5] * labels)
     _require(_is_list_of(thresholds, float) and len(thresholds) == labels, "thresholds", thresholds)
     _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)

@@ -184,16 +184,16 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     documents = snapshot.documents
     if documents is None or not len(documents.keys):
         return 0.0
-    corpus_positions = places_of_documents(snapshot, ensemble.ids)
-    rows = np.argsort(corpus_positions.of_all, kind="stable")  # in the order of the corpus, independent of input order
-    rows = rows[corpus_positions.of_all[rows] >= 0]
+    places = places_of_documents(snapshot, ensemble.ids)
+    rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
+    rows = rows[places.of_all[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
     embeddings = documents.keys[rows]
     scored = score_by_expert(
         snapshot,
         ensemble,
-        corpus_positions,
+        places,
         embeddings,
         texts_in(rows_at(documents.rows, rows)),
         None,

@@ -28,10 +28,18 @@ if TYPE_CHECKING:
     from ...encoders.portable.configuration_knn_classifier import KNNClassifierConfig
     from ...encoders.text_embedder import Predictions, TextEmbedder
 
+logger = logging.getLogger(__name__)
+
 UNIFORM_FRACTION = 0.05  # with 0.01, few errors of an overconfident classifier outweigh its higher accuracy
 PAPER_TEMPERATURE = 10.0
 LIKELIHOOD_TIE = 1e-9  # difference of mean log likelihoods that counts as a tie
 ROWS_PER_BLOCK = 64  # a block fits into the cache of the processor
+MAX_NEIGHBORS = 128  # largest candidate for k; the paper reports no gain beyond 64
+MAX_COPIES = 4096  # neighbors that are searched to find other texts than copies
+HELD_OUT_SOURCE = "held-out examples"  # a calibration on them stays valid when examples are added
+LEAVE_ONE_OUT_SAMPLE = 2000  # passages
+MIN_LEFT_OUT = 200  # examples, regardless of their passages
+GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
 class Calibration(NamedTuple):
@@ -217,16 +225,6 @@ def _log_likelihoods(
                 total[k_index, :, weight_index] += np.log(mixed).sum((0, 2))
             before = k
     return total / labels.size
-
-
-logger = logging.getLogger(__name__)
-
-MAX_NEIGHBORS = 128  # largest candidate for k; the paper reports no gain beyond 64
-MAX_COPIES = 4096  # neighbors that are searched to find other texts than copies
-HELD_OUT_SOURCE = "held-out examples"  # a calibration on them stays valid when examples are added
-LEAVE_ONE_OUT_SAMPLE = 2000  # passages
-MIN_LEFT_OUT = 200  # examples, regardless of their passages
-GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
 class TooFewExamplesError(ValueError):

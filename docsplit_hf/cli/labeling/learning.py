@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from datasets import Dataset
-from scipy.stats import binomtest
 from transformers import pipeline
 
-from ...classification.ensemble.report import FitReport
+from ...classification.ensemble.report import ENSEMBLE, FitReport
 from ...classification.pipeline import KNNClassifierPipeline
 from ...content_hash import sha256_of_json
 from ...datastore.store import Store
@@ -150,14 +149,12 @@ def measure(pipe: KNNClassifierPipeline, labels: int) -> ProgressRow:
     row = ProgressRow(labels=labels, examples=report.examples, held_out=report.texts)
     if not report.measured:
         return row
-    mixture = next(record for record in report.measured if record["expert"] == "mixture")
-    right = round(mixture["accuracy"] * report.texts)
-    interval = binomtest(right, report.texts).proportion_ci(0.95, method="wilson")
-    low, high = report.accuracy_interval or (interval.low, interval.high)  # None with several labels per text
-    row["accuracy"] = mixture["accuracy"]
-    row["low"] = low
-    row["high"] = high
-    row["macro_f1"] = mixture["macro_f1"]
+    ensemble = next(record for record in report.measured if record["expert"] == ENSEMBLE)
+    found = report.ensemble_accuracy()
+    row["accuracy"] = found.accuracy
+    row["low"] = found.low
+    row["high"] = found.high
+    row["macro_f1"] = ensemble["macro_f1"]
     row["answered_at_5"] = report.answered["0.05"]
     return row
 

@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from string import digits
 from typing import Any, TypedDict
 
 import numpy as np
@@ -284,7 +285,7 @@ def _requests(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
     start = 0
     size = 0
     for place, row in enumerate(rows):
-        begins_document = row[PK].partition("p")[0] != rows[place - 1][PK].partition("p")[0]
+        begins_document = row[PK].rstrip(digits) != rows[place - 1][PK].rstrip(digits)
         max_size = REQUEST_BYTES if begins_document else MAX_OVERRUN * REQUEST_BYTES
         if place > start and size > max_size:
             yield start, place

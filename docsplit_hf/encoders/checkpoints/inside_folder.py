@@ -185,11 +185,11 @@ def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) ->
                 refuse_links(folder / name)
 
 
-def write_file(path: str | Path, content: str | bytes, encoding: str = "utf-8", errors: str = "strict") -> None:
+def write_file(path: str | Path, content: str | bytes, errors: str = "strict") -> None:
     """Write a file, or replace it, completely or not at all; a link is replaced, and not followed."""
     path = Path(path)
     with temporary_file(path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")) as temporary:
-        temporary.write_bytes(content if isinstance(content, bytes) else content.encode(encoding, errors))
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", errors))
         os.replace(temporary, path)
 
 

@@ -276,7 +276,7 @@ def test_no_training_prints_the_report_and_the_next_command(fitted, few_labels, 
     assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Measured on folds" in printed
     assert "1 are held-out examples, and left out." in printed
     lines = printed.split("On 8 test examples:\n")[1].splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["neighbors", "experts"]
+    assert [line.split()[0] for line in lines[:2]] == ["neighbors", "ensemble"]
     options = "--predict new.csv --predict_output answers.csv --text_column body"
     assert f"docsplit classify --model_name_or_path {folder} {options}\n" in printed and "--test_size" not in printed
     card = (folder / "README.md").read_text()

@@ -17,7 +17,7 @@ GRAPHS_OF_ALL_LAYERS = 64
 C_COMPILERS = ("cc", "gcc", "clang")  # triton builds the launchers of its kernels with one of them
 
 
-def compile_layers(model: nn.Module) -> int:
+def compile_layers(model: nn.Module, backend: str = "inductor") -> int:
     """Compile each layer of the encoders in a model, in place, with dynamic shapes; return the number of layers.
 
     The layers have the same code, so that one graph serves them all, whatever the number of tokens: compiling takes
@@ -25,6 +25,7 @@ def compile_layers(model: nn.Module) -> int:
 
     Args:
         model: Any module; its layers are the modules of transformers' class ``GradientCheckpointingLayer``.
+        backend: A compiler of ``torch.compile``. Other ones than inductor are for debugging.
 
     Raises:
         ValueError: If the model has no such layers.
@@ -36,7 +37,7 @@ def compile_layers(model: nn.Module) -> int:
         raise ValueError(f"{type(model).__name__} has no layers of transformers' kind to compile: leave compiling out.")
     for layer in layers:
         # In place: torch.compile(layer) would put a wrapper into the model, and its name into the names of weights.
-        layer.compile(dynamic=True)
+        layer.compile(dynamic=True, backend=backend)
     return len(layers)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-logger = logging.getLogger(__name__)
+from .portable.run_encoder import PACKED, attention_implementation
 
 # A graph for each kind of layer (ModernBERT has three), in training and evaluation, with and without gradients.
 GRAPHS_OF_ALL_LAYERS = 64
@@ -47,6 +46,9 @@ def why_not_compiled(model: nn.Module, device: torch.device) -> str | None:
         return "it takes minutes on a CPU"
     if not _outer_layers(model):
         return f"{type(model).__name__} has no layers of transformers' kind"
+    attentions = {attention_implementation(module) for module in model.modules() if hasattr(module, "config")}
+    if not attentions <= {PACKED, "sdpa"}:
+        return f"{type(model).__name__} has its own kind of attention"
     if not torch.utils._triton.has_triton():  # private in torch 2.13, which has no public way to ask
         return "triton is not installed"
     if "CC" not in os.environ and not any(shutil.which(compiler) for compiler in C_COMPILERS):

@@ -487,4 +487,4 @@ def count_targets(batch: Batch) -> torch.Tensor:
     masked = documents.new_zeros(())
     if "mlm_labels" in batch:
         masked = (batch["mlm_labels"] != IGNORED_LABEL).sum()
-    return torch.stack([documents.new_tensor(len(documents)), masked]).float()
+    return torch.stack([documents.new_full((), len(documents)), masked]).float()

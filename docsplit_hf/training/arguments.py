@@ -49,6 +49,10 @@ class ShareableTrainingArguments(TrainingArguments):
         default_factory=lambda: {"use_reentrant": False},
         help="Passed to activation checkpointing. The re-entrant kind fails with DDP.",
     )
+    logging_nan_inf_filter: bool = HfArg(
+        default=False,
+        help="Leave losses that are not numbers out of the log. If they are shown, no step waits for the GPU.",
+    )
     ddp_find_unused_parameters: bool | None = HfArg(
         default=False,
         help="Let DDP look for parameters without a gradient in each step. Not needed: untrained ones are frozen.",
@@ -72,6 +76,8 @@ class ShareableTrainingArguments(TrainingArguments):
             raise ValueError("bf16_residual=True needs bf16=True: in float32 there is nothing to leave out.")
         # On by default, but torch warns if there is no accelerator to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
+        if self.dataloader_pin_memory:  # the next batch is copied while the GPU computes
+            self.accelerator_config.non_blocking = True
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:

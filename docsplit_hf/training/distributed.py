@@ -91,7 +91,10 @@ class RunningMeans:
     def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
         """Add values: ``total``, a scalar tensor, is their sum, and ``weight`` their number."""
         total = total.detach().float()
-        weight = torch.as_tensor(weight, dtype=torch.float32, device=total.device)
+        if isinstance(weight, torch.Tensor):
+            weight = weight.to(total)
+        else:
+            weight = torch.full_like(total, weight)  # filled on the device: a copy would wait for it
         added = torch.stack([total, weight])
         self._sums[name] = self._sums[name] + added if name in self._sums else added
 

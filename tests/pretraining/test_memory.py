@@ -96,7 +96,9 @@ def test_a_resumed_run_uses_the_chunks_that_were_found(make_trainer):
 
 def test_without_a_smaller_chunk_the_error_shows_the_numbers_of_the_run(make_trainer):
     trainer = make_trainer(rows=5, forward_chunk_size=None)
-    with pytest.raises(torch.OutOfMemoryError, match=r"8 documents with 2 views .* forward_chunk_size=4 .* max_length=32"):
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"8 documents with 2 views .* forward_chunk_size=4 .* max_length=32"
+    ):
         trainer.train()
     trainer = make_trainer(rows=1)
     with pytest.raises(torch.OutOfMemoryError, match="1 per forward pass.*Use activation_checkpointing=True"):

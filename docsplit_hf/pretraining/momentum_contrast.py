@@ -79,7 +79,7 @@ def momentum_contrast(
         queries = comparable(queries, similarity)
         keys = comparable(keys, similarity)
         positive = (queries * keys).sum(1, keepdim=True)  # (B, 1)
-        negative = queries @ queue.float().T  # (B, Q)
+        negative = queries @ queue.to(queries.dtype).T  # (B, Q)
     logits = torch.cat([positive, negative], dim=1) / temperature
     targets = torch.zeros(len(queries), dtype=torch.int64, device=queries.device)
     positive_similarity = positive.detach()[:, 0]

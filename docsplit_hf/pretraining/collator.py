@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from ..content_hash import short_digest
 from ..encoders.portable.run_encoder import max_positions
@@ -27,12 +26,71 @@ logger = logging.getLogger(__name__)
 IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses of transformers
 
 
+class _Generators:
+    """Random generators of one document after another, each a function of ``(seed, epoch, document)``.
+
+    A single generator is set to the state of a new one, in a ninth of the time that a new one takes.
+    """
+
+    def __init__(self, seed: int, epoch: int) -> None:
+        self._seed = seed
+        self._epoch = epoch
+        self._philox = np.random.Philox(key=0)
+        self._state_of_new = self._philox.state
+        self._generator = np.random.Generator(self._philox)
+
+    def start(self, document: int, epoch: int | None) -> np.random.Generator:
+        """The generator of a document, for use until the next call; ``epoch`` None: that of the batch."""
+        epoch = self._epoch if epoch is None else int(epoch)
+        seed_and_epoch = (self._seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)  # Philox takes a key of two words
+        self._state_of_new["state"]["key"] = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
+        self._philox.state = self._state_of_new
+        return self._generator
+
+
+class MaskedTokens(NamedTuple):
+    """The tokens of a row that are chosen for masked language modeling, int64 ``(m,)`` each."""
+
+    places: np.ndarray  # in the row
+    replacements: np.ndarray  # token ids to read at these places
+
+
+class TokenMasking(NamedTuple):
+    """Masking of tokens as in BERT (Devlin et al. 2019, section 3.1)."""
+
+    probability: float
+    mask_token_id: int
+    vocab_size: int
+    is_special: np.ndarray  # bool, by token id; the last entry is for all ids from there on
+
+    def choose(self, tokens: np.ndarray, rng: np.random.Generator) -> MaskedTokens:
+        """Choose each token that is not special with ``probability``, and draw its replacement.
+
+        80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged.
+        """
+        drawn = np.flatnonzero(rng.random(len(tokens)) < self.probability)
+        places = drawn[~self.is_special.take(tokens[drawn], mode="clip")]
+        kind = rng.random(len(places))
+        replacements = tokens[places]
+        replacements[kind < 0.8] = self.mask_token_id
+        is_random = kind >= 0.9
+        replacements[is_random] = rng.integers(self.vocab_size, size=np.count_nonzero(is_random))
+        return MaskedTokens(places, replacements)
+
+
+class _Row(NamedTuple):
+    """A row of a batch: a view of a document."""
+
+    tokens: np.ndarray  # int64, cut, with special tokens
+    view_length: int  # tokens of the view before it was cut
+    masked: MaskedTokens | None  # None without MLM
+
+
 class _DocumentViews(NamedTuple):
     """The views of one document, as rows of a batch."""
 
     document_id: int
-    lengths: list[int]  # tokens of each view before it was cut
-    rows: list[dict[str, np.ndarray]]  # one per view
+    rows: list[_Row]  # one per view
 
 
 @dataclass
@@ -71,7 +129,8 @@ class DataCollatorForDocSplit:
         self.view_function = get_views(self.views, self.views_kwargs)
         self.view_count = count_views(self.view_function)
         self.prefix, self.suffix = special_tokens_around(self.tokenizer)
-        self.special_ids = np.array(sorted(set(self.tokenizer.all_special_ids)), dtype=np.int64)
+        self._prefix_ids = np.array(self.prefix, dtype=np.int64)
+        self._suffix_ids = np.array(self.suffix, dtype=np.int64)
         specials = len(self.prefix) + len(self.suffix)
         if self.max_length <= specials:
             raise ValueError(
@@ -131,64 +190,70 @@ class DataCollatorForDocSplit:
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        made = [self._views(document) for document in documents]
+        generators = _Generators(self.seed, self.epoch)
+        masking = self._masking()
+        made = [self._views(document, generators, masking) for document in documents]
         rows = [views.rows[number] for number in range(self.view_count) for views in made]
-        padding = self.tokenizer.pad_token_id
-        padding_values = {
-            "input_ids": padding,
-            "attention_mask": 0,
-            "mlm_input_ids": padding,
-            "mlm_labels": IGNORED_LABEL,
-        }
-        batch = {}
-        for name in rows[0]:
-            column = [torch.from_numpy(row[name]) for row in rows]
-            batch[name] = pad_sequence(column, batch_first=True, padding_value=padding_values[name])
-        batch["document_ids"] = torch.tensor([views.document_id for views in made], dtype=torch.int64)
-        lengths = torch.tensor([views.lengths for views in made], dtype=torch.int64)  # (B, V)
-        batch["view_lengths"] = lengths.T.flatten()
-        return batch
+        lengths = np.array([len(row.tokens) for row in rows])
+        is_token = np.arange(lengths.max()) < lengths[:, None]
+        input_ids = np.full(is_token.shape, self.tokenizer.pad_token_id, dtype=np.int64)
+        input_ids[is_token] = np.concatenate([row.tokens for row in rows])
+        columns = {"input_ids": input_ids, "attention_mask": is_token.astype(np.int64)}
+        if masking is not None:
+            columns |= _masked_columns(input_ids, [row.masked for row in rows])
+        columns["document_ids"] = np.array([views.document_id for views in made], dtype=np.int64)
+        columns["view_lengths"] = np.array([row.view_length for row in rows], dtype=np.int64)
+        return {name: torch.from_numpy(column) for name, column in columns.items()}
 
-    def _views(self, document: SegmentedDocument) -> _DocumentViews:
+    def _masking(self) -> TokenMasking | None:
+        """The masking of tokens; None without MLM."""
+        if self.mlm_probability == 0:
+            return None
+        special_ids = self.tokenizer.all_special_ids
+        is_special = np.zeros(max(special_ids) + 2, dtype=bool)
+        is_special[special_ids] = True
+        return TokenMasking(
+            probability=self.mlm_probability,
+            mask_token_id=self.tokenizer.mask_token_id,
+            vocab_size=len(self.tokenizer),
+            is_special=is_special,
+        )
+
+    def _views(
+        self, document: SegmentedDocument, generators: _Generators, masking: TokenMasking | None
+    ) -> _DocumentViews:
         """Make the views of a document, and the rows of the batch from them."""
-        tokens = np.asarray(document["input_ids"], dtype=np.int64)
-        sentence_lengths = np.asarray(document["sentence_lengths"], dtype=np.int64)
+        # Copies, because a view function may change its tokens.
+        tokens = np.array(document["input_ids"], dtype=np.int64)
+        sentence_lengths = np.array(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
-        rng = self._generator(number, document.get(EPOCH_KEY))
+        rng = generators.start(number, document.get(EPOCH_KEY))
         views = self.view_function(tokens, sentence_lengths, rng)
         if len(views) != self.view_count:
             raise ValueError(
                 f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
                 "another: make the same number for every document."
             )
-        rows = [self._row(view, rng) for view in views]
-        return _DocumentViews(document_id=number, lengths=[len(view) for view in views], rows=rows)
+        return _DocumentViews(document_id=number, rows=[self._row(view, masking, rng) for view in views])
 
-    def _generator(self, document: int, epoch: int | None) -> np.random.Generator:
-        """The random generator of a document in an epoch; None: the collator's epoch."""
-        # Philox takes a key of two words, so that making a generator for each (seed, epoch, document) is fast.
-        epoch = self.epoch if epoch is None else epoch
-        seed_and_epoch = (self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)
-        key = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=key))
-
-    def _row(self, view: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Make the row of a view: cut it, add special tokens, and mask a copy."""
+    def _row(self, view: np.ndarray, masking: TokenMasking | None, rng: np.random.Generator) -> _Row:
+        """Make the row of a view: cut it, add special tokens, and choose the tokens to mask."""
         kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
-        tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64)
-        row = {"input_ids": tokens, "attention_mask": np.ones_like(tokens)}
-        if self.mlm_probability > 0:
-            masked, labels = mask_tokens(
-                tokens,
-                maskable=~np.isin(tokens, self.special_ids),
-                mask_token_id=self.tokenizer.mask_token_id,
-                vocab_size=len(self.tokenizer),
-                probability=self.mlm_probability,
-                rng=rng,
-            )
-            row["mlm_input_ids"] = masked
-            row["mlm_labels"] = labels
-        return row
+        tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
+        masked = None if masking is None else masking.choose(tokens, rng)
+        return _Row(tokens=tokens, view_length=len(view), masked=masked)
+
+
+def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Dataset:
+    """Let a ``datasets.Dataset`` give its rows as NumPy arrays, which are read and collated in less time than lists.
+
+    Anything else, and a data set with a format or a transform of its own, is returned unchanged.
+    """
+    from datasets import Dataset
+
+    if isinstance(dataset, Dataset) and dataset.format["type"] is None:
+        return dataset.with_format("numpy")
+    return dataset
 
 
 def document_id(tokens: np.ndarray) -> int:
@@ -219,6 +284,18 @@ def mask_tokens(
     replaced = chosen[kind >= 0.9]
     masked[replaced] = rng.integers(vocab_size, size=len(replaced))
     return masked, labels
+
+
+def _masked_columns(input_ids: np.ndarray, masked: list[MaskedTokens]) -> dict[str, np.ndarray]:
+    """The columns of masked language modeling of a batch; ``masked`` has the chosen tokens of each row."""
+    rows, width = input_ids.shape
+    row_of_token = np.repeat(np.arange(rows), [len(of_row.places) for of_row in masked])
+    places = row_of_token * width + np.concatenate([of_row.places for of_row in masked])
+    replaced = input_ids.flatten()
+    replaced[places] = np.concatenate([of_row.replacements for of_row in masked])
+    labels = np.full(input_ids.size, IGNORED_LABEL, dtype=np.int64)
+    labels[places] = input_ids.ravel()[places]
+    return {"mlm_input_ids": replaced.reshape(rows, width), "mlm_labels": labels.reshape(rows, width)}
 
 
 def default_max_length(model: PreTrainedModel) -> int:

@@ -26,7 +26,7 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
 from .arguments import AUTO, ContrastiveTrainingArguments
 from .checks import check_fit, warn_of_equal_views
-from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length
+from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
 from .gradient_caching import RandomState, step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
@@ -272,7 +272,8 @@ class ContrastiveTrainer(BaseTrainer):
 
     def get_train_dataloader(self) -> DataLoader:
         """The training batches of this process."""
-        loader = super().get_train_dataloader()
+        with temporarily(self, "train_dataset", rows_as_arrays(self.train_dataset)):
+            loader = super().get_train_dataloader()
         # A RepeatedStream has only the documents of this process, so do not shard it again.
         if isinstance(self.train_dataset, RepeatedStream) and isinstance(loader.dataset, IterableDatasetShard):
             loader.dataset.num_processes = 1

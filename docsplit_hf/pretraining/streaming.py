@@ -30,6 +30,11 @@ class RepeatedStream(torch.utils.data.IterableDataset):
         super().__init__()
         self.dataset = process_share(dataset, process_index, process_count)
 
+    @property
+    def num_shards(self) -> int:
+        """The most workers that can read at the same time."""
+        return self.dataset.num_shards
+
     def __iter__(self) -> Iterator[SegmentedDocument]:
         worker = torch.utils.data.get_worker_info()
         epoch = 0

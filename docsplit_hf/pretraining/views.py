@@ -63,8 +63,7 @@ def docsplit(
         dealt = np.resize(rng.permutation(sentences), parts)
         chosen = [np.arange(sentences) == sentence for sentence in dealt]
     else:
-        part_of = _assign_sentences(sentences, parts, probability_spread, rng)
-        chosen = [part_of == part for part in range(parts)]
+        chosen = _assign_sentences(sentences, parts, probability_spread, rng)
     return tuple(_draw_sentences(tokens, sentence_lengths, in_part, max_tokens, rng) for in_part in chosen)
 
 
@@ -193,16 +192,20 @@ def count_views(function: ViewFunction) -> int:
     return len(_try(function))
 
 
-def _assign_sentences(sentences: int, parts: int, probability_spread: float, rng: np.random.Generator) -> np.ndarray:
-    """The part of each sentence, from 0, drawn again until no part is empty; int64 of shape ``(sentences,)``."""
+def _assign_sentences(
+    sentences: int, parts: int, probability_spread: float, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Assign each sentence to a part, again until no part is empty; for each part bool of shape ``(sentences,)``."""
     while True:
         if parts == 2:
             shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
-            part_of = (rng.random(sentences) < 0.5 + shift).astype(np.int64)
+            in_second = rng.random(sentences) < 0.5 + shift
+            chosen = [~in_second, in_second]
         else:
             part_of = rng.integers(parts, size=sentences)
-        if np.bincount(part_of, minlength=parts).all():
-            return part_of
+            chosen = [part_of == part for part in range(parts)]
+        if all(np.count_nonzero(in_part) for in_part in chosen):
+            return chosen
 
 
 def _draw_sentences(

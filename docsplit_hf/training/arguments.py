@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import multiprocessing
+import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate.utils import get_int_from_env
 from transformers import TrainingArguments
 from transformers.hf_argparser import HfArg
-from transformers.trainer_utils import HubStrategy
+from transformers.trainer_utils import HubStrategy, has_length
 
 from ..encoders.portable.run_encoder import PACKINGS
 from .distributed import process_count, uses_fsdp
@@ -21,6 +28,19 @@ logger = logging.getLogger(__name__)
 
 COMPILE_LAYERS = ("auto", "on", "off")
 STEPS_WORTH_COMPILING = 300  # compiling takes about as long as a quarter of them saves
+MOST_WORKERS = 8
+FEWEST_BATCHES = 100  # of a run with workers by default: eight take half a second to start
+PREFETCHED_BATCHES = 4  # per worker
+PREFETCHED_ROWS = 2**14  # of all workers
+SHARED_MEMORY = Path("/dev/shm")  # of Linux; workers pass batches on in it
+LEAST_SHARED_MEMORY = 2**30  # bytes; containers often have 64 MB, in which a worker would be killed
+# The settings of a data loader that makes the batches in its own process.
+WITHOUT_WORKERS = {
+    "dataloader_num_workers": 0,
+    "dataloader_persistent_workers": False,
+    "dataloader_prefetch_factor": None,
+    "dataloader_multiprocessing_context": None,
+}
 
 
 @dataclass
@@ -45,6 +65,20 @@ class ShareableTrainingArguments(TrainingArguments):
         help="With --bf16, layer norms take and give bfloat16, and the residual stream has half the bytes: faster on a "
         "GPU, and rounded once more in each layer.",
     )
+    dataloader_num_workers: int | None = HfArg(
+        default=None,
+        help="Processes that make the batches; 0: the process that trains. Default: half of the cores, up to 8, on "
+        "CUDA, if the run has 100 batches or more; otherwise 0.",
+    )
+    dataloader_persistent_workers: bool | None = HfArg(
+        default=None,
+        metadata={"nargs": "?", "const": True},
+        help="Keep these processes for all epochs. Default: on CUDA.",
+    )
+    dataloader_prefetch_factor: int | None = HfArg(
+        default=None,
+        help="Batches that each of these processes makes in advance. Default: up to 4 on CUDA, 2 otherwise.",
+    )
     activation_checkpointing_kwargs: dict[str, Any] | str | None = HfArg(
         default_factory=lambda: {"use_reentrant": False},
         help="Passed to activation checkpointing. The re-entrant kind fails with DDP.",
@@ -62,6 +96,7 @@ class ShareableTrainingArguments(TrainingArguments):
     )
 
     def __post_init__(self) -> None:
+        self._set_workers()
         super().__post_init__()
         if self.push_to_hub and self.hub_strategy != HubStrategy.END:
             problem = "a push of the Trainer during training contains a pickle"
@@ -78,6 +113,93 @@ class ShareableTrainingArguments(TrainingArguments):
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
         if self.dataloader_pin_memory:  # the next batch is copied while the GPU computes
             self.accelerator_config.non_blocking = True
+
+    def _set_workers(self) -> None:
+        """Replace the arguments of data loader workers that are None by their defaults."""
+        device_type = training_device_type(self.use_cpu)
+        self.has_default_workers = self.dataloader_num_workers is None
+        if self.dataloader_num_workers is None:
+            self.dataloader_num_workers = default_workers(
+                device_type,
+                cores=core_count(),
+                local_processes=get_int_from_env(["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"], 1),
+                start_methods=multiprocessing.get_all_start_methods(),
+            )
+            if self.dataloader_num_workers > 0 and not _has_shared_memory():
+                self.dataloader_num_workers = 0
+        has_workers_on_cuda = device_type == "cuda" and self.dataloader_num_workers > 0
+        if self.dataloader_persistent_workers is None:
+            self.dataloader_persistent_workers = has_workers_on_cuda
+        if self.dataloader_prefetch_factor is None and has_workers_on_cuda:
+            rows = self.per_device_train_batch_size * self.dataloader_num_workers
+            self.dataloader_prefetch_factor = min(max(PREFETCHED_ROWS // rows, 1), PREFETCHED_BATCHES)
+        if self.has_default_workers and has_workers_on_cuda and self.dataloader_multiprocessing_context is None:
+            # Other methods would need a script with a main guard, and picklable views. Workers do not use CUDA.
+            self.dataloader_multiprocessing_context = "fork"
+
+    def limit_default_workers(self, dataset: Any) -> None:
+        """Lower the default number of workers to what training data keep busy.
+
+        These are as many as a stream has shards, and none for a run of few batches. A given number is kept.
+        """
+        if not self.has_default_workers or self.dataloader_num_workers == 0:
+            return
+        if not has_length(dataset):
+            self.dataloader_num_workers = min(self.dataloader_num_workers, max(dataset.num_shards, 1))
+            return
+        batches = self.max_steps * self.gradient_accumulation_steps
+        if self.max_steps <= 0:
+            batches = self.num_train_epochs * len(dataset) / (self.train_batch_size * self.world_size)
+        if batches < FEWEST_BATCHES:
+            for name, value in WITHOUT_WORKERS.items():
+                setattr(self, name, value)
+
+
+def default_workers(device_type: str, cores: int, local_processes: int, start_methods: Sequence[str]) -> int:
+    """The default number of data loader workers of a process.
+
+    Args:
+        device_type: The type of the device that trains, such as ``"cuda"``.
+        cores: Cores of this machine.
+        local_processes: Processes on this machine that train together.
+        start_methods: The methods to start a process that the system has.
+
+    Returns:
+        Half of the process's share of the cores, up to ``MOST_WORKERS``, on CUDA where processes can be forked;
+        otherwise 0, because on a CPU workers would take the cores that train.
+    """
+    if device_type != "cuda" or "fork" not in start_methods:
+        return 0
+    return min(cores // (2 * local_processes), MOST_WORKERS)
+
+
+def training_device_type(use_cpu: bool) -> str:
+    """The type of the device that a run with these arguments uses: ``"cuda"``, or ``"cpu"`` for any other."""
+    on_cpu = use_cpu or os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true"
+    return "cuda" if torch.cuda.is_available() and not on_cpu else "cpu"
+
+
+def core_count() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def _has_shared_memory() -> bool:
+    """Whether there is shared memory for the batches of workers; a lack of it is logged once."""
+    if not SHARED_MEMORY.is_dir():
+        return True
+    free = shutil.disk_usage(SHARED_MEMORY).free
+    if free < LEAST_SHARED_MEMORY:
+        logger.warning(
+            "Batches are made in the process that trains, because workers would pass them on in %s, where %d MB are "
+            "free. Give a container more (docker run --shm-size 8g), or set --dataloader_num_workers.",
+            SHARED_MEMORY,
+            free // 2**20,
+        )
+    return free >= LEAST_SHARED_MEMORY
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:

@@ -168,6 +168,8 @@ def check_same_run(checkpoint: str | Path, now: Mapping[str, Any]) -> None:
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Describe each difference between the arguments and descriptions of two runs; entries of only one do not count."""
     ignored = set(IGNORED_ARGUMENTS)
+    if "training_rows" in before and before["training_rows"] is None:
+        ignored.discard("dataloader_num_workers")  # workers divide a stream, so their number changes its order
     if before.get("max_steps", 0) > 0:  # then the number of epochs has no effect
         ignored.add("num_train_epochs")
     old = _flatten({key: value for key, value in before.items() if key not in ignored})

@@ -1,17 +1,21 @@
 """Batches of views and masked copies."""
 
 import dataclasses
+import hashlib
 import logging
 import pickle
 
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 from transformers import LongformerConfig
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
-from docsplit_hf.pretraining.collator import IGNORED_LABEL, default_max_length, mask_tokens
+from docsplit_hf.pretraining.collator import IGNORED_LABEL, TokenMasking, default_max_length, rows_as_arrays
 from docsplit_hf.pretraining.streaming import EPOCH_KEY
 
 
@@ -75,6 +79,109 @@ def test_a_document_gets_the_same_views_and_mask_in_any_batch_and_new_ones_in_ea
     assert short["view_lengths"].sum() == sum(len(ids) for ids in documents["input_ids"])
 
 
+def plain_batch(collator, documents, epoch):
+    """A batch as lists, made in plain Python with a new generator for each document."""
+    tokenizer = collator.tokenizer
+    made = []
+    for document in documents:
+        tokens = np.array(document["input_ids"], dtype=np.int64)
+        digest = hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
+        key = [(collator.seed % 2**32) * 2**32 + epoch, int.from_bytes(digest, "little")]
+        rng = np.random.Generator(np.random.Philox(key=np.array(key, dtype=np.uint64)))
+        views = collator.view_function(tokens, np.array(document["sentence_lengths"]), rng)
+        rows = [plain_row(collator, view.tolist(), rng) for view in views]
+        made.append((int.from_bytes(digest, "little", signed=True), views, rows))
+    names = ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels")
+    paddings = (tokenizer.pad_token_id, 0, tokenizer.pad_token_id, IGNORED_LABEL)
+    in_order = [rows[number] for number in range(collator.view_count) for _, _, rows in made]
+    longest = max(len(row["input_ids"]) for row in in_order)
+    batch = {}
+    for name, padding in zip(names, paddings, strict=True):
+        if name in in_order[0]:
+            batch[name] = [row[name] + [padding] * (longest - len(row[name])) for row in in_order]
+    batch["document_ids"] = [number for number, _, _ in made]
+    batch["view_lengths"] = [len(views[number]) for number in range(collator.view_count) for _, views, _ in made]
+    return batch
+
+
+def plain_row(collator, view, rng):
+    """The row of a view as lists, in plain Python."""
+    tokenizer = collator.tokenizer
+    kept = view[: collator.max_length - len(collator.prefix) - len(collator.suffix)]
+    row = [*collator.prefix, *kept, *collator.suffix]
+    columns = {"input_ids": row, "attention_mask": [1] * len(row)}
+    if collator.mlm_probability == 0:
+        return columns
+    draws = rng.random(len(row)).tolist()
+    chosen = []
+    for place, token in enumerate(row):
+        if draws[place] < collator.mlm_probability and token not in tokenizer.all_special_ids:
+            chosen.append(place)
+    kinds = rng.random(len(chosen)).tolist()
+    random_tokens = iter(rng.integers(len(tokenizer), size=sum(kind >= 0.9 for kind in kinds)).tolist())
+    masked = list(row)
+    labels = [IGNORED_LABEL] * len(row)
+    for place, kind in zip(chosen, kinds, strict=True):
+        labels[place] = row[place]
+        if kind < 0.8:
+            masked[place] = tokenizer.mask_token_id
+        elif kind >= 0.9:
+            masked[place] = next(random_tokens)
+    return columns | {"mlm_input_ids": masked, "mlm_labels": labels}
+
+
+# Token ids from 0 on, which are the special ones, to some above all of the vocabulary.
+SENTENCES = st.lists(st.lists(st.integers(0, 600), min_size=1, max_size=30), min_size=1, max_size=6)
+VIEWS_TO_COMPARE = [
+    ("docsplit", None), ("docsplit", {"parts": 3}), ("docsplit", {"max_tokens": 7}), ("simcse", None),
+    ("cropping", {"deletion": 0.3}), ("inverse_cloze", {"keep_span": 0.5}),
+]  # fmt: skip
+
+
+@given(
+    corpus=st.lists(SENTENCES, min_size=1, max_size=5),
+    seed=st.integers(-5, 2**33),
+    epoch=st.integers(0, 2**32 - 1),
+    views=st.sampled_from(VIEWS_TO_COMPARE),
+    mlm_probability=st.sampled_from([0.0, 0.15, 0.9]),
+    max_length=st.integers(3, 40),
+)
+def test_a_batch_equals_one_made_in_plain_python(tokenizer, corpus, seed, epoch, views, mlm_probability, max_length):
+    rows = []
+    for sentences in corpus:
+        tokens = [token for sentence in sentences for token in sentence]
+        rows.append({"input_ids": tokens, "sentence_lengths": [len(sentence) for sentence in sentences]})
+    collator = DataCollatorForDocSplit(tokenizer, max_length, mlm_probability, views[0], seed, views[1])
+    collator.set_epoch(epoch)
+    expected = plain_batch(collator, rows, epoch)
+    arrays = rows_as_arrays(Dataset.from_list(rows))
+    for documents in (rows, [arrays[i] for i in range(len(rows))], arrays.__getitems__(range(len(rows)))):
+        batch = collator(documents)
+        assert list(batch) == list(expected)
+        for name, column in expected.items():
+            tensor = torch.tensor(column)
+            assert batch[name].is_contiguous() and batch[name].dtype == torch.int64 and batch[name].equal(tensor), name
+
+
+def test_a_view_function_may_change_its_tokens(tokenizer, documents):
+    def reversed_in_place(tokens, sentence_lengths, rng):
+        tokens[:] = tokens[::-1].copy()
+        return tokens, tokens
+
+    collator = DataCollatorForDocSplit(tokenizer, mlm_probability=0, views=reversed_in_place)
+    [row] = rows_as_arrays(documents.select([0])).__getitems__([0])
+    before = row["input_ids"].tolist()
+    assert collator([row])["input_ids"][0, 1:-1].tolist() == before[::-1]
+    assert row["input_ids"].tolist() == before
+
+
+def test_a_data_set_with_a_format_or_a_transform_keeps_it(documents):
+    transformed = documents.with_transform(lambda batch: batch)
+    for kept in (documents.with_format("torch"), transformed, documents.to_iterable_dataset(), list(documents)):
+        assert rows_as_arrays(kept) is kept
+    assert documents.format["type"] is None and isinstance(rows_as_arrays(documents)[0]["input_ids"], np.ndarray)
+
+
 def test_persistent_workers_get_the_next_epoch(collator, documents):
     def epoch(loader, number):
         collator.set_epoch(number)
@@ -95,19 +202,22 @@ def test_padding_is_on_the_right_with_any_tokenizer(tokenizer, documents):
 
 
 MASK = 4
+SPECIAL = 5
 VOCABULARY = 1000
 
 
 def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
     tokens = np.random.default_rng(1).integers(10, VOCABULARY, size=200_000)
     maskable = np.arange(200_000) % 10 != 0
-    tokens.flags.writeable = False  # raises if mask_tokens changes its argument
-    masked, labels = mask_tokens(tokens, maskable, MASK, VOCABULARY, 0.15, np.random.default_rng(0))
-    chosen = labels != IGNORED_LABEL
-    assert (masked[~chosen] == tokens[~chosen]).all() and (labels[chosen] == tokens[chosen]).all()
+    tokens[~maskable] = SPECIAL
+    tokens.flags.writeable = False  # raises if the masking changes its argument
+    masking = TokenMasking(0.15, MASK, VOCABULARY, is_special=np.arange(SPECIAL + 2) == SPECIAL)
+    places, replacements = masking.choose(tokens, np.random.default_rng(0))
+    chosen = np.zeros(200_000, dtype=bool)
+    chosen[places] = True
     assert chosen[maskable].mean() == pytest.approx(0.15, abs=0.004) and not chosen[~maskable].any()
-    became_mask = masked[chosen] == MASK
-    same = masked[chosen] == tokens[chosen]
+    became_mask = replacements == MASK
+    same = replacements == tokens[chosen]
     assert became_mask.mean() == pytest.approx(0.8, abs=0.01)
     assert same.mean() == pytest.approx(0.1, abs=0.01)
     assert (~became_mask & ~same).mean() == pytest.approx(0.1, abs=0.01)

@@ -1,10 +1,14 @@
 """Interrupted and resumed runs with their extra modules: a projection head, a key encoder, two encoders, a map."""
 
+import multiprocessing
 from functools import partial
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from transformers import TrainerCallback
+
+from docsplit_hf.training import arguments
 
 RUNS = {  # views, the file of the extra modules, and options
     "info_nce": ("docsplit", "projection_head.safetensors", {"projection_head": True}),
@@ -56,3 +60,54 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_baseline, loss_of_steps,
     (checkpoint / file).unlink()
     with pytest.raises(ValueError, match=f"checkpoint-4 has no {file}, so it cannot be resumed"):
         make().train(str(checkpoint))
+
+
+class CountWorkers(TrainerCallback):
+    """Counts the child processes at each step, and after each evaluation."""
+
+    def __init__(self):
+        self.counts = []
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.counts.append(len(multiprocessing.active_children()))
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        self.counts.append(len(multiprocessing.active_children()))
+
+
+def test_a_run_with_the_workers_of_cuda_equals_one_without_also_when_resumed(
+    make_baseline, loss_of_steps, stop_after, monkeypatch
+):
+    make = partial(
+        make_baseline,
+        "info_nce",
+        num_train_epochs=3,  # of 4 steps
+        train_sampling_strategy="random",
+        save_strategy="steps",
+        save_steps=3,
+        eval_strategy="steps",
+        eval_steps=3,
+    )
+    before = len(multiprocessing.active_children())
+    alone = make(folder="alone")
+    expected = loss_of_steps(alone)
+    monkeypatch.setattr(arguments, "training_device_type", lambda use_cpu: "cuda")
+    monkeypatch.setattr(arguments, "core_count", lambda: 4)
+    monkeypatch.setattr(arguments, "FEWEST_BATCHES", 1)
+    whole = make(folder="whole")
+    assert whole.args.dataloader_num_workers == 2 and whole.args.dataloader_persistent_workers
+    counts = CountWorkers()
+    whole.add_callback(counts)
+    assert loss_of_steps(whole) == expected
+    assert set(counts.counts) == {before + 2}  # those of training, in each epoch and evaluation
+    interrupted = make()
+    interrupted.add_callback(stop_after(6))
+    interrupted.train()
+    resumed = make()
+    found = loss_of_steps(resumed, str(Path(resumed.args.output_dir, "checkpoint-6")))
+    assert list(found) == list(range(1, 13)) and found == expected  # to the last bit
+    for documents in (None, alone.train_dataset):
+        evaluated = resumed.evaluate(documents)
+        expected_metrics = alone.evaluate(documents)
+        for name in ("eval_loss", "eval_recall@1", "eval_mrr"):
+            assert evaluated[name] == expected_metrics[name]

@@ -6,7 +6,9 @@ import pytest
 from datasets import Dataset
 from torch.utils.data import DataLoader
 
+from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.pretraining.streaming import EPOCH_KEY, RepeatedStream
+from docsplit_hf.training import arguments
 
 
 def stream(rows=6, shards=1):
@@ -39,6 +41,25 @@ def test_processes_and_their_workers_divide_a_stream(shards, is_read_whole, capl
             numbers.append({row["number"] for row in rows if row[EPOCH_KEY] == 0})
         assert sorted([*numbers[0], *numbers[1]]) == list(range(40))
     assert ("reads and segments all of it" in caplog.text) == is_read_whole
+
+
+def test_default_workers_are_at_most_the_shards_and_read_each_document_once(
+    tiny_config, tokenizer, documents, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(arguments, "training_device_type", lambda use_cpu: "cuda")
+    monkeypatch.setattr(arguments, "core_count", lambda: 12)
+    args = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True, max_steps=9, per_device_train_batch_size=5)
+    trainer = ContrastiveTrainer(
+        model=AutoModelForDocSplit.from_config(tiny_config),
+        args=args,
+        train_dataset=documents.select(range(36)).to_iterable_dataset(num_shards=2),
+        data_collator=DataCollatorForDocSplit(tokenizer, max_length=32),
+    )
+    assert args.dataloader_num_workers == 2
+    # Each worker reads 18 documents, so that its first three batches are of the first epoch.
+    batches = islice(trainer.get_train_dataloader(), 6)
+    numbers = [number for batch in batches for number in batch["document_ids"].tolist()]
+    assert len(set(numbers)) == len(numbers) == 30
 
 
 def test_an_empty_stream_is_an_error():

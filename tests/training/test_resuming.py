@@ -139,6 +139,12 @@ def test_streams_are_compared_by_their_descriptions(describe):
     assert not differences(wikipedia, describe(IterableDataset.from_generator(stream), data_description="wiki"))
 
 
+def test_the_workers_of_a_stream_may_not_change():
+    stream = {"training_rows": None, "dataloader_num_workers": 8}
+    assert differences(stream, {**stream, "dataloader_num_workers": 4}) == ["dataloader_num_workers: 8, now 4"]
+    assert not differences({**stream, "training_rows": 9}, {"training_rows": 9, "dataloader_num_workers": 4})
+
+
 def test_another_adapter_is_a_difference(describe, tiny_checkpoint):
     from docsplit_hf import AutoModelForDocSplit
 

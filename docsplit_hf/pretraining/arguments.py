@@ -12,6 +12,7 @@ from transformers.hf_argparser import HfArg
 from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
+AUTO = "auto"
 MLM_INPUTS = ("separate", "shared")
 OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "distillation")
 
@@ -37,7 +38,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             dimensions. ``DocumentEncoder.encode(..., truncate_dim=64)`` returns the first 64.
         forward_chunk_size: Documents per forward pass. A batch of any size then needs the memory of one chunk, and has
             the same gradients, for one additional forward pass (gradient caching, Gao et al. 2021). None: the whole
-            batch.
+            batch. ``"auto"``: the whole batch, or if it does not fit into the memory of a GPU, half of it, a quarter,
+            and so on. The size that was found is logged and saved with the checkpoints, for resuming. Several
+            processes, FSDP, DeepSpeed, and objectives that do not compare the documents of a batch need a number.
         learning_rate_steps: Piecewise constant learning rate, as ``{first step: rate}``, such as
             ``{500: 8e-6, 1000: 6e-6}``. It replaces ``lr_scheduler_type`` and warm-up.
 
@@ -94,10 +97,11 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         default=None,
         help="Also train these numbers of leading dimensions as embeddings, such as 128 64. Default: only the whole.",
     )
-    forward_chunk_size: int | None = HfArg(
-        default=None,
+    forward_chunk_size: int | str | None = HfArg(
+        default=AUTO,
         help="Documents per forward pass. A batch of any size then needs only their memory, with the same gradients, "
-        "for one additional forward pass (gradient caching). Default: the whole batch.",
+        "for one additional forward pass (gradient caching). 'auto': the whole batch, or as large a part of it as "
+        "fits into the memory of the GPU.",
     )
     learning_rate_steps: dict | str | None = HfArg(
         default=None,
@@ -144,8 +148,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
         if self.mlm_input not in MLM_INPUTS:
             raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
-        if self.forward_chunk_size is not None and self.forward_chunk_size < 1:
-            raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
+        self.forward_chunk_size = _chunk_size(self.forward_chunk_size)
         if self.matryoshka_dims and min(self.matryoshka_dims) < 1:
             raise ValueError(f"matryoshka_dims must be 1 or more, got {min(self.matryoshka_dims)}.")
         if self.matryoshka_dims and self.projection_head:
@@ -155,7 +158,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             )
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
-        if self.forward_chunk_size is not None and not self.compares_batch:
+        if isinstance(self.forward_chunk_size, int) and not self.compares_batch:
             raise ValueError(
                 f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, which "
                 "does not compare the documents of a batch: gradient_accumulation_steps has the same effect without "
@@ -185,6 +188,19 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
                 f"objective={self.objective!r} is trained without MLM, as in its paper, got mlm_weight="
                 f"{self.mlm_weight}: leave mlm_weight out."
             )
+
+
+def _chunk_size(given: int | str | None) -> int | str | None:
+    """Parse a number of documents per forward pass, ``"auto"``, or None."""
+    if given is None or given == AUTO:
+        return given
+    try:
+        size = int(given)
+    except ValueError as error:
+        raise ValueError(f"forward_chunk_size must be a number of documents or 'auto', got {given!r}.") from error
+    if size < 1:
+        raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
+    return size
 
 
 def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:

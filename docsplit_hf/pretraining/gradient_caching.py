@@ -29,6 +29,12 @@ class RandomState:
                 torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
             yield
 
+    def restore(self) -> None:
+        """Draw random numbers from this state again, from now on."""
+        torch.set_rng_state(self.cpu)
+        if self.accelerator is not None:
+            torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
+
 
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:
     """Cut a batch into batches of ``size`` documents, without columns of padding only."""

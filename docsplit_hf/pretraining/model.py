@@ -65,11 +65,11 @@ class DocSplitForward:
         embeddings = _project(self, embeddings.float())
         if mlm_labels is None:
             return DocSplitOutput(embeddings=embeddings)
-        masked = mlm_labels != IGNORED_LABEL
-        if not masked.any():
-            masked[0, 0] = True  # its label is ignored; DDP needs the head to take part in every step
-        labels = mlm_labels[masked]
-        logits = self._head(output, hidden_states[-views:][masked]).float()
+        places = (mlm_labels != IGNORED_LABEL).flatten().nonzero().flatten()  # the one wait for a GPU here
+        if not len(places):
+            places = places.new_zeros(1)  # its label is ignored; DDP needs the head to take part in every step
+        labels = mlm_labels.flatten()[places]
+        logits = self._head(output, hidden_states[-views:].flatten(0, 1)[places]).float()
         total = nn.functional.cross_entropy(logits, labels, ignore_index=IGNORED_LABEL, reduction="sum")
         return DocSplitOutput(embeddings=embeddings, mlm_loss=total / (labels != IGNORED_LABEL).sum().clamp(min=1))
 

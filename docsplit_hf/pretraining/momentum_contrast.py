@@ -165,6 +165,10 @@ class MomentumContrastTrainer(ContrastiveTrainer):
         self.add_callback(MomentumUpdate(self.key_encoder, encoder, self.args.momentum))
         super().begin_training()
 
+    def encoders_to_compile(self) -> list[nn.Module]:
+        """The model and the key encoder."""
+        return [*super().encoders_to_compile(), self.key_encoder]
+
     def modules_to_resume(self) -> dict[str, nn.Module]:
         """The key encoder and the queue."""
         return {STATE_FILE: nn.ModuleDict({"key_encoder": self.key_encoder, "queue": self.queue})}

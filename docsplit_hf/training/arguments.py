@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+COMPILE_LAYERS = ("auto", "on", "off")
+STEPS_WORTH_COMPILING = 300  # compiling takes about as long as a quarter of them saves
+
 
 @dataclass
 class ShareableTrainingArguments(TrainingArguments):
@@ -31,9 +34,24 @@ class ShareableTrainingArguments(TrainingArguments):
         "never.",
         metadata={"choices": list(PACKINGS)},
     )
+    compile_layers: str = HfArg(
+        default="auto",
+        help="Compile each layer of the encoder, within seconds: a step on a GPU is faster by a quarter. 'auto': on "
+        f"CUDA, in runs of more than {STEPS_WORTH_COMPILING} steps. 'on': always. 'off': never.",
+        metadata={"choices": list(COMPILE_LAYERS)},
+    )
+    bf16_residual: bool = HfArg(
+        default=False,
+        help="With --bf16, layer norms take and give bfloat16, and the residual stream has half the bytes: faster on a "
+        "GPU, and rounded once more in each layer.",
+    )
     activation_checkpointing_kwargs: dict[str, Any] | str | None = HfArg(
         default_factory=lambda: {"use_reentrant": False},
         help="Passed to activation checkpointing. The re-entrant kind fails with DDP.",
+    )
+    logging_nan_inf_filter: bool = HfArg(
+        default=False,
+        help="Leave losses that are not numbers out of the log. If they are shown, no step waits for the GPU.",
     )
     ddp_find_unused_parameters: bool | None = HfArg(
         default=False,
@@ -48,8 +66,18 @@ class ShareableTrainingArguments(TrainingArguments):
         if self.push_to_hub and self.hub_strategy != HubStrategy.END:
             problem = "a push of the Trainer during training contains a pickle"
             raise ValueError(f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: {problem}.")
+        if isinstance(self.compile_layers, bool):  # from Python
+            self.compile_layers = "on" if self.compile_layers else "off"
+        if self.compile_layers not in COMPILE_LAYERS:
+            raise ValueError(f"compile_layers must be one of {COMPILE_LAYERS}, got {self.compile_layers!r}.")
+        if self.compile_layers == "on" and self.torch_compile:
+            raise ValueError("torch_compile compiles the whole model, and compile_layers each layer: choose one.")
+        if self.bf16_residual and not self.bf16:
+            raise ValueError("bf16_residual=True needs bf16=True: in float32 there is nothing to leave out.")
         # On by default, but torch warns if there is no accelerator to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
+        if self.dataloader_pin_memory:  # the next batch is copied while the GPU computes
+            self.accelerator_config.non_blocking = True
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:

@@ -24,6 +24,9 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, Trai
 from ..encoders.checkpoints.atomic_replacement import apply_umask_to_weights, model_files, replaced_at_once
 from ..encoders.checkpoints.checkpoint import unsaved_weights
 from ..encoders.checkpoints.inside_folder import refuse_links, write_file
+from ..encoders.compiled_layers import compile_layers, why_not_compiled
+from .arguments import STEPS_WORTH_COMPILING
+from .bf16_residual import use_bf16_residual
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,
@@ -57,6 +60,7 @@ class BaseTrainer(Trainer):
         self._interrupts = PeriodicAndInterruptSave()
         self.add_callback(self._old_checkpoints)
         self.add_callback(self._interrupts)
+        self.add_callback(CompileLayers(self))
         self._run_arguments: Mapping[str, Any] = {}  # as written to training_args.json
         self.means = RunningMeans()
         self.best_model_is_loaded = False  # stays False if the run is interrupted
@@ -88,11 +92,16 @@ class BaseTrainer(Trainer):
         self._old_checkpoints.after = -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._run_arguments)
+            saved = Path(checkpoint, ARGUMENTS_FILE)
+            if saved.is_file():
+                self.use_choices_of(json.loads(saved.read_text(encoding="utf-8")))
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
             logger.info("Resuming from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._old_checkpoints.after = state.global_step
+        use_bf16_residual(model, self.args.bf16_residual)
         self.begin_training()
+        self._log_precision()
         with self._interrupts.handled():
             try:
                 return super().train(resume_from_checkpoint=checkpoint, **kwargs)
@@ -130,6 +139,17 @@ class BaseTrainer(Trainer):
         """A context that yields a folder to write to; at its end, these files atomically replace those in ``place``."""
         return replaced_at_once(place, "config.json", model_files)
 
+    def use_choices_of(self, saved_arguments: Mapping[str, Any]) -> None:
+        """Take over what the run that is resumed has chosen by itself, from its ``training_args.json``."""
+
+    def record_choice(self, name: str, value: Any) -> None:
+        """Save a value that the run has chosen by itself with its next checkpoints, in ``training_args.json``."""
+        self._run_arguments = {**self._run_arguments, name: value}
+
+    def encoders_to_compile(self) -> list[nn.Module]:
+        """The modules with layers that run in each training step."""
+        return [self.model]
+
     def begin_training(self) -> None:
         """Prepare a run; ``train`` calls it before the first step of new and of resumed runs."""
 
@@ -162,6 +182,21 @@ class BaseTrainer(Trainer):
         """Keep the measurements of an evaluation separate from those of training steps."""
         with temporarily(self, "means", RunningMeans()):
             yield
+
+    def _log_precision(self) -> None:
+        """Log what float32 costs on a GPU."""
+        args = self.args
+        if args.device.type != "cuda" or args.bf16 or args.fp16:
+            return
+        if not args.tf32:
+            logger.info(
+                "Training in float32. --tf32 True is about three times as fast: it rounds the factors of matrix "
+                "products to 10 bits."
+            )
+        logger.info(
+            "--bf16 is about six times as fast as float32, and reads texts without padding, for which flash attention "
+            "needs 16 bits."
+        )
 
     def _how_to_resume(self) -> str:
         """The message at Ctrl-C."""
@@ -251,6 +286,28 @@ class BaseTrainer(Trainer):
         else:
             super()._load_best_model()
         self.best_model_is_loaded = True
+
+
+class CompileLayers(TrainerCallback):
+    """Compile the layers of the encoders before the first step, as ``compile_layers`` of the arguments asks for."""
+
+    def __init__(self, trainer: BaseTrainer) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args, state, control, **kwargs) -> None:
+        """Compile them; with "auto", if it pays."""
+        if args.compile_layers == "off" or args.torch_compile:
+            return
+        for encoder in self._trainer.encoders_to_compile():
+            if args.compile_layers == "auto":
+                if state.max_steps - state.global_step <= STEPS_WORTH_COMPILING:
+                    continue
+                reason = why_not_compiled(encoder, args.device)
+                if reason is not None:
+                    logger.info("The layers are not compiled: %s.", reason)
+                    continue
+            count = compile_layers(encoder)
+            logger.info("The %d layers of %s are compiled at the first batch.", count, type(encoder).__name__)
 
 
 class SetOldCheckpointsAside(TrainerCallback):

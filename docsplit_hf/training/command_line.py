@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+import torch
 from transformers import HfArgumentParser, set_seed
 
 from .arguments import ShareableTrainingArguments
@@ -178,7 +179,7 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
             print(json.dumps(figures, default=str))
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
-    except (ImportError, OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError, torch.OutOfMemoryError) as error:
         if not _is_raised_in(error, PACKAGE_FOLDER, Path(main.__code__.co_filename).parent):
             raise
         _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)

@@ -91,9 +91,18 @@ class RunningMeans:
     def add(self, name: str, total: torch.Tensor, weight: torch.Tensor | float) -> None:
         """Add values: ``total``, a scalar tensor, is their sum, and ``weight`` their number."""
         total = total.detach().float()
-        weight = torch.as_tensor(weight, dtype=torch.float32, device=total.device)
+        if isinstance(weight, torch.Tensor):
+            weight = weight.to(total)
+        else:
+            weight = torch.full_like(total, weight)  # filled on the device: a copy would wait for it
         added = torch.stack([total, weight])
         self._sums[name] = self._sums[name] + added if name in self._sums else added
+
+    def copy(self) -> RunningMeans:
+        """Copy the sums, which are not changed in place."""
+        copied = RunningMeans()
+        copied._sums = dict(self._sums)
+        return copied
 
     def means(self) -> dict[str, float]:
         """The means over all processes, without those of weight 0. Every process must call it."""

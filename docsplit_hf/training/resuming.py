@@ -42,7 +42,7 @@ COMPARED_TRAINER_ARGUMENTS = {
 # Arguments that are not compared: the Trainer's other ones, and those of docsplit_hf that change only speed or
 # descriptions.
 IGNORED_ARGUMENTS = {field.name for field in dataclasses.fields(TrainingArguments)} - COMPARED_TRAINER_ARGUMENTS | {
-    "data_description", "packing", "forward_chunk_size", "overwrite_output_dir",
+    "data_description", "packing", "forward_chunk_size", "compile_layers", "bf16_residual", "overwrite_output_dir",
 }  # fmt: skip
 # Entries of configurations that are not compared: loading and calibration write them, or they are paths.
 IGNORED_CONFIG_ENTRIES = {

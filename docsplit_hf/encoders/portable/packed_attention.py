@@ -18,7 +18,6 @@ SHORT_LENGTH = 384  # tokens; for longer sequences the backward of torch's flash
 WEIGHTS_AT_ONCE = 300_000  # attention weights; more do not fit into the caches
 
 
-@torch.compiler.disable  # shapes depend on the lengths of the texts: each batch would be compiled again
 def packed_attention(
     module: nn.Module,
     query: torch.Tensor,
@@ -73,20 +72,44 @@ def packed_attention(
             causal=causal,
         )
         return output, None
-    if dropout:
-        kept = drop(torch.ones_like(value[..., :1]), dropout)
-        value = value * kept
-    groups = query.shape[1] // key.shape[1]
-    output = attention_by_sequence(
+    output = _attention_by_boundaries(
         query,
-        repeat_kv(key, groups),
-        repeat_kv(value, groups),
-        lengths=cu_seq_lens_q.diff().tolist(),
+        key,
+        value,
+        boundaries=cu_seq_lens_q,
+        dropout=dropout,
         scaling=scaling,
         reach=reach,
         causal=causal,
     )
     return output, None
+
+
+@torch.compiler.disable  # the shapes are the lengths of the texts: each batch would be compiled again
+def _attention_by_boundaries(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    boundaries: torch.Tensor,
+    dropout: float,
+    scaling: float | None,
+    reach: int | None,
+    causal: bool,
+) -> torch.Tensor:
+    """Attention within each sequence, without flash attention: ``(1, T, heads, head_dim)``."""
+    if dropout:
+        kept = drop(torch.ones_like(value[..., :1]), dropout)
+        value = value * kept
+    groups = query.shape[1] // key.shape[1]
+    return attention_by_sequence(
+        query,
+        repeat_kv(key, groups),
+        repeat_kv(value, groups),
+        lengths=boundaries.diff().tolist(),
+        scaling=scaling,
+        reach=reach,
+        causal=causal,
+    )
 
 
 def _flash_attention(
@@ -100,7 +123,7 @@ def _flash_attention(
     reach: int | None,
     causal: bool,
 ) -> torch.Tensor:
-    """Attention within each sequence by flash attention on a GPU: ``(1, T, heads, head_dim)``."""
+    """Attention within each sequence by flash attention on a GPU: ``(1, T, heads, head_dim)``; it can be compiled."""
     # A private operator of torch 2.13. The public way, torch.nn.attention.varlen, takes no dropout.
     output = torch.ops.aten._flash_attention_forward(
         query[0].transpose(0, 1),

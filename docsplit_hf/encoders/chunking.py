@@ -39,7 +39,6 @@ SEVERAL_VECTORS = get_args(SeveralVectors)
 SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
-GROUP_TOKENS = 2**20  # tokens buffered at once, enough to sort chunks into batches of similar length
 ADVICE_WHOLE = "long_documents='whole' reads all of them."
 ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
 
@@ -90,7 +89,7 @@ class ChunkSettings(NamedTuple):
 
     def with_special_tokens(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """Put special tokens around tokens: int32 ``(n,)``."""
-        return np.concatenate([self.prefix, ids, self.suffix]).astype(np.int32)
+        return np.array([*self.prefix, *ids, *self.suffix], dtype=np.int32)
 
 
 class Chunk(NamedTuple):
@@ -235,8 +234,8 @@ def read_pair_chunks(
     warn_of_cut_texts(lengths, np.array(read_fractions), settings.max_length, unit="characters", limit_unit="tokens")
 
 
-def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[list[Chunk], int]]:
-    """Yield groups of a million tokens with the total number of chunks, which is estimated until the last group."""
+def grouped(chunks: Iterable[Chunk], texts: Sequence[str], tokens_at_once: int) -> Iterator[tuple[list[Chunk], int]]:
+    """Yield groups of ``tokens_at_once`` with the total number of chunks, which is estimated until the last group."""
     characters = [0, *accumulate(len(text) for text in texts)]  # before each text
     group: list[Chunk] = []
     known = 0
@@ -245,7 +244,7 @@ def grouped(chunks: Iterable[Chunk], texts: Sequence[str]) -> Iterator[tuple[lis
         group.append(chunk)
         known += 1
         tokens += len(chunk.input_ids)
-        if tokens >= GROUP_TOKENS:
+        if tokens >= tokens_at_once:
             read = characters[chunk.text] + chunk.end
             yield group, max(known, round(known * characters[-1] / max(read, 1)))
             group = []

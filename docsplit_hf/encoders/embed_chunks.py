@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +21,17 @@ from .backends.torch_backend import inference_mode, is_in_bfloat16
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
+from .read_ahead import read_ahead
 from .time_estimate import TimeEstimate
 
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
+GROUP_TOKENS = 2**20  # tokens buffered at once, enough to sort chunks into batches of similar length
+# The same for packed rows, which need no sorting, off the CPU: the device waits only for the first group. It is a
+# little less than four batches, so that no fifth batch has a few rows.
+PACKED_GROUP_TOKENS = 2**17 - 2**12
+# Batches that are started before the outputs of an earlier one are read, so that a GPU always has the next one.
+RUNNING_BATCHES = {"cuda": 2}
 
 PoolStates = Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
 
@@ -37,6 +48,8 @@ def embed_chunks(
 ) -> Iterator[tuple[list[Chunk], list[torch.Tensor]]]:
     """Run the encoder of a model over chunks, and pool its states.
 
+    Off the CPU, the chunks of the next group are made in a thread while the device computes.
+
     Args:
         model: The model that has the encoder.
         name: The model's name in errors.
@@ -52,7 +65,8 @@ def embed_chunks(
         A group of chunks and its outputs, float32 ``(rows, size)`` each, on the CPU.
     """
     encoder = model.base_model
-    in_bf16 = is_in_bfloat16(encoder, options.bf16, encoder.device)
+    device = encoder.device
+    in_bf16 = is_in_bfloat16(encoder, options.bf16, device)
     time_estimate = TimeEstimate(texts, options.max_passages)
     progress = tqdm(
         total=len(texts),
@@ -62,36 +76,127 @@ def embed_chunks(
         delay=options.progress_delay,
         leave=None,  # a nested bar vanishes at the end
     )
-    with progress:
-        for group, progress.total in grouped(chunks, texts):
-            time_estimate.begin(group)
-            counts = [len(chunk.weights) for chunk in group]
-            places = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
-            outputs = [torch.empty(sum(counts), size) for size in sizes]
-            with inference_mode(encoder.device, in_bf16):
-                batches = inference_batches(
-                    _model_inputs(encoder, group),
-                    settings.tokenizer,
-                    encoder.device,
-                    max_tokens=options.max_tokens_per_batch,
-                    max_rows=options.batch_size,
-                    packed=is_packed(encoder),
-                )
-                for numbers, batch in batches:
-                    states = run_encoder(encoder, **batch).last_hidden_state
-                    read = [group[number] for number in numbers]
-                    owners = np.repeat([chunk.text for chunk in read], [counts[number] for number in numbers])
-                    rows_of_batch = np.concatenate([places[number] for number in numbers])
-                    part_states, mask, prompt_length = _states_of_parts(
-                        states, batch["attention_mask"], read, settings.prompt_length
-                    )
-                    pooled = pool_states(part_states, mask, prompt_length)
-                    for output, values in zip(outputs, pooled, strict=True):
-                        refuse_non_finite(values, owners, texts, model, name)
-                        output[rows_of_batch] = values.float().cpu()
-                    progress.update(len(numbers))
-                    time_estimate.add(sum(len(chunk.input_ids) for chunk in read))
-            yield group, outputs
+    with inference_mode(device, in_bf16):
+        packed = is_packed(encoder)  # depends on autocast, which is on in this thread only
+    groups = _groups(encoder, settings, texts, chunks, options, sizes, packed)
+    if device.type != "cpu":
+        groups = read_ahead(groups)
+    most_running = RUNNING_BATCHES.get(device.type, 0)
+    running: deque[_RunningBatch] = deque()
+    begun: deque[_Group] = deque()
+
+    def finish_first() -> None:
+        """Wait for the first running batch, check its outputs, and put them into those of its group."""
+        batch = running.popleft()
+        batch.wait()
+        rows = np.concatenate([batch.group.rows[number] for number in batch.numbers])
+        for output, values in zip(batch.group.outputs, batch.outputs, strict=True):
+            refuse_non_finite(values, batch.group.owners[rows], texts, model, name)
+            output[rows] = values
+        batch.group.unfinished -= 1
+        progress.update(len(batch.numbers))
+        time_estimate.add(sum(len(batch.group.chunks[number].input_ids) for number in batch.numbers))
+
+    with progress, contextlib.closing(groups):
+        for group in groups:
+            progress.total = group.total
+            time_estimate.begin(group.chunks)
+            begun.append(group)
+            with inference_mode(device, in_bf16):
+                for numbers, batch in group.batches:
+                    running.append(_run_batch(encoder, group, numbers, batch, settings.prompt_length, pool_states))
+                    if len(running) > most_running:
+                        finish_first()
+            while begun and not begun[0].unfinished:
+                done = begun.popleft()
+                yield done.chunks, done.outputs
+        while running:
+            finish_first()
+        for group in begun:
+            yield group.chunks, group.outputs
+
+
+@dataclass
+class _Group:
+    """Chunks that are sorted into batches together."""
+
+    chunks: list[Chunk]
+    total: int  # chunks of all texts; an estimate until the last group
+    batches: list[tuple[list[int], dict[str, torch.Tensor]]]  # numbers of chunks in the group, and their tensors
+    rows: list[np.ndarray]  # the rows of each chunk in the outputs
+    owners: np.ndarray  # int64 (rows,): the number of each row's text
+    outputs: list[torch.Tensor]  # float32 (rows, size) each, on the CPU
+    unfinished: int  # batches whose outputs are not in ``outputs`` yet
+
+
+class _RunningBatch(NamedTuple):
+    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``wait``."""
+
+    group: _Group
+    numbers: list[int]  # of its chunks in the group
+    outputs: list[torch.Tensor]
+    copied: torch.cuda.Event | None  # None: they are valid already
+
+    def wait(self) -> None:
+        """Wait until the outputs are on the CPU."""
+        if self.copied is not None:
+            self.copied.synchronize()
+
+
+def _groups(
+    encoder: nn.Module,
+    settings: ChunkSettings,
+    texts: Sequence[str],
+    chunks: Iterable[Chunk],
+    options: EmbeddingOptions,
+    sizes: Sequence[int],
+    packed: bool,
+) -> Iterator[_Group]:
+    """Put chunks into groups, and the chunks of each group into batches."""
+    device = encoder.device
+    group_tokens = PACKED_GROUP_TOKENS if packed and device.type != "cpu" else GROUP_TOKENS
+    for group, total in grouped(chunks, texts, group_tokens):
+        batches = list(
+            inference_batches(
+                _model_inputs(encoder, group),
+                settings.tokenizer,
+                device,
+                max_tokens=options.max_tokens_per_batch,
+                max_rows=options.batch_size,
+                packed=packed,
+            )
+        )
+        counts = [len(chunk.weights) for chunk in group]
+        yield _Group(
+            chunks=group,
+            total=total,
+            batches=batches,
+            rows=np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1]),
+            owners=np.repeat([chunk.text for chunk in group], counts),
+            outputs=[torch.empty(sum(counts), size) for size in sizes],
+            unfinished=len(batches),
+        )
+
+
+def _run_batch(
+    encoder: nn.Module,
+    group: _Group,
+    numbers: list[int],
+    batch: dict[str, torch.Tensor],
+    prompt_length: int,
+    pool_states: PoolStates,
+) -> _RunningBatch:
+    """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
+    device = encoder.device
+    is_cuda = device.type == "cuda"
+    inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.items()}
+    states = run_encoder(encoder, **inputs).last_hidden_state
+    chunks = [group.chunks[number] for number in numbers]
+    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, prompt_length)
+    pooled = pool_states(part_states, mask, first_pooled)
+    outputs = [values.float().to("cpu", non_blocking=is_cuda) for values in pooled]
+    copied = torch.cuda.current_stream(device).record_event() if is_cuda else None
+    return _RunningBatch(group, numbers, outputs, copied)
 
 
 def _model_inputs(encoder: nn.Module, chunks: Sequence[Chunk]) -> list[dict[str, np.ndarray]]:
@@ -114,19 +219,30 @@ def inference_batches(
     max_rows: int | None = None,
     packed: bool = False,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """Make batches: yields the row numbers of each, and its tensors, int64 ``(B, L)`` on the device.
+    """Make batches for a device: yields the row numbers of each, and its tensors, int64 ``(B, L)``, on the CPU.
 
-    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``. Batches are padded on the right.
+    ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``. Batches are padded on the right. For CUDA they
+    are in pinned memory, from which they are copied while the GPU computes.
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
+    pinned = device.type == "cuda"
     lengths = [len(row["input_ids"]) for row in rows]
     for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
-        columns = {name: [torch.from_numpy(rows[i][name]).long() for i in numbers] for name in rows[numbers[0]]}
-        batch = {name: pad_sequence(column, True, padding[name]) for name, column in columns.items()}
-        batch["attention_mask"] = pad_sequence([torch.ones_like(ids) for ids in columns["input_ids"]], True, 0)
-        yield numbers, {name: tensor.to(device, non_blocking=True) for name, tensor in batch.items()}
+        batch = {}
+        for name in rows[numbers[0]]:
+            batch[name] = _padded([rows[number][name] for number in numbers], padding[name], pinned)
+        batch["attention_mask"] = _padded([np.ones(lengths[number]) for number in numbers], 0, pinned)
+        yield numbers, batch
+
+
+def _padded(rows: Sequence[np.ndarray], padding: int, pinned: bool) -> torch.Tensor:
+    """Pad rows on the right, int64 ``(B, L)``."""
+    padded = torch.full((len(rows), max(map(len, rows))), padding, dtype=torch.int64, pin_memory=pinned)
+    for row, values in zip(padded.numpy(), rows, strict=True):
+        row[: len(values)] = values
+    return padded
 
 
 def token_budget_batches(

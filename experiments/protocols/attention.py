@@ -148,6 +148,7 @@ def _first_token_weights(encoder: DocumentEncoder, rows: list[dict[str, np.ndarr
     progress = tqdm(total=len(rows), desc="Embedding", unit="text")
     with inference_mode(device), _eager_attention(encoder.model), progress:
         for numbers, batch in inference_batches(rows, encoder.tokenizer, device, TOKENS_PER_BATCH):
+            batch = {name: tensor.to(device) for name, tensor in batch.items()}
             output = run_encoder(encoder.model, **batch, output_attentions=True)
             heads = _from_first_token(output, batch["input_ids"].shape[1], name)
             for number, row in zip(numbers, heads.float().mean(1).cpu().numpy(), strict=True):

@@ -11,6 +11,7 @@ from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoders import chunking as long_documents
+from docsplit_hf.encoders import embed_chunks
 from docsplit_hf.encoders.chunking import (
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
@@ -154,7 +155,7 @@ def test_the_average_weights_passages_by_tokens(encoder, tokenizer, long_text, i
     sums = expected + passages.embeddings[np.cumsum([0, *passages.counts[:-1]])]  # the first passage counts once more
     whole = sums / np.linalg.norm(sums, axis=1, keepdims=True)
     assert encoder.encode(texts, show_progress=False, long_documents="whole") == pytest.approx(whole, abs=1e-5)
-    monkeypatch.setattr(long_documents, "GROUP_TOKENS", 1000)
+    monkeypatch.setattr(embed_chunks, "GROUP_TOKENS", 1000)
     assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
     again = encoder.encode_passages(texts, show_progress=False)
     assert again.embeddings == pytest.approx(passages.embeddings, abs=1e-5)

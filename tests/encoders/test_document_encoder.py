@@ -11,6 +11,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.encoders import chunking as long_documents
 from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoders.compiled_layers import compile_layers
 from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.encoders.portable.run_encoder import is_packed
 from docsplit_hf.text.tokenization import token_ids
@@ -269,3 +270,40 @@ def test_the_fingerprint_changes_with_everything_that_changes_embeddings(
         DocumentEncoder.from_pretrained(str(tmp_path), pooling="mean", dtype="bfloat16"),
     ]
     assert len({known, *(other.fingerprint for other in others)}) == len(others) + 1
+
+
+def compiled_layers(model):
+    return [module for module in model.modules() if module._compiled_call_impl is not None]
+
+
+# torch's compiler uses a deprecated part of torch.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_compiling_reaches_each_layer_and_leaves_no_trace_in_a_copy(tiny_config, tokenizer, tmp_path, texts):
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    plain = DocumentEncoder.from_pretrained(str(tmp_path), device="cpu")
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path), device="cpu", compile=True)
+    assert compiled_layers(encoder.model) == list(encoder.model.encoder.layer)
+    assert not compiled_layers(plain.model) and not compiled_layers(copy.deepcopy(encoder.model))
+    assert encoder.fingerprint == plain.fingerprint
+    compile_layers(encoder.model, backend="aot_eager")  # without a minute of inductor's C++ compiler
+    for options in ({}, {"max_tokens_per_batch": 99}):
+        expected = plain.encode(texts, show_progress=False, **options)
+        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(expected, abs=1e-5)
+
+
+def test_compiling_with_openvino_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="compile=True is for backend='torch', and 'openvino' compiles by itself"):
+        DocumentEncoder.from_pretrained(str(tmp_path), backend="openvino", compile=True)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of CUDA")
+@pytest.mark.parametrize("bf16", [False, True])
+def test_compiled_embeddings_equal_those_without_compiling(tiny_config, tokenizer, tmp_path, texts, bf16):
+    BertModel(tiny_config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    found = {}
+    for compile in (False, True):
+        encoder = DocumentEncoder.from_pretrained(str(tmp_path), device="cuda", compile=compile)
+        found[compile] = encoder.encode(texts, show_progress=False, bf16=bf16, max_tokens_per_batch=200)
+    assert (found[True] * found[False]).sum(1).min() > (0.999 if bf16 else 1 - 1e-5)

@@ -1,3 +1,4 @@
+import threading
 from itertools import pairwise
 
 import numpy as np
@@ -5,8 +6,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import BertModel
 
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.encoders import embed_chunks
+from docsplit_hf.encoders.chunking import Chunk
 from docsplit_hf.encoders.embed_chunks import inference_batches, refuse_non_finite, token_budget_batches
+from docsplit_hf.encoders.embedding_options import EmbeddingOptions
+from docsplit_hf.encoders.read_ahead import read_ahead
+from docsplit_hf.encoders.text_warnings import sum_up_warnings, unlogged
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
@@ -57,3 +65,104 @@ def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
     with pytest.raises(ValueError, match=f"Linear gives NaN or infinity for text 1 of 2, 'xxx.*{reason}"):
         refuse_non_finite(values, [0, 1], ["a", "x" * 100], model, "Linear")
     refuse_non_finite(values[:1], [0], ["a"], model, "Linear")
+
+
+@pytest.fixture
+def encoder(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
+
+
+@pytest.fixture
+def ahead(monkeypatch):
+    """Have the CPU embed as a GPU does: small groups, made in a thread, and two batches that run."""
+    made = []
+    groups = embed_chunks._groups
+
+    def noted(*args):
+        for group in groups(*args):
+            made.append(threading.current_thread())
+            yield group
+
+    monkeypatch.setattr(embed_chunks, "_groups", lambda *args: read_ahead(noted(*args)))
+    monkeypatch.setattr(embed_chunks, "GROUP_TOKENS", 200)
+    monkeypatch.setitem(embed_chunks.RUNNING_BATCHES, "cpu", 2)
+    return made
+
+
+@pytest.mark.parametrize("strategy", ["first", "average", "passages"])
+def test_reading_ahead_changes_no_embedding_and_no_order(encoder, texts, strategy, ahead, monkeypatch):
+    texts = [*texts, "", " ".join(texts)]
+
+    def embed():
+        if strategy == "passages":
+            return encoder.encode_passages(texts, show_progress=False, max_tokens_per_batch=64).embeddings
+        return encoder.encode(texts, show_progress=False, long_documents=strategy, max_tokens_per_batch=64)
+
+    found = embed()
+    assert len(ahead) > 3 and threading.main_thread() not in ahead
+    monkeypatch.undo()
+    monkeypatch.setattr(embed_chunks, "GROUP_TOKENS", 200)  # for the same batches, in turn
+    assert np.array_equal(found, embed())
+
+
+def test_cut_texts_are_logged_once_and_summed_up_as_without_a_thread(encoder, texts, ahead, caplog):
+    long = [" ".join(texts)] * 5
+    encoder.encode(long, show_progress=False)
+    encoder.encode([], show_progress=False)
+    assert caplog.text.count("5 of 5 texts are longer") == 1
+    with sum_up_warnings():
+        encoder.encode(long, show_progress=False)
+        encoder.encode(long, show_progress=False)
+    assert caplog.text.count("10 of 10 texts are longer") == 1
+    with unlogged():
+        encoder.encode(long, show_progress=False)
+    assert caplog.text.count("texts are longer") == 2
+
+
+def test_a_generator_of_chunks_is_read_lazily_and_its_error_comes_after_the_groups_before_it(encoder, ahead):
+    read = []
+
+    def chunks():
+        for number in range(50):
+            if number == 25:
+                raise OSError("the file ends here")
+            read.append(number)
+            yield Chunk(text=number, input_ids=np.full(40, 7, dtype=np.int32), start=0, end=1)
+
+    embedded = embed_chunks.embed_chunks(
+        model=encoder.model,
+        name="tiny",
+        settings=encoder.chunk_settings,
+        texts=["a"] * 50,
+        chunks=chunks(),
+        options=EmbeddingOptions(long_documents="first"),
+        sizes=[32],
+        pool_states=lambda states, mask, _: [states[:, 0]],
+    )
+    assert not read
+    done = []
+    with pytest.raises(OSError, match="the file ends here"):
+        for group, (values,) in embedded:
+            assert len(group) == 5 == len(values)  # 200 tokens
+            done += [chunk.text for chunk in group]
+            assert len(read) <= len(done) + 15  # the next group, and the batches that run
+    assert done == list(range(len(done))) and len(done) >= 15
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read_ahead")]
+
+
+def test_a_broken_model_ends_the_thread(encoder, texts, ahead):
+    encoder.model.encoder.layer[0].output.dense.weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="NaN or infinity for text .* Its weights are broken"):
+        encoder.encode(texts, show_progress=False, max_tokens_per_batch=64)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read_ahead")]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of CUDA")
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_gpu_gives_the_embeddings_of_the_cpu(encoder, texts, bf16):
+    texts = [text for number, text in enumerate(texts * 40) for text in (text, text[: number % 50])]
+    expected = encoder.encode(texts, show_progress=False)
+    encoder.model.cuda()
+    found = encoder.encode(texts, show_progress=False, bf16=bf16, max_tokens_per_batch=2000)
+    assert (found * expected).sum(1).min() > (0.999 if bf16 else 1 - 1e-5)

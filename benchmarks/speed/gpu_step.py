@@ -59,6 +59,7 @@ Batch = dict[str, torch.Tensor]
 Features = dict[str, Any]  # what sentence-transformers makes of texts: tensors, and the numbers of its unpadding
 
 OURS = "docsplit_hf"
+OURS_MLM = "docsplit_hf with MLM"
 THEIRS = "sentence-transformers"
 RATE = 5e-5
 RUN_STEPS = 2000  # of the run whose first steps set a trainer up: long enough for what pays in long runs only
@@ -121,6 +122,7 @@ def main() -> None:
     add("--documents", type=int, default=1024, help="Of each round. Default: %(default)s.")
     add("--mini_batch", type=int, default=64, help="Of the cached loss. Default: %(default)s.")
     add("--only", nargs="+", default=[""], help="First letters of the competitors. Default: all.")
+    add("--defaults", action="store_true", help="Only docsplit_hf with its defaults, without MLM and with it.")
     add("--record", type=Path, help="A JSONL file to add a line for each competitor and setting to.")
     add("--dry_run", action="store_true", help="Tiny sizes, also on a CPU.")
     options = parser.parse_args()
@@ -135,7 +137,7 @@ def main() -> None:
     logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
     torch._dynamo.config.recompile_limit = 64  # all competitors share the code of the layers
     with tempfile.TemporaryDirectory() as folder:
-        if options.dry_run:
+        if options.dry_run and not options.model:
             write_random_weights(folder, **TINY)
         else:
             options.random_weights = None if options.model else options.random_weights or "bert-base"
@@ -278,7 +280,7 @@ def set_up(options: argparse.Namespace, folder: str, documents: Dataset) -> list
     """Make all competitors, and print why others are left out."""
     makers: dict[str, Callable[[str], Competitor]] = {}
     for mlm in (False, True):
-        own = f"{OURS} with MLM" if mlm else OURS
+        own = OURS_MLM if mlm else OURS
         for changed in ({}, {"compile_layers": False}, {"bf16_residual": True}):
             name = ", ".join([own, *(f"{option}={value}" for option, value in changed.items())])
             makers[name] = lambda name, mlm=mlm, changed=changed: our_competitor(name, folder, documents, mlm, changed)
@@ -290,7 +292,7 @@ def set_up(options: argparse.Namespace, folder: str, documents: Dataset) -> list
     makers[f"{THEIRS}, {cached.name}"] = lambda name: their_competitor(name, folder, options, cached)
     competitors = []
     for name, make in makers.items():
-        if not name.startswith(tuple(options.only)):
+        if not name.startswith(tuple(options.only)) or (options.defaults and name not in (OURS, OURS_MLM)):
             continue
         try:
             competitor = make(name)

@@ -36,7 +36,7 @@ from docsplit_hf import ContrastiveTrainingArguments
 from docsplit_hf.training.markdown import table
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"num_hidden_layers": 6, "hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
+SMALL = {"num_hidden_layers": 6, "hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536}
 LOGS = 8  # of each run; the first is the start of the clock
 SAMPLES_PER_SECOND = 5  # of the GPU
 TRAINERS_RATE = re.compile(r"'train_samples_per_second': '?([\d.e+]+)")

@@ -186,7 +186,7 @@ def command_of(options: argparse.Namespace, folder: Path, run: Run) -> list[str]
     if DEVICE == "cpu":
         command.append("--use_cpu")
     elif "compile_layers" in {field.name for field in dataclasses.fields(ContrastiveTrainingArguments)}:
-        command += ["--compile_layers", "True"]  # as in long runs by default; these are short
+        command += ["--compile_layers", "on"]  # as in long runs by default; these are short
     return command
 
 

@@ -23,9 +23,9 @@ from datasets import Dataset
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 
 from benchmarks.inputs import DEVICE, TINY, write_random_weights
-from benchmarks.speed.gpu_record import GIGABYTE, append_record, is_out_of_memory, this_card
+from benchmarks.speed.gpu_record import GIGABYTE, append_record, this_card
 from benchmarks.speed.gpu_step import join_documents
-from benchmarks.speed.side_by_side import now, ran_on
+from benchmarks.speed.side_by_side import is_out_of_memory, now, ran_on
 from benchmarks.speed.timed_training import load_segmented, make_collator
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments
 from docsplit_hf.training.markdown import table
@@ -37,7 +37,7 @@ FIRST_STEPS = 2  # before the time begins
 class Measured(NamedTuple):
     """What was measured of a shape; rates and memory are None if a step did not fit."""
 
-    chunk: int | str | None  # forward_chunk_size of the run, after it
+    chunk: int | None  # documents per forward pass, in the end; None: the whole batch
     rate: float | None
     allocated_gb: float | None
     reserved_gb: float | None
@@ -101,22 +101,23 @@ def main() -> None:
                 "max_length": options.max_length,
                 "memory_limit_gb": options.memory_gb,
                 "activation_checkpointing": options.activation_checkpointing,
-                "forward_chunk_size": measured.chunk,
+                "documents_per_forward": measured.chunk or options.batch,
                 "documents_per_second": measured.rate,
                 "peak_allocated_gb": measured.allocated_gb,
                 "peak_reserved_gb": measured.reserved_gb,
             }
             append_record(options.record, record)
-    header = ("", "forward_chunk_size", "documents/s", "peak GB", "reserved by torch, GB")
+    header = ("", "documents per forward pass", "documents/s", "peak GB", "reserved by torch, GB")
     print(f"\n{table(header, rows)}")
 
 
 def cells(shape: str, measured: Measured) -> tuple[str, ...]:
+    chunk = "all" if measured.chunk is None else str(measured.chunk)
     if measured.rate is None:
-        return (shape, str(measured.chunk), "does not fit", "", "")
+        return (shape, chunk, "does not fit", "", "")
     return (
         shape,
-        str(measured.chunk),
+        chunk,
         f"{measured.rate:,.2f}",
         f"{measured.allocated_gb:.1f}",
         f"{measured.reserved_gb:.1f}",
@@ -143,7 +144,7 @@ def measure(options: argparse.Namespace, folder: str) -> Measured:
                 raise
             print(error, flush=True)
             fits = False
-        chunk = trainer.args.forward_chunk_size
+        chunk = trainer.chunk_size
     if not fits:
         return Measured(chunk, None, None, None)
     rate = options.batch * (options.steps - FIRST_STEPS) / clock.seconds

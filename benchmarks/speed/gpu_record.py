@@ -11,7 +11,6 @@ import torch
 from benchmarks.speed.side_by_side import ran_on
 
 GIGABYTE = 10**9
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")  # words of such errors
 
 
 class Card(NamedTuple):
@@ -31,15 +30,6 @@ def this_card() -> Card:
         return Card("CPU", 0)
     properties = torch.cuda.get_device_properties(0)
     return Card(properties.name, properties.total_memory / GIGABYTE)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or one that it was raised from, is about memory."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    if any(words in str(error) for words in OUT_OF_MEMORY):
-        return True
-    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
 
 
 def append_record(file: Path, record: Mapping[str, object]) -> None:

@@ -49,7 +49,7 @@ from benchmarks.inputs import (
     sentence_transformer,
     write_random_weights,
 )
-from benchmarks.speed.gpu_record import GIGABYTE, append_record, is_out_of_memory, this_card
+from benchmarks.speed.gpu_record import GIGABYTE, append_record, this_card
 from benchmarks.speed.side_by_side import forward_flops, head_flops, matmul_peak, now, ran_on, take_turns
 from benchmarks.speed.timed_training import load_segmented, make_collator
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments
@@ -328,6 +328,7 @@ def our_competitor(name: str, folder: str, documents: Dataset, mlm: bool, change
             max_steps=RUN_STEPS,
             per_device_train_batch_size=SETUP_BATCH,
             learning_rate=RATE,
+            forward_chunk_size=None,  # a batch that does not fit is shown as such
             bf16=True,
             use_cpu=DEVICE == "cpu",
             dataloader_num_workers=0,
@@ -440,27 +441,11 @@ class Turn:
     def __init__(self, competitor: Competitor, batches: Batches) -> None:
         self.competitor = competitor
         self.prepared = competitor.prepare(batches)
-        self.fits = True
         self.peak = 0
         self.warm_up: Compiling | None = None
 
     def run(self) -> float:
-        """Run all steps; the first turn begins with the warm-up. NaN if they do not fit into memory."""
-        if not self.fits:
-            return math.nan
-        seconds = math.nan
-        try:
-            seconds = self.timed_steps()
-        except Exception as error:
-            if not is_out_of_memory(error):
-                raise
-            self.fits = False
-        if not self.fits and DEVICE == "cuda":  # outside of the handler, whose error holds the memory of the step
-            gc.collect()
-            torch.cuda.empty_cache()
-        return seconds
-
-    def timed_steps(self) -> float:
+        """Run all steps, and return their seconds; the first turn begins with the warm-up."""
         if self.warm_up is None:
             self.warm_up = Compiling(math.nan, 0)
             self.warm_up = measure_compiling(self.first_steps)

@@ -1,6 +1,8 @@
 """Inputs of the benchmarks of speed: the model, the texts, and the arguments that choose them."""
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoTokenizer,
     BertConfig,
+    LongformerConfig,
     ModernBertConfig,
     PretrainedConfig,
     PreTrainedTokenizerBase,
@@ -23,7 +26,12 @@ from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
 from docsplit_hf.text.load_documents import load_documents
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SHAPES = {"bert-base": BertConfig, "modernbert-base": ModernBertConfig}  # their defaults are these models' shapes
+SHAPES: dict[str, Callable[..., PretrainedConfig]] = {
+    "bert-base": BertConfig,
+    "modernbert-base": ModernBertConfig,
+    "longformer-base": partial(LongformerConfig, max_position_embeddings=4098, type_vocab_size=1),
+}
+TINY = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}  # of dry runs
 
 
 def argument_parser(description: str, rounds: int = 5) -> argparse.ArgumentParser:
@@ -38,8 +46,8 @@ def argument_parser(description: str, rounds: int = 5) -> argparse.ArgumentParse
     return parser
 
 
-def load_texts(source: str | None, count: int) -> list[str]:
-    """``count`` random texts, the same in each run."""
+def load_texts(source: str | None, count: int, fewer_are_enough: bool = False) -> list[str]:
+    """``count`` random texts, the same in each run; all of a smaller source with ``fewer_are_enough``."""
     if source is None:
         texts = load_package_documentation()["train"]["text"]
     elif Path(source).exists():
@@ -49,15 +57,14 @@ def load_texts(source: str | None, count: int) -> list[str]:
         texts = [text for text in documents["text"] if text and text.strip()]
     else:
         raise SystemExit(f"There is no {source}: nothing is measured.")
-    if len(texts) < count:
+    if len(texts) < count and not fewer_are_enough:
         raise SystemExit(f"There are {len(texts):,} texts, and {count:,} are asked for: nothing is measured.")
     return [texts[i] for i in np.random.default_rng(0).permutation(len(texts))[:count].tolist()]
 
 
 def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: bool = False) -> PretrainedConfig:
     """Write the model, with a masked-LM head, and its tokenizer into a folder for all competitors."""
-    transformers.logging.set_verbosity_error()  # no warnings of heads with random weights, which are intended
-    transformers.logging.disable_progress_bar()
+    quiet_transformers()
     torch.manual_seed(0)
     if options.random_weights:
         tokenizer = cached_small_bert_tokenizer(load_package_documentation()["train"]["text"])
@@ -78,7 +85,25 @@ def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: boo
     return config
 
 
-def random_config(kind: type[PretrainedConfig], tokenizer: PreTrainedTokenizerBase, **sizes: int) -> PretrainedConfig:
+def write_random_weights(folder: str, shape: str = "bert-base", **sizes: int) -> None:
+    """Write random weights in a shape, or with other sizes, with a masked-LM head and a tokenizer."""
+    quiet_transformers()
+    tokenizer = cached_small_bert_tokenizer(load_package_documentation()["train"]["text"])
+    torch.manual_seed(0)
+    model = AutoModelForMaskedLM.from_config(random_config(SHAPES[shape], tokenizer, **sizes))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def quiet_transformers() -> None:
+    """Silence progress bars, and warnings of heads with random weights, which are intended."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+
+
+def random_config(
+    kind: Callable[..., PretrainedConfig], tokenizer: PreTrainedTokenizerBase, **sizes: int
+) -> PretrainedConfig:
     """A shape with the special tokens of a tokenizer, and the shape's own vocabulary size, for the cost of the head."""
     return kind(
         pad_token_id=tokenizer.pad_token_id,
@@ -107,9 +132,12 @@ def dropout(config: PretrainedConfig) -> dict[str, float]:
     return rates
 
 
-def sentence_transformer(folder: str, max_length: int, dtype: str = "float32") -> SentenceTransformer:
-    """The same encoder in sentence-transformers, with mean pooling and norm 1."""
-    encoder = Transformer(folder, max_seq_length=max_length, model_kwargs={"dtype": dtype})
+def sentence_transformer(
+    folder: str, max_length: int, dtype: str = "float32", attention: str | None = None
+) -> SentenceTransformer:
+    """The same encoder in sentence-transformers, with mean pooling and norm 1; ``attention``: None for its default."""
+    model_arguments = {"dtype": dtype, "attn_implementation": attention}
+    encoder = Transformer(folder, max_seq_length=max_length, model_kwargs=model_arguments)
     pooling = Pooling(encoder.get_embedding_dimension(), "mean")
     return SentenceTransformer(modules=[encoder, pooling, Normalize()], device=DEVICE)
 

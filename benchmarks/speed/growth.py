@@ -16,13 +16,13 @@ In each measurement the competitors take turns; the numbers are medians.
 """
 
 import argparse
+import importlib.util
 import logging
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from matplotlib import pyplot
 from transformers import AutoTokenizer, ModernBertConfig, ModernBertModel
 
 from benchmarks.inputs import (
@@ -140,6 +140,11 @@ def by_number(options: argparse.Namespace, folder: str) -> str:
 
 def draw(path: Path, speed: Series, horizontal: str, vertical: str, logarithmic: bool = False) -> None:
     """Draw documents per second over length or batch size, on a linear axis from 0 or a logarithmic one."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("There is no picture, because matplotlib is not installed.")
+        return
+    from matplotlib import pyplot
+
     figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     for (name, series), color, marker in zip(speed.items(), (BLUE, ORANGE), "os", strict=False):
         axes.plot(list(series), list(series.values()), color=color, marker=marker, label=name)

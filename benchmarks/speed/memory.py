@@ -32,12 +32,11 @@ from datasets import load_from_disk
 from transformers import logging
 
 from benchmarks.inputs import DEVICE, argument_parser, describe_model, prepare_checkpoint
-from benchmarks.speed.side_by_side import ran_on
+from benchmarks.speed.side_by_side import OUT_OF_MEMORY, ran_on
 from benchmarks.speed.timed_training import load_segmented, timed_ours
 from docsplit_hf.training.markdown import table
 
 MEBIBYTE = 2**20
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")
 
 
 class Run(NamedTuple):

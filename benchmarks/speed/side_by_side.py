@@ -1,6 +1,8 @@
 """Shared code of the benchmarks of speed: competitors take turns; a table has ratios, and the machine is described."""
 
+import gc
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +18,18 @@ from docsplit_hf.evaluation.results import processor
 from docsplit_hf.training.markdown import table
 
 PACKAGES = ("torch", "transformers", "sentence-transformers")
+OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")  # words of such errors
 Pair = tuple[str, str]  # a competitor, and the one that it is compared with
 
 
 class Seconds(NamedTuple):
-    """The seconds of each competitor, one number per round."""
+    """The seconds of each competitor, one number per round; NaN if it did not fit into memory."""
 
     rounds: dict[str, list[float]]
+
+    def fits(self, name: str) -> bool:
+        """Whether a competitor's rounds all fit into memory."""
+        return not any(math.isnan(seconds) for seconds in self.rounds[name])
 
     def median(self, name: str) -> float:
         return statistics.median(self.rounds[name])
@@ -35,16 +42,44 @@ class Seconds(NamedTuple):
 
 
 def take_turns(rounds: int, competitors: Mapping[str, Callable[[], float]]) -> Seconds:
-    """Run all competitors in each round, each time with another one first, after a warm-up round."""
+    """Run all competitors in each round, each time with another one first, after a warm-up round.
+
+    A competitor that runs out of memory is left out from then on.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in competitors}
+    too_large: set[str] = set()
     names = list(competitors)
     for turn in range(rounds + 1):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            measured = competitors[name]()
+            measured = math.nan if name in too_large else seconds_if_it_fits(competitors[name])
+            if math.isnan(measured):
+                too_large.add(name)
             if turn > 0:
                 seconds[name].append(measured)
     return Seconds(seconds)
+
+
+def seconds_if_it_fits(competitor: Callable[[], float]) -> float:
+    """The seconds of a competitor; NaN if it runs out of memory."""
+    try:
+        return competitor()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+    gc.collect()  # outside of the handler, whose error holds the memory
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return math.nan
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or one that it was raised from, is about memory."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    if any(words in str(error) for words in OUT_OF_MEMORY):
+        return True
+    return error.__cause__ is not None and is_out_of_memory(error.__cause__)
 
 
 class Counted(NamedTuple):
@@ -101,18 +136,24 @@ def comparison(
     peak = matmul_peak() if flops and torch.cuda.is_available() else None
 
     def speed(name: str) -> str:
+        if not seconds.fits(name):
+            return "out of memory"
         rate = f"{documents / seconds.median(name):,.1f}"
         if peak is None or name not in flops:
             return rate
         return f"{rate} ({100 * flops[name] / seconds.median(name) / peak:.1f} % of {peak / 1e12:,.0f} TFLOP/s)"
 
-    rows = [(name, speed(name), other, speed(other), seconds.times_as_fast(name, other)) for name, other in pairs]
+    def ratio(name: str, other: str) -> str:
+        return seconds.times_as_fast(name, other) if seconds.fits(name) and seconds.fits(other) else ""
+
+    rows = [(name, speed(name), other, speed(other), ratio(name, other)) for name, other in pairs]
     return table(("", "documents/s", "compared with", "documents/s", "times as fast"), rows)
 
 
 def write_record(file: Path, seconds: Seconds, documents: int, pairs: Sequence[Pair], **about: object) -> None:
-    """Append a record with the seconds of every round."""
-    row = about | {"documents": documents, "pairs": pairs, "seconds": seconds.rounds, "ran_on": ran_on()}
+    """Append a record with the seconds of every round; None for those of competitors that ran out of memory."""
+    rounds = {name: values if seconds.fits(name) else None for name, values in seconds.rounds.items()}
+    row = about | {"documents": documents, "pairs": pairs, "seconds": rounds, "ran_on": ran_on()}
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as lines:
         lines.write(json.dumps(row) + "\n")

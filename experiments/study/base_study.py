@@ -21,6 +21,7 @@ import gc
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 import time
@@ -78,7 +79,8 @@ COUNTED_DOCUMENTS = 640
 RESERVED_SECONDS = 20.0  # at the end, for the last scores
 SAVING_SECONDS = 15.0  # for a checkpoint of the start
 PREPARATION_MINUTES = 1.0  # vocabulary, sentences and tokens
-DRY_RUN_STEPS = 40
+DRY_RUN_MINUTES = 0.05  # of training the start
+MOST_START_STEPS = 100_000  # while steps are timed
 
 
 class Record(TypedDict):
@@ -110,16 +112,17 @@ class TimeIsUpError(Exception):
 
 
 class Deadline(TrainerCallback):
-    """Stop the training in time, with a checkpoint if ``saves``, and note when each step ended."""
+    """Stop a training in time, with a checkpoint if ``saves``, or after some steps; note when each step ended."""
 
-    def __init__(self, at: float, saves: bool = False) -> None:
+    def __init__(self, at: float, saves: bool = False, most_steps: float = math.inf) -> None:
         self.at = at
         self.saves = saves
+        self.most_steps = most_steps
         self.ends: list[float] = []
 
     def on_step_end(self, args, state, control, **kwargs) -> None:
         self.ends.append(time.monotonic())
-        if time.monotonic() > self.at:
+        if time.monotonic() > self.at or len(self.ends) >= self.most_steps:
             control.should_training_stop = True
             control.should_save = self.saves
 
@@ -134,7 +137,6 @@ class BaseStudy:
         self.data = Path(options.data)
         self.given_start = options.start
         self.start_minutes = options.start_minutes
-        self.start_steps = DRY_RUN_STEPS if options.dry_run else None
         self.max_length = options.max_length
         self.keep = options.keep
         self.most_runs = options.runs
@@ -143,14 +145,17 @@ class BaseStudy:
         self.waiting: list[Trained] = []
         self.card = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
-    def run(self) -> None:
-        """Do all that is not done yet."""
+    def prepare(self) -> None:
+        """Load vocabulary, documents and tasks."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # every text is cut, and that is meant
         self.tokenizer = self.load_tokenizer()
         self.documents = self.load_documents()
         self.tasks = load_tasks(self.data, self.size)
         self.texts = all_texts(self.tasks)
+
+    def run(self) -> None:
+        """Do all that is not done yet."""
+        self.prepare()
         try:
             self.train_start()
             free_memory()
@@ -235,19 +240,16 @@ class BaseStudy:
             "lr_scheduler_type": "linear",
             "seed": 0,
         }
-        steps = self.start_steps
-        if steps is None:
-            seconds_per_step = self.time_start(options, rows)
-            free_memory()
-            steps = max(1, int(60 * self.start_minutes / seconds_per_step))
-            print(f"Start: {1000 * seconds_per_step:.1f} ms a step, {steps} steps planned", flush=True)
+        seconds_per_step = self.time_start(options, rows)
+        free_memory()
+        steps = max(1, int(60 * self.start_minutes / seconds_per_step))
+        print(f"Start: {1000 * seconds_per_step:.1f} ms a step, {steps} steps planned", flush=True)
         return options | {"max_steps": steps, "warmup_steps": steps // 10, "logging_steps": max(1, steps // 40)}
 
     def time_start(self, options: Options, rows: Dataset) -> float:
         """Train for some steps, and return the seconds of one, without the first half, which may compile."""
-        clock = Deadline(self.deadline)
-        timed = options | {"max_steps": self.size.timed_steps, "warmup_steps": self.size.timed_steps}
-        self.make_start_trainer(timed, rows, clock).train()
+        clock = Deadline(self.deadline, most_steps=self.size.timed_steps)
+        self.make_start_trainer(options | {"max_steps": MOST_START_STEPS}, rows, clock).train()
         later = clock.ends[len(clock.ends) // 2 :]
         return (later[-1] - later[0]) / (len(later) - 1)
 
@@ -494,6 +496,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # nearly every text is cut, and that is meant
     datasets.disable_progress_bars()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
@@ -508,6 +511,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.corpus, data = write_dry_run_data(Path(options.folder))
         options.data = str(data)
         options.max_length = min(options.max_length, 32)
+        options.start_minutes = min(options.start_minutes, DRY_RUN_MINUTES)
     BaseStudy(options, size).run()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -116,11 +117,12 @@ def start_processes(workers: int) -> ProcessPoolExecutor:
     """Processes that compute scores in one thread each while the card trains the next encoder."""
     # A forked process would inherit the state of the card's driver.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_use_one_thread)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_process)
 
 
-def _use_one_thread() -> None:
+def _prepare_process() -> None:
     threadpoolctl.threadpool_limits(1)
+    warnings.simplefilter("ignore")  # scikit-learn's on many classes with one example each
 
 
 def submit_embeddings(

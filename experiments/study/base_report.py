@@ -9,7 +9,6 @@ beside it (docs/results/base_study.md), if there is one. Then ``python -m docs.f
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +16,8 @@ import numpy as np
 
 from docsplit_hf.training.markdown import table
 from experiments.study.base_evaluation import TEST, TUNING
+from experiments.study.base_records import RECORDS, WORD_COUNTS, Record, read_records
 from experiments.study.base_runs import FIRST_METHODS, OTHER_METHODS
-from experiments.study.base_study import RECORDS, WORD_COUNTS, Record
 from experiments.study.longer_report import ALL_SHOTS, difference, shown, together, verdict, write_lines
 from experiments.study.study_report import fill
 from experiments.study.study_runs import START, TASKS
@@ -45,13 +44,13 @@ ORDER = ("crops over halves", "halves over SimCSE")
 KEY = ("start", "max_length", "method", "batch", "rate", "seed")  # of a record
 
 
-def read_records(path: Path) -> list[Record]:
-    """The records of a study, of one start and one length.
+def comparable_records(path: Path) -> list[Record]:
+    """The records of a file, of one start and one length.
 
     Raises:
         ValueError: If there are several starts or lengths, whose scores cannot be compared.
     """
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    records = read_records(path)
     kinds = {(record["start"], record["max_length"]) for record in records}
     if len(kinds) > 1:
         raise ValueError(f"{path} has records of several starts or lengths, {sorted(kinds)}: keep those of one.")
@@ -215,7 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     kept = options.output / RECORDS
     write_lines(kept, together(read_records(kept), read_records(options.folder / RECORDS), *KEY))
-    records = read_records(kept)
+    records = comparable_records(kept)
     if not records:
         raise ValueError(f"{options.folder} has no records: run experiments.study.base_study first.")
     tables = all_tables(records)

@@ -19,16 +19,23 @@ SECONDS_PER_STEP = 0.025  # at least, however small the batch
 SECONDS_PER_EVALUATION = 8.0
 
 
+class Stage(NamedTuple):
+    """A stage of training the start."""
+
+    layers: int
+    share: float  # of the time
+
+
 class Size(NamedTuple):
     """Sizes of the encoder, of its training and of the evaluation."""
 
     vocab_size: int
     vocabulary_texts: int  # articles that the vocabulary is trained on
     hidden_size: int
-    layers: int
+    stages: tuple[Stage, ...]  # of training the start, each with a multiple of the layers of the one before
     start_batch: int  # rows in a step of the start
     start_rate: float
-    timed_steps: int  # of the start, whose time decides how many steps there are
+    timed_steps: int  # of a stage, whose time decides how many steps there are
     documents: int  # of each run, whatever its batch
     rates: dict[int, tuple[float, float]]  # by the size of the batch, the likelier rate first
     seeds: tuple[int, ...]
@@ -44,7 +51,7 @@ BASE = Size(
     vocab_size=30_522,
     vocabulary_texts=20_000,
     hidden_size=768,
-    layers=12,
+    stages=(Stage(3, 0.2), Stage(6, 0.25), Stage(12, 0.55)),
     start_batch=128,
     start_rate=3e-4,
     timed_steps=40,
@@ -62,7 +69,7 @@ TINY = BASE._replace(
     vocab_size=1_000,
     vocabulary_texts=300,
     hidden_size=64,
-    layers=2,
+    stages=(Stage(1, 0.5), Stage(2, 0.5)),
     start_batch=16,
     start_rate=1e-3,
     timed_steps=6,

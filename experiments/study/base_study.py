@@ -2,11 +2,10 @@
 
     python -m experiments.study.base_study --corpus wikipedia.jsonl --data data --minutes 9
 
-It trains a common start from random weights by masked words, trains the methods from it in this process, and measures
-each one with few labels (README of the study: docs/results/study.md). The runs come in the order of their value. It
-ends before --minutes are over; the same command continues. --plan prints the runs with their minutes, --dry_run tries
-everything on a CPU in a few minutes. All scores are in records.jsonl of the working folder;
-experiments.study.base_report makes tables of them.
+It trains a common start by masked words, then the methods from it, in this process and in the order of their value,
+and measures each one with few labels. It ends before --minutes are over; the same command continues. --plan prints the
+runs with their minutes, --dry_run tries everything with a tiny encoder in some minutes on a CPU. All scores are in
+records.jsonl of the working folder; experiments.study.base_report makes tables of them.
 
 With --keep, checkpoints stay in the folder "runs", so that the papers' full and few-shot tables can be made of them:
 
@@ -17,41 +16,27 @@ With --keep, checkpoints stay in the folder "runs", so that the papers' full and
 from __future__ import annotations
 
 import argparse
-import gc
 import hashlib
 import json
 import logging
-import math
 import os
-import shutil
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import datasets
 import numpy as np
 import torch
 from datasets import Dataset, load_from_disk
-from transformers import (
-    AutoTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    PrinterCallback,
-    TrainerCallback,
-)
+from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentEncoder, load_documents
-from docsplit_hf.cli.pretrain import load_pretrained
-from docsplit_hf.cli.pretrain_arguments import parse_command_line
-from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer, small_bert_config
-from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
-from docsplit_hf.pretraining.objectives import get_trainer_class
+from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
 from docsplit_hf.text.package_documentation import load_package_documentation
 from docsplit_hf.text.segmentation.segment_documents import segment_documents
-from docsplit_hf.training.resuming import complete_checkpoints
 from experiments.study.base_evaluation import (
     Score,
     all_texts,
@@ -60,44 +45,25 @@ from experiments.study.base_evaluation import (
     submit_embeddings,
     submit_word_counts,
 )
-from experiments.study.base_runs import (
-    BASE,
-    SPECIAL_TOKENS,
-    TINY,
-    BaseRun,
-    Size,
-    expected_seconds,
-    planned_runs,
-    run_options,
-    steps_of,
+from experiments.study.base_records import (
+    RECORDS,
+    WORD_COUNTS,
+    Record,
+    describe_scores,
+    measured_pace,
+    read_records,
+    run_of,
 )
-from experiments.study.study_runs import START, TASKS, Options, as_arguments
+from experiments.study.base_runs import BASE, TINY, BaseRun, Size, expected_seconds, planned_runs, run_options, steps_of
+from experiments.study.base_start import WEIGHTS, StartTraining
+from experiments.study.base_training import Deadline, TimeIsUpError, free_memory, make_trainer
+from experiments.study.study_runs import START, TASKS, Options
 
-WORD_COUNTS = "word counts"
-RECORDS = "records.jsonl"
 COUNTED_DOCUMENTS = 640
 RESERVED_SECONDS = 20.0  # at the end, for the last scores
-SAVING_SECONDS = 15.0  # for a checkpoint of the start
 PREPARATION_MINUTES = 1.0  # vocabulary, sentences and tokens
 DRY_RUN_MINUTES = 0.05  # of training the start
-MOST_START_STEPS = 100_000  # while steps are timed
-
-
-class Record(TypedDict):
-    """What was measured of a run, of the start or of word counts; a line of ``RECORDS``."""
-
-    start: str  # the first digits of the SHA-256 of the start's weights
-    method: str
-    batch: int
-    rate: float
-    seed: int
-    steps: int
-    max_length: int
-    tokens: int  # read in training, without padding; estimated from the first documents
-    seconds: float  # of training and embedding
-    loss: float  # the mean of the last twentieth of the steps
-    card: str
-    scores: list[Score]
+DRY_RUN_LENGTH = 32
 
 
 class Trained(NamedTuple):
@@ -105,26 +71,6 @@ class Trained(NamedTuple):
 
     record: Record
     scores: Sequence[Future[Score]]
-
-
-class TimeIsUpError(Exception):
-    """The given minutes are over, and the same command continues."""
-
-
-class Deadline(TrainerCallback):
-    """Stop a training in time, with a checkpoint if ``saves``, or after some steps; note when each step ended."""
-
-    def __init__(self, at: float, saves: bool = False, most_steps: float = math.inf) -> None:
-        self.at = at
-        self.saves = saves
-        self.most_steps = most_steps
-        self.ends: list[float] = []
-
-    def on_step_end(self, args, state, control, **kwargs) -> None:
-        self.ends.append(time.monotonic())
-        if time.monotonic() > self.at or len(self.ends) >= self.most_steps:
-            control.should_training_stop = True
-            control.should_save = self.saves
 
 
 class BaseStudy:
@@ -140,10 +86,26 @@ class BaseStudy:
         self.max_length = options.max_length
         self.keep = options.keep
         self.most_runs = options.runs
-        self.deadline = time.monotonic() + 60 * options.minutes
+        self.deadline = time.monotonic() + 60 * options.minutes - RESERVED_SECONDS
         self.pool = start_processes(options.workers)
         self.waiting: list[Trained] = []
         self.card = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+    def run(self) -> None:
+        """Do all that is not done yet."""
+        self.prepare()
+        try:
+            self.find_start()
+            self.measure_untrained()
+            for run in self.remaining_runs()[: self.most_runs]:
+                self.write_finished()
+                self.do_run(run)
+            message = "all runs are done"
+        except TimeIsUpError as reason:
+            message = f"the time is up: {reason}. The same command continues"
+        self.write_finished(wait=True)
+        self.pool.shutdown()
+        print(f"{len(self.records())} records in {self.folder / RECORDS}; {message}.", flush=True)
 
     def prepare(self) -> None:
         """Load vocabulary, documents and tasks."""
@@ -152,32 +114,6 @@ class BaseStudy:
         self.documents = self.load_documents()
         self.tasks = load_tasks(self.data, self.size)
         self.texts = all_texts(self.tasks)
-
-    def run(self) -> None:
-        """Do all that is not done yet."""
-        self.prepare()
-        try:
-            self.train_start()
-            free_memory()
-            self.start_name = digest_of_weights(self.start_folder)
-            self.measure_untrained()
-            for run in self.remaining_runs()[: self.most_runs]:
-                self.write_finished()
-                expected = 1.2 * expected_seconds(run, self.size, self.max_length) * self.pace()
-                if time.monotonic() + expected > self.deadline - RESERVED_SECONDS:
-                    raise TimeIsUpError(f"{run.name} would take about {expected:.0f} seconds")
-                self.do_run(run)
-            message = "all runs are done"
-        except TimeIsUpError as reason:
-            message = f"the time is up: {reason}. The same command continues"
-        self.write_finished(wait=True)
-        self.pool.shutdown()
-        print(f"{len(self.read_records())} records in {self.folder / RECORDS}; {message}.", flush=True)
-
-    @property
-    def start_folder(self) -> Path:
-        """The folder of the common start."""
-        return Path(self.given_start) if self.given_start else self.folder / START
 
     def load_tokenizer(self) -> PreTrainedTokenizerBase:
         """Train the vocabulary of the start, or load it."""
@@ -204,101 +140,31 @@ class BaseStudy:
             print(f"{len(documents)} documents segmented: {time.monotonic() - begun:.0f} s", flush=True)
         return load_from_disk(folder)
 
-    # The start
-
-    def train_start(self) -> None:
-        """Train the start by masked words, for as many steps as fit into its minutes."""
-        if self.given_start or (self.start_folder / "model.safetensors").exists():
-            return
-        rows = rows_of_tokens(self.documents, self.max_length - SPECIAL_TOKENS)
-        plan = self.folder / "start.json"
-        if not plan.exists():
-            plan.write_text(json.dumps(self.plan_start(rows)))
-        options = json.loads(plan.read_text())
-        saved_by = self.deadline - RESERVED_SECONDS - SAVING_SECONDS
-        trainer = self.make_start_trainer(options, rows, Deadline(saved_by, saves=True))
-        resume = "last" if complete_checkpoints(self.start_folder) else None
-        trainer.train(resume)
-        steps = trainer.state.global_step
-        if steps < options["max_steps"]:
-            raise TimeIsUpError(f"the start has {steps} of {options['max_steps']} steps")
-        trainer.save_model()
-        for checkpoint in complete_checkpoints(self.start_folder):
-            shutil.rmtree(checkpoint)
-
-    def plan_start(self, rows: Dataset) -> Options:
-        """The options of the start; some steps are timed to decide how many there are."""
-        options: Options = {
-            "objective": "mlm",
-            "pooling": "mean",
-            "views_kwargs": {"parts": 1},  # a row as it is
-            "max_length": self.max_length,
-            "per_device_train_batch_size": self.size.start_batch,
-            "learning_rate": self.size.start_rate,
-            "adam_beta2": 0.98,
-            "weight_decay": 0.01,
-            "lr_scheduler_type": "linear",
-            "seed": 0,
-        }
-        seconds_per_step = self.time_start(options, rows)
-        free_memory()
-        steps = max(1, int(60 * self.start_minutes / seconds_per_step))
-        print(f"Start: {1000 * seconds_per_step:.1f} ms a step, {steps} steps planned", flush=True)
-        return options | {"max_steps": steps, "warmup_steps": steps // 10, "logging_steps": max(1, steps // 40)}
-
-    def time_start(self, options: Options, rows: Dataset) -> float:
-        """Train for some steps, and return the seconds of one, without the first half, which may compile."""
-        clock = Deadline(self.deadline, most_steps=self.size.timed_steps)
-        self.make_start_trainer(options | {"max_steps": MOST_START_STEPS}, rows, clock).train()
-        later = clock.ends[len(clock.ends) // 2 :]
-        return (later[-1] - later[0]) / (len(later) - 1)
-
-    def make_start_trainer(self, options: Options, rows: Dataset, clock: Deadline) -> ContrastiveTrainer:
-        """A trainer of an encoder with random weights, the same in each call."""
-        torch.manual_seed(0)
-        config = small_bert_config(self.tokenizer, self.size.hidden_size, self.size.layers)
-        model = AutoModelForDocSplit.from_config(config, pooling="mean")
-        return self.make_trainer(options, self.start_folder, rows, clock, model)
-
-    # The runs
-
-    def make_trainer(
-        self, options: Options, folder: Path, documents: Dataset, clock: Deadline, model: PreTrainedModel | None = None
-    ) -> ContrastiveTrainer:
-        """A trainer as ``docsplit pretrain`` makes it of these options, in this process; no model: the start."""
-        given = options | self.surroundings() | {"output_dir": str(folder), "dataset_name": str(self.corpus)}
-        if model is None:
-            given["model_name_or_path"] = str(self.start_folder)
-        _, (model_arguments, data, arguments) = parse_command_line("", as_arguments(given))
-        if model is None:
-            model, _ = load_pretrained(model_arguments, data, arguments)
-        collator = DataCollatorForDocSplit(
+    def find_start(self) -> None:
+        """Train the common start, unless it is given or trained."""
+        options: Options = {"max_length": self.max_length, "dataset_name": str(self.corpus)}
+        training = StartTraining(
+            self.folder / START,
             self.tokenizer,
-            max_length=data.max_length,
-            mlm_probability=data.mlm_probability if arguments.mlm_weight > 0 else 0,
-            views=data.views,
-            views_kwargs=data.views_kwargs,
-            seed=arguments.seed,
+            self.size,
+            options,
+            minutes=self.start_minutes,
+            deadline=self.deadline,
         )
-        trainer_class = get_trainer_class(arguments.objective)
-        return trainer_class(model, arguments, documents, data_collator=collator, callbacks=[clock])
-
-    def surroundings(self) -> Options:
-        """Options that change no result: what is logged and saved, and what computes."""
-        on_card = torch.cuda.is_available()
-        return {
-            "bf16": True,
-            "disable_tqdm": "True",  # the option takes a value
-            "report_to": "none",
-            "eval_strategy": "no",
-            "save_strategy": "no",
-            "load_best_model_at_end": False,
-            "dataloader_num_workers": min(8, (os.cpu_count() or 2) // 2) if on_card else 0,
-        } | ({} if on_card else {"use_cpu": True})
+        self.start_folder = Path(self.given_start) if self.given_start else training.train(self.documents)
+        self.start_name = digest_of_weights(self.start_folder)
 
     def do_run(self, run: BaseRun) -> None:
-        """Train a run, and begin to measure its embeddings."""
+        """Train a run, and begin to measure its embeddings.
+
+        Raises:
+            TimeIsUpError: If there is too little time for it.
+        """
         begun = time.monotonic()
+        known = self.records() + [trained.record for trained in self.waiting]
+        expected = 1.2 * expected_seconds(run, self.size, self.max_length) * measured_pace(known, self.size, self.card)
+        if begun + expected > self.deadline:
+            raise TimeIsUpError(f"{run.name} takes about {expected:.0f} seconds")
         record, embeddings = self.train_and_embed(run)
         free_memory()
         record["seconds"] = round(time.monotonic() - begun, 1)
@@ -308,8 +174,9 @@ class BaseStudy:
     def train_and_embed(self, run: BaseRun) -> tuple[Record, np.ndarray]:
         """Train a run: its record without time and scores, and the embeddings of the texts of the tasks."""
         options = run_options(run, self.size, self.max_length)
+        options |= {"model_name_or_path": str(self.start_folder), "dataset_name": str(self.corpus)}
         folder = self.folder / "runs" / run.name
-        trainer = self.make_trainer(options, folder, self.documents, Deadline(self.deadline - RESERVED_SECONDS))
+        trainer = make_trainer(options, folder, self.tokenizer, self.documents, Deadline(self.deadline))
         trainer.remove_callback(PrinterCallback)
         trainer.train()
         if trainer.state.global_step < options["max_steps"]:
@@ -334,8 +201,7 @@ class BaseStudy:
 
     def measure_untrained(self) -> None:
         """Measure the start and word counts."""
-        done = {(record["start"], record["method"]) for record in self.read_records()}
-        if (self.start_name, START) in done:
+        if any(record["start"] == self.start_name and record["method"] == START for record in self.records()):
             return
         begun = time.monotonic()
         model = AutoModelForDocSplit.from_pretrained(str(self.start_folder), pooling="mean", mlm_head=False)
@@ -345,8 +211,6 @@ class BaseStudy:
         self.waiting.append(Trained(record, submit_embeddings(self.pool, self.tasks, embeddings, self.size)))
         word_counts = submit_word_counts(self.pool, self.tasks, self.size)
         self.waiting.append(Trained(self.new_record(WORD_COUNTS), word_counts))
-
-    # The records
 
     def new_record(self, method: str, batch: int = 0, rate: float = 0.0, seed: int = 0, steps: int = 0) -> Record:
         """A record without what is measured."""
@@ -365,10 +229,9 @@ class BaseStudy:
             "scores": [],
         }
 
-    def read_records(self) -> list[Record]:
+    def records(self) -> list[Record]:
         """All records."""
-        path = self.folder / RECORDS
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return read_records(self.folder / RECORDS)
 
     def write_finished(self, wait: bool = False) -> None:
         """Write the records whose scores are computed, or all of them."""
@@ -386,75 +249,35 @@ class BaseStudy:
     def remaining_runs(self) -> list[BaseRun]:
         """The planned runs that have no record from this start."""
         done = {
-            (record["method"], record["batch"], record["rate"], record["seed"])
-            for record in self.read_records()
+            run_of(record)
+            for record in self.records()
             if record["start"] == self.start_name and record["max_length"] == self.max_length
         }
-        return [run for run in planned_runs(self.size) if tuple(run) not in done]
-
-    def pace(self) -> float:
-        """The time that runs took on this card, relative to the expected one."""
-        return measured_pace(self.read_records() + [trained.record for trained in self.waiting], self.size, self.card)
-
-
-def rows_of_tokens(documents: Dataset, length: int) -> Dataset:
-    """The tokens of all documents, one after another, cut into rows of ``length``; the rest is left out."""
-    column = documents.with_format("arrow")[:]["input_ids"].combine_chunks()
-    tokens = column.flatten().to_numpy()
-    count = len(tokens) // length
-    rows = tokens[: count * length].reshape(count, length)
-    return Dataset.from_dict({"input_ids": list(rows), "sentence_lengths": [[length]] * count})
+        return [run for run in planned_runs(self.size) if run not in done]
 
 
 def digest_of_weights(folder: Path) -> str:
     """The first digits of the SHA-256 of a checkpoint's weights."""
-    with (folder / "model.safetensors").open("rb") as file:
+    with (folder / WEIGHTS).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:12]
-
-
-def measured_pace(records: Sequence[Record], size: Size, card: str) -> float:
-    """The median of measured and expected time of the runs on a card; 1 without runs."""
-    ratios = []
-    for record in records:
-        if record["card"] == card and record["steps"]:
-            run = BaseRun(record["method"], record["batch"], record["rate"], record["seed"])
-            ratios.append(record["seconds"] / expected_seconds(run, size, record["max_length"]))
-    return float(np.median(ratios)) if ratios else 1.0
-
-
-def describe_scores(record: Record) -> str:
-    """The mean scores of a record on the test sets, by the number of shots."""
-    by_shots: dict[int, list[float]] = {}
-    for score in record["scores"]:
-        if score["split"] == "test":
-            by_shots.setdefault(score["shots"], []).append(float(np.mean(score["macro_f1"])))
-    return ", ".join(f"{np.mean(means):.1f} with {shots} shots" for shots, means in sorted(by_shots.items()))
-
-
-def free_memory() -> None:
-    """Free the memory of trainers that are no longer used; their parts refer to each other."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def print_plan(size: Size, max_length: int, start_minutes: float, records: Sequence[Record]) -> None:
     """Print the runs with their minutes; those with a record are marked."""
-    done = {(record["method"], record["batch"], record["rate"], record["seed"]): record for record in records}
+    done = {run_of(record) for record in records}
+    pace = measured_pace(records, size, records[-1]["card"]) if records else 1.0
     total = PREPARATION_MINUTES + start_minutes
     print(f"    {total:5.1f} min  preparation and the common start")
-    pace = measured_pace(records, size, records[-1]["card"]) if records else 1.0
     for number, run in enumerate(planned_runs(size), start=1):
         minutes = expected_seconds(run, size, max_length) * pace / 60
         total += minutes
-        mark = "done" if tuple(run) in done else ""
-        print(
-            f"{minutes:5.1f} min  {total:6.1f} in all  {number:2d}  {steps_of(run, size):5d} steps  {run.name}  {mark}"
-        )
+        mark = "done" if run in done else ""
+        steps = steps_of(run, size)
+        print(f"{number:2d}  {minutes:5.1f} min  {total:6.1f} in all  {steps:5d} steps  {run.name}  {mark}")
 
 
 def write_dry_run_data(folder: Path) -> tuple[Path, Path]:
-    """Write a corpus and tasks from the documentation of packages, with the package as label."""
+    """Write a corpus and tasks from the documentation of packages, with the package as label; return both paths."""
     corpus = folder / "corpus.jsonl"
     data = folder / "data"
     rows = load_package_documentation(test_size=500)
@@ -463,8 +286,7 @@ def write_dry_run_data(folder: Path) -> tuple[Path, Path]:
     splits = {"train": rows["train"].select(range(600, 1200)), "test": rows["test"]}
     for name in TASKS.values():
         for split, documents in splits.items():
-            # The loader of newsgroup posts removes what comes before the first empty line.
-            texts = [{"text": f"\n\n{row['text'][:1000]}", "label": labels.int2str(row["label"])} for row in documents]
+            texts = [{"text": row["text"][:1000], "label": labels.int2str(row["label"])} for row in documents]
             write_lines(data / name / f"{split}.jsonl", texts)
     return corpus, data
 
@@ -483,9 +305,9 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", default="data", help="The folder of the data sets. Default: %(default)s.")
     parser.add_argument("--folder", default="output/base_study", help="Start and records. Default: %(default)s.")
     parser.add_argument("--start", help="A checkpoint in place of a start from random weights.")
-    parser.add_argument("--start_minutes", type=float, default=6.0, help="Training of the start. Default: 6.")
+    parser.add_argument("--start_minutes", type=float, default=6.0, help="Training of the start. Default: %(default)g.")
     parser.add_argument("--max_length", type=int, default=128, help="Of rows, views and texts. Default: %(default)s.")
-    parser.add_argument("--minutes", type=float, default=60.0, help="Stop before. Default: %(default)g.")
+    parser.add_argument("--minutes", type=float, default=60.0, help="End before these are over. Default: %(default)g.")
     parser.add_argument("--runs", type=int, help="The most runs of this command. Default: all.")
     parser.add_argument("--workers", type=int, default=max(1, cores // 2 - 1), help="Processes that compute scores.")
     parser.add_argument("--keep", action="store_true", help="Keep the checkpoint of each run.")
@@ -496,21 +318,21 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
-    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)  # nearly every text is cut, and that is meant
-    datasets.disable_progress_bars()
-    transformers_logging.disable_progress_bar()
-    transformers_logging.set_verbosity_error()
     size = TINY if options.dry_run else BASE
     if options.plan:
-        path = Path(options.folder, RECORDS)
-        records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        print_plan(size, options.max_length, options.start_minutes, records)
+        print_plan(size, options.max_length, options.start_minutes, read_records(Path(options.folder, RECORDS)))
         return
+    # Nearly every text is cut, and that is meant.
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
     if options.dry_run:
         options.folder = str(Path(options.folder, "dry_run"))
-        options.corpus, data = write_dry_run_data(Path(options.folder))
+        corpus, data = write_dry_run_data(Path(options.folder))
+        options.corpus = str(corpus)
         options.data = str(data)
-        options.max_length = min(options.max_length, 32)
+        options.max_length = min(options.max_length, DRY_RUN_LENGTH)
         options.start_minutes = min(options.start_minutes, DRY_RUN_MINUTES)
     BaseStudy(options, size).run()
 

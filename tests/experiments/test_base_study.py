@@ -1,20 +1,24 @@
 """The study at the size of BERT base: its runs are fair and valid, it continues, and its scores are the protocol's."""
 
-import json
 import math
 import shutil
 
 import numpy as np
 import pytest
+import torch
+from datasets import Dataset
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.tasks import ClassificationTask
-from experiments.study import base_evaluation, base_report, base_study
+from experiments.study import base_evaluation, base_report, base_start, base_study
+from experiments.study.base_records import RECORDS, WORD_COUNTS, read_records
 from experiments.study.base_runs import BASE, FIRST_METHODS, TINY, planned_runs, run_options, tokens_per_document
-from experiments.study.study_runs import as_arguments
+from experiments.study.base_training import TimeIsUpError
+from experiments.study.study_runs import START, TASKS, as_arguments
 
 LENGTH = 128
 
@@ -101,8 +105,8 @@ def test_learning_rates_are_chosen_on_training_rows_that_are_not_trained_on(task
 
 def test_rows_of_the_start_are_the_corpus_without_gaps():
     documents = [[5, 6, 7], [8], [9, 10, 11, 12], [13, 14]]
-    segmented = base_study.Dataset.from_dict({"input_ids": documents})
-    rows = base_study.rows_of_tokens(segmented.select([2, 0, 1, 3]), 4)
+    segmented = Dataset.from_dict({"input_ids": documents})
+    rows = base_start.rows_of_tokens(segmented.select([2, 0, 1, 3]), 4)
     assert rows["input_ids"][:] == [[9, 10, 11, 12], [5, 6, 7, 8]]
     assert rows["sentence_lengths"][:] == [[4], [4]]
 
@@ -125,24 +129,40 @@ def test_a_stopped_start_continues_to_the_same_weights(dry_run, tmp_path):
         new.prepare()
         return new
 
-    plan = json.loads((dry_run / "start.json").read_text())
     shutil.copytree(dry_run / "tokenizer", tmp_path / "tokenizer")  # training breaks ties at random
-    (tmp_path / "start.json").write_text(json.dumps(plan))
-    with pytest.raises(base_study.TimeIsUpError, match=f"the start has 1 of {plan['max_steps']} steps"):
-        study(minutes=0).train_start()
-    study(minutes=60).train_start()
-    assert base_study.digest_of_weights(tmp_path / "start") == base_study.digest_of_weights(dry_run / "start")
+    for stage in TINY.stages:
+        place = f"{START}/{stage.layers}_layers"
+        (tmp_path / place).mkdir(parents=True)
+        shutil.copy(dry_run / place / base_start.STEPS, tmp_path / place)
+    with pytest.raises(TimeIsUpError, match="the start has 1 of .* with 1 layers"):
+        study(minutes=0).find_start()
+    finished = study(minutes=60)
+    finished.find_start()
+    assert finished.start_name == base_study.digest_of_weights(dry_run / place)
+
+
+def test_a_stage_begins_with_the_layers_of_the_one_before_stacked(dry_run):
+    options = {"max_length": 32, "dataset_name": "none"}
+    tokenizer = AutoTokenizer.from_pretrained(dry_run / "tokenizer")
+    training = base_start.StartTraining(dry_run / START, tokenizer, TINY, options, minutes=1, deadline=math.inf)
+    shallow = AutoModelForMaskedLM.from_pretrained(training.folder_of(TINY.stages[0])).state_dict()
+    deep = training.new_model(TINY.stages[1]).state_dict()
+    for name, weight in deep.items():
+        origin = name.replace(".layer.1.", ".layer.0.")
+        if "pooler" not in name:  # it is not trained
+            assert torch.equal(weight, shallow[origin]), name
+    assert len(deep) > len(shallow)
 
 
 def test_the_same_command_continues_and_the_report_reads_it(dry_run, tmp_path, capsys):
-    words, start, run = sorted(base_report.read_records(dry_run / base_study.RECORDS), key=lambda row: row["steps"])[:3]
-    assert {words["method"], start["method"]} == {base_study.WORD_COUNTS, base_study.START}
+    words, start, run = sorted(read_records(dry_run / RECORDS), key=lambda row: row["steps"])[:3]
+    assert {words["method"], start["method"]} == {WORD_COUNTS, START}
     assert (run["method"], run["steps"], run["card"]) == (FIRST_METHODS[0], TINY.documents // run["batch"], "CPU")
     assert run["tokens"] > 0 and math.isfinite(run["loss"])
     assert len({(score["split"], score["task"], score["shots"]) for score in run["scores"]}) == 4 * 3
     base_study.main(["--dry_run", "--folder", str(dry_run.parent), "--minutes", "0"])
     assert "The same command continues" in capsys.readouterr().out
-    assert len(base_report.read_records(dry_run / base_study.RECORDS)) == 3
+    assert len(read_records(dry_run / RECORDS)) == 3
     (tmp_path / "page.md").write_text("".join(f"<!-- table: {name} -->\n<!-- end -->\n" for name in TABLES))
     base_report.main(["--folder", str(dry_run), "--output", str(tmp_path / "page")])
     assert f"| {FIRST_METHODS[0]} | {run['batch']} | {run['rate']:g} | 1 |" in (tmp_path / "page.md").read_text()
@@ -156,7 +176,7 @@ def made(method, batch, rate, seed, test, tuning):
     scores = [
         {"split": split, "task": task, "shots": 5, "macro_f1": list(values)}
         for split, values in (("test", test), ("tuning", tuning))
-        for task in base_report.TASKS
+        for task in TASKS
     ]
     return {"method": method, "batch": batch, "rate": rate, "seed": seed, "steps": 9, "scores": scores}
 

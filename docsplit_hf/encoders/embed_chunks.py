@@ -190,8 +190,9 @@ def _run_batch(
     device = encoder.device
     is_cuda = device.type == "cuda"
     inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.items()}
-    states = run_encoder(encoder, **inputs).last_hidden_state
     chunks = [group.chunks[number] for number in numbers]
+    token_count = sum(len(chunk.input_ids) for chunk in chunks)
+    states = run_encoder(encoder, token_count=token_count, **inputs).last_hidden_state
     part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, prompt_length)
     pooled = pool_states(part_states, mask, first_pooled)
     outputs = [values.float().to("cpu", non_blocking=is_cuda) for values in pooled]

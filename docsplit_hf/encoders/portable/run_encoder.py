@@ -37,12 +37,17 @@ _switched_off: WeakSet[nn.Module] = WeakSet()
 
 
 def run_encoder(
-    encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, **arguments: torch.Tensor
+    encoder: nn.Module,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    token_count: int | None = None,
+    **arguments: torch.Tensor,
 ) -> ModelOutput:
     """Run an encoder on rows ``(N, L)``, padded on the right: by its engine if it has one, packed if packing is on.
 
     Packing puts the tokens of all rows into one row, without padding. States and gradients equal those of padded rows;
-    states at the padding are 0.
+    states at the padding are 0. ``token_count``: the sum of ``attention_mask``; if it is given, a packed run does not
+    wait for the device to count them.
     """
     engine = engine_of(encoder)
     if engine is not None:
@@ -51,7 +56,7 @@ def run_encoder(
         isinstance(value, torch.Tensor) and value.shape == input_ids.shape for value in arguments.values()
     )
     if is_packed(encoder) and one_per_token and "position_ids" not in arguments:
-        return _run_packed(encoder, input_ids, attention_mask, arguments)
+        return _run_packed(encoder, input_ids, attention_mask, arguments, token_count)
     arguments |= _sparse_attention_arguments(encoder, attention_mask)
     return _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
@@ -210,10 +215,16 @@ def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor
 
 
 def _run_packed(
-    encoder: nn.Module, input_ids: torch.Tensor, attention_mask: torch.Tensor, arguments: Mapping[str, torch.Tensor]
+    encoder: nn.Module,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    arguments: Mapping[str, torch.Tensor],
+    token_count: int | None = None,
 ) -> ModelOutput:
     """Run the encoder on one row of all tokens, and return the states as padded rows, ``(N, L, H)``."""
-    real = attention_mask.flatten().nonzero().flatten()  # the places of tokens, not of padding
+    mask = attention_mask.flatten()
+    places = mask.nonzero() if token_count is None else mask.nonzero_static(size=token_count)
+    real = places.flatten()  # the places of tokens, not of padding
     tokens, lengths = _round_up(real, attention_mask.sum(1))
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
     positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)

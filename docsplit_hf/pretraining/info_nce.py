@@ -16,7 +16,7 @@ from .info_nce_by_blocks import InfoNCE, info_nce_by_blocks
 SIMILARITIES = ("cosine", "dot")
 # At most BLOCK_SIZE**2 similarities, 16 MiB in float32, are computed as one matrix, and more in blocks of this size: in
 # smaller blocks, a GPU waits for the calls. One matrix needs several times its size for masks, logits and gradients, at
-# 32,768 documents more than 20 GiB.
+# 32,768 documents about 20 GiB.
 BLOCK_SIZE = 2048
 
 

@@ -46,19 +46,20 @@ def test_blocks_equal_the_whole_matrix(
     """Values and gradients in float64; with few documents, most candidates are duplicates, and whole blocks too."""
     anchors = random_embeddings(anchor_count, 4, seed)
     candidates = random_embeddings(before + anchor_count + after, 4, seed + 1)
-    ids = {}
+    anchor_ids = candidate_ids = None
     if documents is not None:
         candidate_ids = torch.randint(documents, (len(candidates),), generator=torch.Generator().manual_seed(seed))
-        ids = {"anchor_ids": candidate_ids[before : before + anchor_count], "candidate_ids": candidate_ids}
-    whole = info_nce(anchors, candidates, temperature, before, similarity=similarity, **ids)
+        anchor_ids = candidate_ids[before : before + anchor_count]
+    whole = info_nce(anchors, candidates, temperature, before, anchor_ids, candidate_ids, similarity)
     assert whole.loss.dtype == torch.float64
     blocks = info_nce_by_blocks(
         comparable(anchors, similarity),
         comparable(candidates, similarity),
         temperature,
         first_positive=before,
+        anchor_ids=anchor_ids,
+        candidate_ids=candidate_ids,
         block_size=block_size,
-        **ids,
     )
     assert_equal(blocks, whole, (anchors, candidates))
 
@@ -99,11 +100,12 @@ def test_processes_with_a_part_of_the_anchors_each_add_up_to_the_whole_batch():
     candidates = random_embeddings(10, 4, seed=1)
     ids = torch.tensor([0, 1, 2, 0, 3, 4, 5, 1, 6, 7])
     whole = info_nce(anchors, candidates, 0.3, 0, ids, ids, similarity="dot")
-    parts = []
-    for start in (0, 5):
-        rows = slice(start, start + 5)
-        parts.append(info_nce_by_blocks(anchors[rows], candidates, 0.3, start, ids[rows], ids, block_size=3))
-    joined = InfoNCE._make(torch.cat(values) for values in zip(*parts, strict=True))
+
+    def part(rows):
+        return info_nce_by_blocks(anchors[rows], candidates, 0.3, rows.start, ids[rows], ids, block_size=3)
+
+    of_both = zip(part(slice(0, 5)), part(slice(5, 10)), strict=True)
+    joined = InfoNCE._make(torch.cat(values) for values in of_both)
     assert_equal(joined, whole, (anchors, candidates))
 
 
@@ -168,7 +170,7 @@ def test_float32_is_as_exact_as_the_whole_matrix(scale):
 
 
 def test_autocast_and_low_precision_change_nothing(monkeypatch):
-    """Backward passes under autocast, too: gradient caching calls them where it likes."""
+    """Neither in the forward pass nor in the backward pass."""
     embeddings = random_embeddings(40, 64, seed=0, dtype=torch.bfloat16)
     monkeypatch.setattr(module, "BLOCK_SIZE", 7)
 
@@ -198,13 +200,14 @@ class LargestOutput(TorchDispatchMode):
 
 @pytest.mark.parametrize("candidate_count", [256, 512, 1024, 2048])
 def test_no_tensor_is_larger_than_a_block_however_many_candidates_there_are(monkeypatch, candidate_count):
-    embeddings = [random_embeddings(count, 1, seed=0) for count in (256, candidate_count)]
+    anchors = random_embeddings(256, 1, seed=0)
+    candidates = random_embeddings(candidate_count, 1, seed=1)
     candidate_ids = torch.arange(candidate_count) // 2
 
     def largest():
         with LargestOutput() as mode:
-            loss = info_nce(*embeddings, 1.0, 0, candidate_ids[:256], candidate_ids, similarity="dot").loss
-            torch.autograd.grad(loss.sum(), embeddings)
+            loss = info_nce(anchors, candidates, 1.0, 0, candidate_ids[:256], candidate_ids, similarity="dot").loss
+            torch.autograd.grad(loss.sum(), (anchors, candidates))
         return mode.elements
 
     assert largest() == 256 * candidate_count

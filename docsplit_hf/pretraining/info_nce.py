@@ -93,7 +93,7 @@ def _info_nce_of_matrix(
     negatives = is_negative.sum(1)
     with torch.no_grad():
         correct = (logits.argmax(1) == targets).float()
-        positive_similarity = similarities[is_positive]
+        positive_similarity = similarities.gather(1, targets[:, None])[:, 0]
         negative_sum = similarities.masked_fill(~is_negative, 0).sum(1)
     return InfoNCE(
         loss=functional.cross_entropy(logits, targets, reduction="none"),

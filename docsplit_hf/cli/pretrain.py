@@ -30,8 +30,9 @@ import os
 from typing import Any
 
 from transformers import AutoTokenizer
-from transformers.trainer_utils import IntervalStrategy
+from transformers.trainer_utils import IntervalStrategy, has_length
 
+from ..cores import core_count
 from ..encoders.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, override_config
 from ..encoders.portable.run_encoder import check_max_length
 from ..encoders.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
@@ -44,7 +45,7 @@ from ..pretraining.model import AutoModelForDocSplit
 from ..pretraining.objectives import get_trainer_class
 from ..text.load_documents import load_documents
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
-from ..text.segmentation.segment_documents import check_text_column, segment_documents
+from ..text.segmentation.segment_documents import check_text_column, default_processes, segment_documents
 from ..training.command_line import HOW_TO_RESUME, run_script, start_run
 from ..training.distributed import end_run
 from ..training.markdown import public_name
@@ -85,7 +86,7 @@ def new_small_bert(texts: list[str], model_arguments: ModelArguments, arguments:
 def load_splits(data: DataArguments):
     """Load training and test documents, as texts."""
     if data.dataset_name == DOCUMENTATION:
-        return load_package_documentation(test_size=data.test_size, num_proc=data.num_proc)
+        return load_package_documentation(test_size=data.test_size, num_proc=data.num_proc or core_count())
     return load_documents(
         data.dataset_name,
         config_name=data.dataset_config_name,
@@ -103,6 +104,13 @@ def first_texts(splits, data: DataArguments) -> list[str]:
     check_text_column(splits["train"], data.text_column)
     column = (row[data.text_column] for row in splits["train"].take(VOCABULARY_TEXTS))
     return [text for text in column if isinstance(text, str)]
+
+
+def processes_for(split) -> int | None:
+    """Return the default number of processes that segment a split; None for a stream, which is not divided so."""
+    # They can be forked, even if the arguments have initialized CUDA: the model is on the CPU until the Trainer has it,
+    # and segmenting does not use CUDA.
+    return default_processes(len(split), core_count()) if has_length(split) else None
 
 
 def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: ContrastiveTrainingArguments):
@@ -133,7 +141,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Con
             segmenter=data.segmenter,
             language=data.language,
             single_sentence=data.single_sentence,
-            num_proc=data.num_proc if data.num_proc > 1 else None,  # 1 would start another process
+            num_proc=data.num_proc or processes_for(split),
         )
         for name, split in splits.items()
     }

@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import os
 import sys
 from dataclasses import dataclass
 
@@ -130,7 +129,9 @@ class DataArguments:
     )
     language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
     num_proc: int | None = HfArg(
-        default=None, help="Number of processes that prepare the documents. Default: the number of cores."
+        default=None,
+        help="Number of processes that prepare the documents. Default: up to the number of cores, fewer for few "
+        "documents.",
     )
 
     def __post_init__(self) -> None:
@@ -140,7 +141,6 @@ class DataArguments:
                 "on the documentation of installed packages."
             )
         self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
-        self.num_proc = self.num_proc or os.cpu_count()
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 

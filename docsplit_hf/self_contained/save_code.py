@@ -16,6 +16,7 @@ HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
 # classification/ and the rooms that it imports from
+FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "shards.py")
 ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
@@ -45,7 +46,7 @@ def save_code(folder: Path) -> None:
         installed = distribution(PACKAGE)
     except PackageNotFoundError as error:
         raise ValueError("self_contained=True reads the requirements: install docsplit_hf here first.") from error
-    files = [ROOT / name for name in ("__init__.py", "content_hash.py", "extras.py", "registration.py", "shards.py")]
+    files = [ROOT / name for name in FILES]
     files += [file for room in ROOMS for pattern in ("*.py", "model_card.md") for file in (ROOT / room).rglob(pattern)]
     for file in files:
         target = folder / PACKAGE / file.relative_to(ROOT)

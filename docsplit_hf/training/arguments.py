@@ -18,6 +18,7 @@ from transformers import TrainingArguments
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy, has_length
 
+from ..cores import core_count
 from ..encoders.portable.run_encoder import PACKINGS
 from .distributed import process_count, uses_fsdp
 
@@ -177,13 +178,6 @@ def training_device_type(use_cpu: bool) -> str:
     """The type of the device that a run with these arguments uses: ``"cuda"``, or ``"cpu"`` for any other."""
     on_cpu = use_cpu or os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true"
     return "cuda" if torch.cuda.is_available() and not on_cpu else "cpu"
-
-
-def core_count() -> int:
-    """The number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @functools.cache

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from docsplit_hf import segment_documents
 from docsplit_hf.pretraining.views import docsplit
 from docsplit_hf.text.characters import replace_lone_surrogates
-from docsplit_hf.text.segmentation.segment_documents import _tokenize
+from docsplit_hf.text.segmentation import segment_documents as segment_documents_module
+from docsplit_hf.text.segmentation.segment_documents import _tokenize, default_processes
 from docsplit_hf.text.segmentation.sentences import get_segmenter
 
 TEXTS = [
@@ -67,15 +68,47 @@ def test_a_stream_logs_its_drops_as_it_goes(tokenizer, caplog):
 def test_several_processes_and_the_cache_give_the_same_documents(tokenizer, texts, tmp_path):
     Dataset.from_dict({"text": texts}).to_parquet(tmp_path / "texts.parquet")
 
-    def segmented(num_proc):
-        dataset = Dataset.from_parquet(str(tmp_path / "texts.parquet"), cache_dir=str(tmp_path / "cache"))
+    def segmented(num_proc, cache="cache"):
+        dataset = Dataset.from_parquet(str(tmp_path / "texts.parquet"), cache_dir=str(tmp_path / cache))
         return segment_documents(dataset, tokenizer, num_proc=num_proc)
 
     in_one_process = segmented(None)
-    in_two = segmented(2)
+    in_two = segmented(2, "another cache")
     again = segmented(None)
-    assert in_one_process["input_ids"][:] == in_two["input_ids"][:]
-    assert again.cache_files == in_one_process.cache_files
+    assert (len(in_one_process.cache_files), len(in_two.cache_files)) == (1, 2)
+    assert in_one_process.to_dict() == in_two.to_dict()
+    assert in_one_process._fingerprint == in_two._fingerprint
+    assert again.cache_files == in_one_process.cache_files == segmented(2).cache_files == segmented(1).cache_files
+
+
+def test_many_documents_are_segmented_in_several_processes_by_default(tokenizer, texts, tmp_path, monkeypatch):
+    Dataset.from_dict({"text": texts}).to_parquet(tmp_path / "texts.parquet")
+    asked = []
+
+    def two(documents, cores):
+        asked.append(documents)
+        return 2
+
+    monkeypatch.setattr(segment_documents_module, "default_processes", two)
+    dataset = Dataset.from_parquet(str(tmp_path / "texts.parquet"), cache_dir=str(tmp_path / "cache"))
+    assert len(segment_documents(dataset, tokenizer).cache_files) == 2
+    assert asked == [len(texts)]
+    seen = []
+
+    def lines(text):
+        seen.append(text)
+        return text.splitlines(keepends=True)
+
+    # A function may use what a forked process cannot, such as a GPU.
+    segment_documents(Dataset.from_dict({"text": texts}), tokenizer, segmenter=lines, single_sentence="dropout_pair")
+    assert len(seen) == len(texts) and asked == [len(texts)]
+
+
+@pytest.mark.parametrize("documents, cores, processes", [
+    (0, 8, 1), (400, 8, 1), (500, 8, 2), (500, 1, 1), (4_000, 8, 6), (4_000, 4, 4), (100_000, 16, 16),
+])  # fmt: skip
+def test_more_documents_are_segmented_in_more_processes(documents, cores, processes):
+    assert default_processes(documents, cores) == processes
 
 
 def test_one_sentence_documents_can_stay(tokenizer):

@@ -46,6 +46,15 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
+def pytest_runtest_setup(item):
+    """Skip tests with the marker cuda where there is no GPU."""
+    if item.get_closest_marker("cuda"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("There is no CUDA GPU here.")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """As ``--dist loadfile`` does, but for the files that share something."""

@@ -80,7 +80,8 @@ def main() -> None:
     add("--texts", help="A file with a column 'text', or a folder. Default: documentation of installed packages.")
     add("--documents", type=int, default=4000, help="In the JSONL file, at most. Default: %(default)s.")
     add("--max_length", type=int, default=256, help="Tokens of one half. Default: %(default)s.")
-    add("--steps", type=int, default=80, help="Of each run, a multiple of 8. Default: %(default)s.")
+    # A run of fewer than 100 steps has no workers by default.
+    add("--steps", type=int, default=120, help="Of each run, a multiple of 8. Default: %(default)s.")
     add("--batches", type=int, nargs=2, help="Documents of a step, of BERT base and of the six layers.")
     add("--only", default="", help="First letters of the shapes. Default: both.")
     add("--record", type=Path, help="A JSONL file to add a line for each run to.")

@@ -63,6 +63,7 @@ def common_arguments(batch: int, bf16: bool) -> dict[str, Any]:
         "report_to": "none",
         "disable_tqdm": True,
         "dataloader_drop_last": True,
+        "dataloader_num_workers": 0,  # starting workers would take longer than the few steps that are timed
     }
 
 

@@ -174,7 +174,9 @@ def shard(folder, name, resume=None):
         documents.select(range(11)),
         DataCollatorForDocSplit(AutoTokenizer.from_pretrained(f"{folder}/tiny"), max_length=64),
     )
-    with mock.patch.object(distributed, "reduce_scatter_single", wraps=distributed.reduce_scatter_single) as exchange:
+    # Its name since torch 2.13, and the one before.
+    name = "reduce_scatter_single" if hasattr(distributed, "reduce_scatter_single") else "reduce_scatter_tensor"
+    with mock.patch.object(distributed, name, wraps=getattr(distributed, name)) as exchange:
         trainer.train(resume and f"{args.output_dir}/checkpoint-2")
     metrics = trainer.evaluate()
     trainer.save_model()

@@ -1,0 +1,126 @@
+"""Gradients in bfloat16 on a GPU: whatever makes them faster leaves them as near to float32 as they were."""
+
+import pytest
+import torch
+
+from docsplit_hf.encoders.compiled_layers import compile_layers
+from docsplit_hf.encoders.portable.run_encoder import is_packed, use_packing
+from docsplit_hf.pretraining import info_nce as info_nce_module
+from docsplit_hf.pretraining.info_nce import in_batch_info_nce, info_nce
+from docsplit_hf.pretraining.model import model_inputs
+from docsplit_hf.training.bf16_residual import use_bf16_residual
+
+from .conftest import DEVICE
+
+pytestmark = pytest.mark.cuda
+
+
+def gradients(model, batch, bf16=True):
+    """All gradients of InfoNCE and MLM as one vector, in float64."""
+    model.to(DEVICE).train().zero_grad()
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=bf16):
+        output = model(**model_inputs(batch, "separate"))
+        contrastive = in_batch_info_nce(output.embeddings, batch["document_ids"], 0.05, "cosine", False)
+        loss = contrastive.loss.mean() + 0.1 * output.mlm_loss
+    loss.backward()
+    found = [weights.grad.flatten() for weights in model.parameters() if weights.grad is not None]
+    return torch.cat(found).double()
+
+
+def distance(found, exact):
+    return ((found - exact).norm() / exact.norm()).item()
+
+
+@pytest.fixture
+def padded(make_model):
+    """A model that runs with padding."""
+    model = make_model()
+    use_packing(model, "off")
+    return model
+
+
+@pytest.fixture
+def exact(padded, batch):
+    """The gradients in float32."""
+    return gradients(padded, batch, bf16=False)
+
+
+def test_packed_gradients_are_as_exact_as_padded_ones(make_model, padded, batch, exact):
+    packed = make_model()
+    assert use_packing(packed, "on")
+    noise = distance(gradients(padded, batch), exact)
+    assert 0 < distance(gradients(packed, batch), exact) < 2 * noise < 0.2
+    with torch.autocast(DEVICE, torch.bfloat16):
+        assert is_packed(packed.base_model)
+
+
+def test_gradients_in_float32_are_those_of_a_cpu(make_model, batch, exact):
+    model = make_model()
+    on_cpu = {name: values.cpu() for name, values in batch.items()}
+    output = model.train()(**model_inputs(on_cpu, "separate"))
+    contrastive = in_batch_info_nce(output.embeddings, on_cpu["document_ids"], 0.05, "cosine", False)
+    (contrastive.loss.mean() + 0.1 * output.mlm_loss).backward()
+    found = [weights.grad.flatten() for weights in model.parameters() if weights.grad is not None]
+    assert distance(torch.cat(found).double(), exact.cpu()) < 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("packing", ["on", "off"])
+def test_compiled_gradients_are_as_exact_as_others(make_model, batch, exact, packing):
+    model = make_model()
+    use_packing(model, packing)
+    noise = distance(gradients(model, batch), exact)
+    assert compile_layers(model) == 3
+    torch._dynamo.utils.counters.clear()
+    assert distance(gradients(model, batch), exact) < 2 * noise < 0.2
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_flash_attention_is_inside_the_compiled_graph(make_model, batch):
+    model = make_model().to(DEVICE).train()
+    use_packing(model, "on")
+    layer = model.base_model.encoder.layer[0]
+    calls = []
+    hook = layer.register_forward_pre_hook(lambda _, args, kwargs: calls.append((args, kwargs)), with_kwargs=True)
+    graphs = []
+
+    def keep(graph, example_inputs):
+        graphs.append(graph.code)
+        return graph.forward
+
+    with torch.autocast(DEVICE, torch.bfloat16):
+        model(**model_inputs(batch, "separate"))
+        hook.remove()
+        positional, named = calls[0]
+        named = {name: value for name, value in named.items() if value is not None}
+        torch.compile(layer, fullgraph=True, dynamic=True, backend=keep)(*positional, **named)
+    assert len(graphs) == 1
+    assert "_flash_attention_forward" in graphs[0]
+
+
+def test_a_residual_in_bfloat16_changes_gradients_by_rounding_alone(make_model, batch, exact):
+    model = make_model()
+    use_packing(model, "on")
+    stock = gradients(model, batch)
+    use_bf16_residual(model, wanted=True)
+    found = gradients(model, batch)
+    assert 0 < distance(found, stock)
+    assert distance(found, exact) < 0.1  # bfloat16 has 8 bits, and each of seven layer norms rounds once more
+
+
+def test_info_nce_by_blocks_equals_that_of_one_matrix(monkeypatch):
+    torch.manual_seed(0)
+    ids = torch.arange(50, device=DEVICE) % 47  # some documents are there twice
+    embeddings = torch.randn(2, 50, 16, device=DEVICE, dtype=torch.float64)
+    results = {}
+    for block_size in (2048, 8):
+        monkeypatch.setattr(info_nce_module, "BLOCK_SIZE", block_size)
+        anchors, candidates = embeddings.clone().requires_grad_().unbind()
+        anchors.retain_grad()
+        candidates.retain_grad()
+        loss = info_nce(anchors, candidates, anchor_ids=ids, candidate_ids=ids).loss
+        loss.sum().backward()
+        results[block_size] = (loss.detach(), anchors.grad, candidates.grad)
+    for whole, by_blocks in zip(*results.values(), strict=True):
+        torch.testing.assert_close(by_blocks, whole, rtol=1e-9, atol=1e-12)

@@ -84,6 +84,7 @@ def main() -> None:
     add("--steps", type=int, default=120, help="Of each run, a multiple of 8. Default: %(default)s.")
     add("--batches", type=int, nargs=2, help="Documents of a step, of BERT base and of the six layers.")
     add("--only", default="", help="First letters of the shapes. Default: both.")
+    add("--defaults", action="store_true", help="Only the default number of workers.")
     add("--record", type=Path, help="A JSONL file to add a line for each run to.")
     add("--dry_run", action="store_true", help="Tiny sizes, also on a CPU.")
     options = parser.parse_args()
@@ -116,6 +117,8 @@ def measure(options: argparse.Namespace, folder: Path, shape: Shape) -> None:
     rows = []
     bare = bare_rates(options, folder, shape)
     for mlm, workers in DRY_RUNS if options.dry_run else RUNS:
+        if options.defaults and workers is not None:
+            continue
         run = Run(shape, mlm, workers)
         measured = train(options, folder, run)
         share = measured.rate / bare[mlm]

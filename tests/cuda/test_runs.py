@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 from transformers import AutoModel
+
+from docsplit_hf import ContrastiveTrainer
 
 from .conftest import DEVICE
 
@@ -59,6 +62,32 @@ def test_compiled_layers_leave_no_trace_in_what_is_saved(make_trainer):
     assert runs["on"] == pytest.approx(runs["off"], rel=2e-2)
     loaded = AutoModel.from_pretrained(trainer.args.output_dir)
     assert loaded.embeddings.word_embeddings.weight.equal(weights["on"]["bert.embeddings.word_embeddings.weight"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"activation_checkpointing": True}, {"forward_chunk_size": 5}, {"bf16_residual": True}, {"packing": "off"}],
+    ids=str,
+)
+def test_compiling_goes_with_other_options(make_trainer, options):
+    expected = make_trainer(**options)
+    expected.train()
+    compiled = make_trainer(folder="compiled", compile_layers="on", **options)
+    compiled.train()
+    assert losses(compiled) == pytest.approx(losses(expected), rel=2e-2)
+
+
+def test_compiled_layers_are_trained_by_lora(make_trainer, many_documents):
+    found = {}
+    for compile_layers in ("off", "on"):
+        made = make_trainer(folder=compile_layers, compile_layers=compile_layers)
+        torch.manual_seed(0)
+        adapted = get_peft_model(made.model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+        adapted.peft_config["default"].base_model_name_or_path = "saved"
+        trainer = ContrastiveTrainer(adapted, made.args, many_documents, data_collator=made.data_collator)
+        trainer.train()
+        found[compile_layers] = losses(trainer)
+    assert found["on"] == pytest.approx(found["off"], rel=2e-2)
 
 
 def test_long_runs_have_workers_that_stay(make_trainer):

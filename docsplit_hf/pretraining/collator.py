@@ -27,10 +27,9 @@ IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses 
 
 
 class _Generators:
-    """Random generators of one document after another, each a function of ``(seed, epoch, document)``.
+    """Random generators of one document after another, each a function of ``(seed, epoch, document)``."""
 
-    A single generator is set to the state of a new one, in a ninth of the time that a new one takes.
-    """
+    # A single generator is set to the state of a new one, in a ninth of the time that a new one takes.
 
     def __init__(self, seed: int, epoch: int) -> None:
         self._seed = seed
@@ -259,31 +258,6 @@ def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Datase
 def document_id(tokens: np.ndarray) -> int:
     """Hash the token ids of a document, int64 ``(n,)``, to a signed 64-bit number: equal for duplicates."""
     return int.from_bytes(short_digest(tokens.tobytes()), "little", signed=True)
-
-
-def mask_tokens(
-    tokens: np.ndarray,
-    maskable: np.ndarray,
-    mask_token_id: int,
-    vocab_size: int,
-    probability: float,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mask tokens as BERT does (Devlin et al. 2019, section 3.1).
-
-    Each ``maskable`` token is chosen with ``probability``. 80 % of the chosen tokens become the mask token, 10 % a
-    random token, and 10 % stay unchanged. Returns the masked tokens, and the labels, which are -100 for tokens that
-    were not chosen, ``(n,)`` each.
-    """
-    chosen = np.flatnonzero(maskable & (rng.random(len(tokens)) < probability))
-    labels = np.full_like(tokens, IGNORED_LABEL)
-    labels[chosen] = tokens[chosen]
-    kind = rng.random(len(chosen))
-    masked = tokens.copy()
-    masked[chosen[kind < 0.8]] = mask_token_id
-    replaced = chosen[kind >= 0.9]
-    masked[replaced] = rng.integers(vocab_size, size=len(replaced))
-    return masked, labels
 
 
 def _masked_columns(input_ids: np.ndarray, masked: list[MaskedTokens]) -> dict[str, np.ndarray]:

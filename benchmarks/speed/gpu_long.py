@@ -66,7 +66,7 @@ def main() -> None:
     add("--max_length", type=int, default=4096, help="Tokens of one half. Default: %(default)s.")
     add("--steps", type=int, default=6, help="Of each run. Default: %(default)s.")
     add("--memory_gb", type=float, help="Gigabytes that torch may take. Default: all.")
-    add("--forward_chunk_size", help="Documents of a chunk. Default: that of ContrastiveTrainer.")
+    add("--forward_chunk_size", default="auto", help="Documents of a chunk. Default: %(default)s, as in any run.")
     add("--activation_checkpointing", action="store_true", help="Compute the layers again in the backward pass.")
     add("--record", type=Path, help="A JSONL file to add a line for each shape to.")
     add("--dry_run", action="store_true", help="Tiny sizes, also on a CPU.")
@@ -155,10 +155,6 @@ def measure(options: argparse.Namespace, folder: str) -> Measured:
 
 
 def make_trainer(options: argparse.Namespace, folder: str, documents: Dataset, output: str) -> ContrastiveTrainer:
-    chosen = {}
-    if options.forward_chunk_size is not None:
-        chunk = options.forward_chunk_size
-        chosen["forward_chunk_size"] = int(chunk) if chunk.isdecimal() else chunk
     arguments = ContrastiveTrainingArguments(
         output,
         max_steps=options.steps,
@@ -170,7 +166,7 @@ def make_trainer(options: argparse.Namespace, folder: str, documents: Dataset, o
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        **chosen,
+        forward_chunk_size=options.forward_chunk_size,
     )
     trainer = ContrastiveTrainer(
         model=AutoModelForDocSplit.from_pretrained(folder, pooling="mean", mlm_head=True),

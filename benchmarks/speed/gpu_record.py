@@ -21,7 +21,7 @@ class Card(NamedTuple):
 
     def describe(self) -> str:
         """Its name and memory."""
-        return f"{self.name} ({self.memory_gb:.0f} GB)" if self.memory_gb else self.name
+        return f"{self.name} ({self.memory_gb * GIGABYTE / 2**30:.0f} GiB)" if self.memory_gb else self.name
 
 
 def this_card() -> Card:

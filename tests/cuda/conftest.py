@@ -17,6 +17,18 @@ from ..conftest import make_text
 
 DEVICE = "cuda"
 MAX_LENGTH = 64
+SHORT_RUN = {
+    "bf16": True,
+    "per_device_train_batch_size": 16,
+    "max_steps": 4,
+    "logging_steps": 1,
+    "learning_rate": 1e-3,
+    "train_sampling_strategy": "sequential",
+    "dataloader_num_workers": 0,
+    "save_strategy": "no",
+    "report_to": "none",
+    "disable_tqdm": True,
+}
 
 
 @pytest.fixture(scope="session")
@@ -49,18 +61,11 @@ def make_model(tokenizer):
 def make_trainer(make_model, many_documents, tokenizer, tmp_path):
     """Make a trainer in bfloat16, of batches of 16 documents in order."""
 
-    def make(folder="run", dropout=0.0, sizes=None, documents=many_documents, **arguments):
-        arguments = {
-            "bf16": True, "per_device_train_batch_size": 16, "max_steps": 4, "logging_steps": 1, "report_to": "none",
-            "save_strategy": "no", "learning_rate": 1e-3, "train_sampling_strategy": "sequential",
-            "dataloader_num_workers": 0, **arguments,
-        }  # fmt: skip
-        args = ContrastiveTrainingArguments(
-            str(tmp_path / folder), use_cpu=DEVICE == "cpu", disable_tqdm=True, **arguments
-        )
+    def make(folder="run", dropout=0.0, sizes=None, **arguments):
+        args = ContrastiveTrainingArguments(str(tmp_path / folder), use_cpu=DEVICE == "cpu", **(SHORT_RUN | arguments))
         collator = DataCollatorForDocSplit(tokenizer, MAX_LENGTH)
         model = make_model(dropout, **(sizes or {}))
-        return ContrastiveTrainer(model, args, documents, data_collator=collator)
+        return ContrastiveTrainer(model, args, many_documents, data_collator=collator)
 
     return make
 

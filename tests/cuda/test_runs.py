@@ -1,6 +1,7 @@
 """Training runs on a GPU."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,10 @@ def losses(trainer):
 
 @pytest.mark.parametrize("compile_layers", ["off", "on"])
 def test_a_resumed_run_equals_an_uninterrupted_one(make_trainer, compile_layers):
-    options = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2, "compile_layers": compile_layers}
-    whole = make_trainer(**options)
+    make = partial(make_trainer, dropout=0.1, save_strategy="steps", save_steps=2, compile_layers=compile_layers)
+    whole = make()
     whole.train()
-    resumed = make_trainer(folder="again", **options)
+    resumed = make(folder="again")
     resumed.train(resume_from_checkpoint=str(Path(whole.args.output_dir, "checkpoint-2")))
     assert resumed.state.global_step == 4
     expected = losses(whole)

@@ -39,7 +39,7 @@ class Size(NamedTuple):
     documents: int  # of each run, whatever its batch
     rates: dict[int, tuple[float, float]]  # by the size of the batch, the likelier rate first
     seeds: tuple[int, ...]
-    tokens_at_once: int  # in a forward pass; larger batches are computed in parts
+    tokens_at_once: int  # in a forward pass of MLM; larger batches are accumulated
     shots: tuple[int, ...]  # training examples per class
     draws: int  # of these examples
     tuning_draws: int  # of the examples by which the learning rate is chosen
@@ -129,10 +129,8 @@ def run_options(run: BaseRun, size: Size, max_length: int) -> Options:
         "logging_steps": max(1, steps // 20),
     }
     parts = parts_of_batch(run, size, max_length)
-    if parts > 1 and own.get("objective") == "mlm":  # it compares no documents, so that it can accumulate gradients
+    if own.get("objective") == "mlm":  # the other objectives halve a batch that does not fit by themselves
         own |= {"per_device_train_batch_size": run.batch // parts, "gradient_accumulation_steps": parts}
-    elif parts > 1:
-        own["forward_chunk_size"] = math.ceil(run.batch / parts)
     return own
 
 
@@ -159,6 +157,4 @@ def expected_seconds(run: BaseRun, size: Size, max_length: int) -> float:
     """The time of training and embedding on an H100-class card."""
     steps = steps_of(run, size)
     tokens = steps * run.batch * tokens_per_document(run, max_length)
-    if parts_of_batch(run, size, max_length) > 1:
-        tokens = tokens * 4 / 3  # gradient caching: one more forward pass
     return max(tokens / TOKENS_PER_SECOND, steps * SECONDS_PER_STEP) + SECONDS_PER_EVALUATION

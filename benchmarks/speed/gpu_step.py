@@ -122,6 +122,7 @@ def main() -> None:
     add("--documents", type=int, default=1024, help="Of each round. Default: %(default)s.")
     add("--mini_batch", type=int, default=64, help="Of the cached loss. Default: %(default)s.")
     add("--only", nargs="+", default=[""], help="First letters of the competitors. Default: all.")
+    add("--skip", nargs="+", default=[], help="First letters of competitors to leave out.")
     add("--defaults", action="store_true", help="Only docsplit_hf with its defaults, without MLM and with it.")
     add("--record", type=Path, help="A JSONL file to add a line for each competitor and setting to.")
     add("--dry_run", action="store_true", help="Tiny sizes, also on a CPU.")
@@ -293,6 +294,8 @@ def set_up(options: argparse.Namespace, folder: str, documents: Dataset) -> list
     competitors = []
     for name, make in makers.items():
         if not name.startswith(tuple(options.only)) or (options.defaults and name not in (OURS, OURS_MLM)):
+            continue
+        if options.skip and name.startswith(tuple(options.skip)):
             continue
         try:
             competitor = make(name)

@@ -75,6 +75,7 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--documents", type=int, default=2000, help="How many. Default: %(default)s.")
     parser.add_argument("--mixed_lengths", action="store_true", help="Cut the texts at random numbers of words.")
+    parser.add_argument("--only_bf16", action="store_true", help="Measure embeddings in bfloat16 alone, by torch.")
     parser.add_argument("--classifier", action="store_true", help="Measure classification in place of embeddings.")
     parser.add_argument("--openvino_python", help="The Python of an environment for sentence-transformers' int8.")
     parser.add_argument("--record", type=Path, help="A JSONL file to add the seconds of every round to.")
@@ -99,7 +100,7 @@ def main() -> None:
             pairs.append((f"{OURS}, int8", THEIRS_INT8))
         pairs = [(ours, other) for ours, other in pairs if ours in clocks and other in clocks]
         measure(options, config, lengths, flops, clocks, pairs)
-        if not options.classifier:
+        if not options.classifier and not options.only_bf16:
             print(f"\n{differences(competitors, texts)}")
 
 
@@ -148,12 +149,16 @@ def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict
         f"{OURS}, fp32": lambda texts: ours.encode(texts, show_progress=False),
         f"{OURS}, bf16": lambda texts: ours.encode(texts, show_progress=False, bf16=True),
     }
-    for name, precision in openvino_precisions():
+    if options.only_bf16:
+        del competitors[f"{OURS}, fp32"]
+    for name, precision in [] if options.only_bf16 else openvino_precisions():
         compiled = DocumentEncoder.from_pretrained(
             folder, pooling="mean", max_length=options.max_length, backend="openvino", precision=precision
         )
         competitors[f"{OURS}, {name}"] = lambda texts, compiled=compiled: compiled.encode(texts, show_progress=False)
     for precision, dtype in (("fp32", "float32"), ("bf16", "bfloat16")):
+        if options.only_bf16 and precision == "fp32":
+            continue
         theirs = sentence_transformer(folder, options.max_length, dtype)
 
         def encode(texts: list[str], batch: int, theirs: SentenceTransformer = theirs) -> np.ndarray:
@@ -161,6 +166,8 @@ def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict
 
         name = f"{THEIRS}, {precision}"
         competitors[name] = at_its_best(name, encode, texts)
+    if options.only_bf16:
+        return competitors
     return competitors | {FEATURES: at_its_best(FEATURES, feature_extraction(options, folder), texts)}
 
 

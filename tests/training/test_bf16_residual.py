@@ -19,15 +19,19 @@ def _states(model, in_bf16=True):
         return model(rows).last_hidden_state
 
 
-def test_states_are_bfloat16_under_autocast_alone():
+def test_states_between_layers_are_bfloat16_under_autocast_alone():
     torch.manual_seed(0)
     model = BertModel(CONFIG)
     exact = _states(model, in_bf16=False)
     stock = _states(model)
     assert stock.dtype == torch.float32
     assert use_bf16_residual(model, wanted=True) == 5
+    dtypes = []
+    model.encoder.layer[0].register_forward_hook(lambda module, inputs, output: dtypes.append(output.dtype))
     found = _states(model)
-    assert found.dtype == torch.bfloat16
+    assert found.dtype == torch.float32
+    assert dtypes == [torch.bfloat16]
+    assert not torch.equal(found, stock)
     assert (found - exact).norm() / exact.norm() < 2**-7  # 8 bits of precision
     assert torch.equal(_states(model, in_bf16=False), exact)
 
@@ -55,5 +59,6 @@ def test_copies_have_layer_norms_of_their_own_and_it_can_be_undone():
             weight.zero_()
     assert _states(copied).abs().sum() > 0
     assert set(copied.state_dict()) == names
-    use_bf16_residual(copied, wanted=False)
-    assert _states(copied).dtype == torch.float32
+    assert use_bf16_residual(copied, wanted=False) == 0
+    assert not any("forward" in vars(module) for module in copied.modules())
+    torch.testing.assert_close(_states(copied), _states(copied, in_bf16=False), atol=0.01, rtol=0)

@@ -26,6 +26,7 @@ from ..text.tokenization import (
     input_beginnings,
     special_tokens_around,
     token_ids,
+    token_ids_and_spans,
     tokenizer_batches,
     tokens_per_sentence,
     windows,
@@ -87,9 +88,12 @@ class ChunkSettings(NamedTuple):
         """Put the instruction, if there is one, before a text."""
         return self.instruction + text.strip() if self.instruction else text
 
-    def with_special_tokens(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Put special tokens around tokens: int32 ``(n,)``."""
-        return np.array([*self.prefix, *ids, *self.suffix], dtype=np.int32)
+    def with_special_tokens(self, rows: Sequence[list[int]]) -> list[np.ndarray]:
+        """Put special tokens around the tokens of each row: int32 ``(n,)`` each, parts of one array."""
+        ends = list(accumulate(len(ids) + self.special_token_count for ids in rows))
+        ids = chain.from_iterable(chain(self.prefix, ids, self.suffix) for ids in rows)
+        joined = np.fromiter(ids, dtype=np.int32, count=ends[-1] if ends else 0)
+        return [joined[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 class Chunk(NamedTuple):
@@ -109,6 +113,11 @@ class Chunk(NamedTuple):
     def is_only(self) -> bool:
         """Whether this chunk is the text's only one and gives its only embedding."""
         return self.weight == 0
+
+    @property
+    def embedding_count(self) -> int:
+        """The number of embeddings of this chunk."""
+        return 1 if self.parts is None else len(self.parts)
 
     @property
     def spans(self) -> np.ndarray:
@@ -289,9 +298,10 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
     lengths: list[int] = []  # in tokens
     is_estimated = False
     for batch in tokenizer_batches(starts):
+        first = len(lengths)
+        rows = []
         for start, ids in zip(batch, token_ids(settings.tokenizer, batch), strict=True):
-            number = len(lengths)
-            text = texts[number]
+            text = texts[len(lengths)]
             is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
             characters = len(start) if is_whole else len(settings.with_instruction(text))
             is_estimated = is_estimated or not is_whole
@@ -305,12 +315,14 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
                 kept = kept + rest[-tail:]
             elif tail:
                 kept = ids
+            rows.append(kept)
+        for number, input_ids in enumerate(settings.with_special_tokens(rows), start=first):
             yield Chunk(
                 text=number,
-                input_ids=settings.with_special_tokens(kept),
+                input_ids=input_ids,
                 start=0,
-                end=len(text),
-                read_fraction=min(room / length, 1) if length else 1.0,
+                end=len(texts[number]),
+                read_fraction=min(room / lengths[number], 1) if lengths[number] else 1.0,
             )
     warn_of_cut_texts(
         lengths, read_fractions(lengths, room), settings.max_length, advice=ADVICE_WHOLE, estimated=is_estimated
@@ -412,7 +424,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
             chunk = Chunk(
                 text=text,
-                input_ids=settings.with_special_tokens(instruction + passage.ids.tolist()),
+                input_ids=settings.with_special_tokens([instruction + passage.ids.tolist()])[0],
                 start=first,
                 end=last,
                 weight=0 if is_only else settings.special_token_count + end - start,
@@ -479,13 +491,10 @@ def _tokens_and_spans(
 
     Slow tokenizers give no offsets, so each token gets its sentence's span.
     """
-    valid = [replace_lone_surrogates(content) for content in contents]
     if tokenizer.is_fast:
-        encoding = tokenizer(valid, return_offsets_mapping=True, **PLAIN)
-        for ids, spans in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
-            yield np.array(ids, dtype=np.int32), np.array(spans, dtype=np.int64).reshape(-1, 2)
+        yield from token_ids_and_spans(tokenizer, contents)
         return
-    for content in valid:
+    for content in map(replace_lone_surrogates, contents):
         sentences = split_lines_plain(content)
         ids = [tokenizer(sentence, **PLAIN)["input_ids"] for sentence in sentences]
         ends = np.cumsum([len(sentence) for sentence in sentences])

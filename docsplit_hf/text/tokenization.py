@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from transformers import AddedToken, PreTrainedTokenizerBase
+from transformers import AddedToken, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from .characters import replace_lone_surrogates
 
@@ -78,7 +78,25 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text, without special tokens."""
-    return tokenizer([replace_lone_surrogates(text) for text in texts], **PLAIN)["input_ids"]
+    valid = [replace_lone_surrogates(text) for text in texts]
+    if not _is_bare_backend(tokenizer):
+        return tokenizer(valid, **PLAIN)["input_ids"]
+    encodings = tokenizer.backend_tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+    return [encoding.ids for encoding in encodings]
+
+
+def token_ids_and_spans(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The tokens of each text without special tokens, int32 ``(n,)``, and their spans in it, int64 ``(n, 2)``."""
+    valid = [replace_lone_surrogates(text) for text in texts]
+    if _is_bare_backend(tokenizer):
+        encodings = tokenizer.backend_tokenizer.encode_batch(valid, add_special_tokens=False)
+    else:
+        encodings = tokenizer(valid, **PLAIN).encodings
+    for encoding in encodings:
+        bounds = np.fromiter(chain.from_iterable(encoding.offsets), dtype=np.int64, count=2 * len(encoding))
+        yield np.array(encoding.ids, dtype=np.int32), bounds.reshape(-1, 2)
 
 
 def tokens_per_sentence(sentences: Sequence[str], ends: np.ndarray) -> list[int]:
@@ -186,6 +204,22 @@ def input_beginnings(
             more = max(max_length, count_tokens(both[short], tokenizer, None))
             both[long] = beginning(both[long], more, tokenizer, find_cuts(), longest)
             yield both[0], both[1]
+
+
+def _is_bare_backend(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether ``tokenizer(texts)`` gives what its backend gives, which is then called without its Python.
+
+    Settings of the backend are only read, because other threads may use the tokenizer. One that truncates or pads is
+    left to ``tokenizer(texts)``, which resets it.
+    """
+    kind = type(tokenizer)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast) or kind.__call__ is not PreTrainedTokenizerFast.__call__:
+        return False
+    if kind._encode_plus is not PreTrainedTokenizerFast._encode_plus:  # private in transformers 5.23
+        return False
+    backend = tokenizer.backend_tokenizer
+    is_reset = backend.truncation is None and backend.padding is None
+    return is_reset and backend.encode_special_tokens == tokenizer.split_special_tokens
 
 
 def _is_certain(cut: _Cut, tokenizer: PreTrainedTokenizerBase, added: list[AddedToken]) -> bool:

@@ -1,5 +1,8 @@
 """Windows of long texts, special tokens, batches."""
 
+import copy
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +17,8 @@ from docsplit_hf.text.tokenization import (
     check_texts,
     find_safe_cut_pattern,
     special_tokens_around,
+    token_ids,
+    token_ids_and_spans,
     tokenizer_batches,
     windows,
 )
@@ -159,6 +164,74 @@ def test_little_of_a_long_text_is_read(trained, cuts):
     assert beginning(without_spaces, 100, tokenizer, cuts) == without_spaces
     blank = " \n" * 50_000
     assert beginning(blank, 100, tokenizer, cuts) == blank
+
+
+STATES = ["as loaded", "truncating", "padding", "splitting special tokens"]
+
+
+@given(texts=st.lists(NASTY | st.text(st.characters(exclude_categories=[]), max_size=9), min_size=1, max_size=4))
+@settings(max_examples=15)
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", [*TOKENIZERS, "with added tokens"])
+def test_tokens_and_spans_are_those_of_the_tokenizer(trained, name, state, texts):
+    tokenizer = trained["byte-level" if name == "with added tokens" else name]
+    if name == "with added tokens":
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.add_tokens([AddedToken("ri", lstrip=True), AddedToken("字", single_word=True)])
+        tokenizer.add_tokens([AddedToken("[MASK]", rstrip=True)], special_tokens=True)
+    is_split = tokenizer.split_special_tokens
+    tokenizer.split_special_tokens = state == "splitting special tokens"
+    expected = tokenizer(
+        [replace_lone_surrogates(text) for text in texts], add_special_tokens=False, return_offsets_mapping=True
+    )
+    try:
+        for read in (token_ids, token_ids_and_spans):
+            if state == "truncating":
+                tokenizer.backend_tokenizer.enable_truncation(2)
+            elif state == "padding":
+                tokenizer.backend_tokenizer.enable_padding(length=50)
+            found = list(read(tokenizer, texts))
+            if read is token_ids:
+                assert found == expected["input_ids"]
+                continue
+            for (ids, spans), expected_ids, offsets in zip(
+                found, expected["input_ids"], expected["offset_mapping"], strict=True
+            ):
+                assert ids.tolist() == expected_ids and ids.dtype == np.int32
+                assert spans.tolist() == [list(offset) for offset in offsets] and spans.shape[1:] == (2,)
+    finally:
+        tokenizer.split_special_tokens = is_split
+
+
+def test_a_tokenizer_with_its_own_call_is_called():
+    class Upper(PreTrainedTokenizerFast):
+        def _encode_plus(self, text, **kwargs):
+            return super()._encode_plus([one.upper() for one in text], **kwargs)
+
+    plain = TOKENIZERS["byte-level"]()
+    upper = Upper(tokenizer_object=plain.backend_tokenizer, unk_token="<unk>")
+    assert token_ids(upper, ["river"]) == token_ids(plain, ["RIVER"]) != token_ids(plain, ["river"])
+
+
+def test_the_settings_of_the_backend_are_only_read(trained):
+    class Backend:
+        truncation = None
+        padding = None
+        encode_special_tokens = False
+
+        def __init__(self, backend):
+            object.__setattr__(self, "backend", backend)
+
+        def encode_batch_fast(self, texts, add_special_tokens):
+            return self.backend.encode_batch_fast(texts, add_special_tokens=add_special_tokens)
+
+        def __setattr__(self, name, value):
+            raise AssertionError(f"{name} was set")
+
+    tokenizer = copy.copy(trained["shipped"])
+    expected = _ids(tokenizer, "The river.")
+    tokenizer._tokenizer = Backend(tokenizer.backend_tokenizer)
+    assert token_ids(tokenizer, ["The river."]) == [expected]
 
 
 def test_bert_has_one_special_token_on_each_side(tokenizer):

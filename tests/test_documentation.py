@@ -25,10 +25,17 @@ def test_every_link_within_the_project_leads_somewhere(page):
 
 
 @pytest.mark.parametrize("page", [*PAGES, *NOT_ON_THE_CPU], ids=lambda page: page.name)
-def test_what_describes_a_gpu_or_the_hub_leads_to_what_has_never_run(page):
+def test_what_describes_gpus_or_the_hub_leads_to_what_has_never_run(page):
     text = page.read_text()
-    if re.search(r"\bGPUs?\b|CUDA|FSDP|DeepSpeed|push_to_hub|on the Hub", text):
+    if re.search(r"\bGPUs\b|FSDP|DeepSpeed|push_to_hub|on the Hub", text):
         assert "#what-has-never-run" in text or "## What has never run\n" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_describes_a_gpu_leads_to_what_ran_on_one(page):
+    text = page.read_text()
+    if re.search(r"\bGPU\b|CUDA", text):
+        assert re.search(r"#on-a-gpu|#memory-of-a-gpu|#what-has-never-run|## What has never run\n", text)
 
 
 def test_the_messages_that_troubleshooting_explains_are_said_somewhere():

@@ -19,6 +19,7 @@ from .longer_study import longer_study
 from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
+from .gpu import papers_on_a_gpu
 from .performance import performance
 from .projection import projection
 from .readme import readme
@@ -37,6 +38,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/contracts.md": contracts,
     "docs/corpus.md": corpus,
     "docs/datastore.md": datastore,
+    "docs/baselines.md": papers_on_a_gpu,
     "docs/decisions.md": decisions,
     "docs/encoders.md": encoders,
     "docs/few_labels.md": few_labels_guide,

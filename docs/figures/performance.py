@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .gpu import gpu
 from .pages import Figures, Row
 from .records import Records, chosen, content
 
@@ -19,6 +20,7 @@ def performance() -> Figures:
     figures = {name: speed_rows(name) for name in dict.fromkeys(key.measured for key in found)}
     return {
         **figures,
+        **gpu(),
         "wide batches": wide_batches(),
         "int8": int8(),
         "change by int8": int8_change(),

@@ -13,13 +13,13 @@ from .analyses import analyses
 from .contracts import contracts
 from .encoders import encoders
 from .few_labels import few_labels
+from .gpu import papers_on_a_gpu
 from .guides import coming_from_setfit, corpus, decisions, few_labels_guide, no_labels, pretraining
 from .length import length
 from .longer_study import longer_study
 from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
-from .gpu import papers_on_a_gpu
 from .performance import performance
 from .projection import projection
 from .readme import readme

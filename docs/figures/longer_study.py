@@ -6,8 +6,11 @@ import numpy as np
 
 from docsplit_hf.evaluation.results import Summary, summarize
 from experiments.report.paper_results import FEW_SHOT
+from experiments.study import base_report
 from experiments.study import longer_report as report
+from experiments.study.base_records import WORD_COUNTS
 from experiments.study.study_report import by_seed_and_draw
+from experiments.study.study_runs import START
 
 from .pages import Figure, Figures
 from .records import Records, content, records
@@ -36,7 +39,22 @@ def longer_study() -> Figures:
         **open_questions(),
         **long_encoders(),
         **costs(),
+        **at_base_size(),
     }
+
+
+def at_base_size() -> dict[str, Figure]:
+    """Return few-shot macro F1 with an encoder of the size of BERT base, of what was run."""
+    rows = content("base_study/records.jsonl")
+    found = {
+        "start": base_report.untrained(rows, START),
+        "word counts": base_report.untrained(rows, WORD_COUNTS),
+        "halves": base_report.chosen(rows, base_report.HALVES, 36),
+    }
+    levels: dict[str, Figure] = {f"{name}, BERT base": base_report.level(records) for name, records in found.items()}
+    gain = base_report.draws(found["halves"][0]) - base_report.draws(found["start"][0])
+    summary = summarize(list(gain))
+    return levels | {"halves over the start, BERT base": (summary.mean, summary.interval)}
 
 
 def measured() -> Records:

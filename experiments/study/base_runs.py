@@ -13,7 +13,7 @@ OTHER_METHODS = ("docsplit", "simcse_long", "inverse_cloze", "mlm")
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}  # BERT's own, which SimCSE needs
 SPECIAL_TOKENS = 2
 
-# What an H100-class card computes with an encoder of the size of BERT base: measured rates, rounded down.
+# Estimates for an H100-class card and an encoder of the size of BERT base; measured times replace them during a study.
 TOKENS_PER_SECOND = 600_000
 SECONDS_PER_STEP = 0.025  # at least, however small the batch
 SECONDS_PER_EVALUATION = 8.0

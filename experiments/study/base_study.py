@@ -86,7 +86,6 @@ class BaseStudy:
         self.max_length = options.max_length
         self.keep = options.keep
         self.most_runs = options.runs
-        self.batches = options.batches
         self.deadline = time.monotonic() + 60 * options.minutes - RESERVED_SECONDS
         self.pool = start_processes(options.workers)
         self.waiting: list[Trained] = []
@@ -254,8 +253,7 @@ class BaseStudy:
             for record in self.records()
             if record["start"] == self.start_name and record["max_length"] == self.max_length
         }
-        remaining = [run for run in planned_runs(self.size) if run not in done]
-        return [run for run in remaining if self.batches is None or run.batch in self.batches]
+        return [run for run in planned_runs(self.size) if run not in done]
 
 
 def digest_of_weights(folder: Path) -> str:
@@ -311,7 +309,6 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--max_length", type=int, default=128, help="Of rows, views and texts. Default: %(default)s.")
     parser.add_argument("--minutes", type=float, default=60.0, help="End before these are over. Default: %(default)g.")
     parser.add_argument("--runs", type=int, help="The most runs of this command. Default: all.")
-    parser.add_argument("--batches", type=int, nargs="+", help="Only runs of these. Two commands can share a card.")
     parser.add_argument("--workers", type=int, default=max(1, cores // 2 - 1), help="Processes that compute scores.")
     parser.add_argument("--keep", action="store_true", help="Keep the checkpoint of each run.")
     parser.add_argument("--plan", action="store_true", help="Print the runs with their minutes, and end.")

@@ -24,7 +24,9 @@ from ..text.tokenization import (
     ending,
     find_safe_cut_pattern,
     input_beginnings,
+    parts_of,
     special_tokens_around,
+    token_arrays,
     token_ids,
     token_ids_and_spans,
     tokenizer_batches,
@@ -88,12 +90,13 @@ class ChunkSettings(NamedTuple):
         """Put the instruction, if there is one, before a text."""
         return self.instruction + text.strip() if self.instruction else text
 
-    def with_special_tokens(self, rows: Sequence[list[int]]) -> list[np.ndarray]:
-        """Put special tokens around the tokens of each row: int32 ``(n,)`` each, parts of one array."""
-        ends = list(accumulate(len(ids) + self.special_token_count for ids in rows))
-        ids = chain.from_iterable(chain(self.prefix, ids, self.suffix) for ids in rows)
-        joined = np.fromiter(ids, dtype=np.int32, count=ends[-1] if ends else 0)
-        return [joined[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    def with_special_tokens(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Put special tokens around the tokens of each row, int32 ``(n,)``: the same, parts of one array."""
+        prefix = np.array(self.prefix, dtype=np.int32)
+        suffix = np.array(self.suffix, dtype=np.int32)
+        joined = np.concatenate([part for ids in rows for part in (prefix, ids, suffix)])
+        special = self.special_token_count
+        return parts_of(joined, [len(ids) + special for ids in rows])
 
 
 class Chunk(NamedTuple):
@@ -300,7 +303,7 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
     for batch in tokenizer_batches(starts):
         first = len(lengths)
         rows = []
-        for start, ids in zip(batch, token_ids(settings.tokenizer, batch), strict=True):
+        for start, ids in zip(batch, token_arrays(settings.tokenizer, batch), strict=True):
             text = texts[len(lengths)]
             is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
             characters = len(start) if is_whole else len(settings.with_instruction(text))
@@ -311,8 +314,9 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
             if tail and length > room:
                 rest = ids
                 if not is_whole:
-                    rest = token_ids(settings.tokenizer, [ending(text, tail, settings.tokenizer, safe_cut_pattern)])[0]
-                kept = kept + rest[-tail:]
+                    end = ending(text, tail, settings.tokenizer, safe_cut_pattern)
+                    (rest,) = token_arrays(settings.tokenizer, [end])
+                kept = np.concatenate([kept, rest[-tail:]])
             elif tail:
                 kept = ids
             rows.append(kept)
@@ -379,7 +383,7 @@ class _Window(NamedTuple):
 
     text: int  # the number of the text
     tokens: _Tokens
-    instruction: list[int]  # the tokens of the instruction; empty after the text's first window
+    instruction: np.ndarray  # int32 (n,): the tokens of the instruction; empty after the text's first window
     is_last: bool  # whether it is the last window of its text
 
 
@@ -401,7 +405,7 @@ def _late_chunks(
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
     """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
     pending: _Tokens | None = None  # the unfinished last passage of the previous window
-    instruction: list[int] = []
+    instruction = np.empty(0, dtype=np.int32)
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
     for window in _tokenized_windows(texts, settings, read_fraction):
@@ -424,7 +428,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
             chunk = Chunk(
                 text=text,
-                input_ids=settings.with_special_tokens([instruction + passage.ids.tolist()])[0],
+                input_ids=settings.with_special_tokens([np.concatenate([instruction, passage.ids])])[0],
                 start=first,
                 end=last,
                 weight=0 if is_only else settings.special_token_count + end - start,
@@ -481,7 +485,7 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
             )
             if instruction_length:
                 tokens = tokens.between(instruction_length, len(ids))
-            yield _Window(number, tokens, ids[:instruction_length].tolist(), is_last)
+            yield _Window(number, tokens, ids[:instruction_length], is_last)
 
 
 def _tokens_and_spans(

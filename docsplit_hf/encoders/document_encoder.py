@@ -236,8 +236,9 @@ class DocumentEncoder:
                 after the instruction; the directions and the norms of the passages' embeddings are averaged, weighted
                 by their tokens. ``"whole"``: the same, with as much weight on the first passage as on the average of
                 all, since most texts begin with their topic.
-            max_tokens_per_batch: The most tokens in one forward pass, padding included. None: 2,048 on a CPU, 32,768
-                elsewhere.
+            max_tokens_per_batch: The most tokens in one forward pass, padding included. None: 2,048 on a CPU; on
+                a GPU of CUDA up to 131,072 where batches are not padded, if they fit into a quarter of its memory;
+                32,768 elsewhere.
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
                 float32 embedding stays above 0.9999. None: the ``precision`` that the encoder was loaded with.
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it

@@ -26,10 +26,16 @@ from .time_estimate import TimeEstimate
 
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
+# Packed rows on CUDA: with fewer batches, less of the time is Python's, for which the GPU would wait. A batch fills at
+# most a quarter of the GPU's memory: BERT takes about 50 bytes for each number of its last states, in bfloat16.
+PACKED_TOKENS_PER_BATCH = 131_072
+PACKED_BYTES_PER_STATE = 50
+# Packed rows are padded again when they are pooled: the most padded tokens, in multiples of the batch's tokens.
+PACKED_PADDING = 2
 GROUP_TOKENS = 2**20  # tokens buffered at once, enough to sort chunks into batches of similar length
-# The same for packed rows, which need no sorting, off the CPU: the device waits only for the first group. It is a
-# little less than four batches, so that no fifth batch has a few rows.
-PACKED_GROUP_TOKENS = 2**17 - 2**12
+# Off the CPU, packed rows need no sorting, so that a group is about one batch: the device waits only for the first one.
+# It has this many tokens less than a batch may have, so that the chunk that completes it does not begin another batch.
+PACKED_GROUP_MARGIN = 2**12
 # Batches that are started before the outputs of an earlier one are read, so that a GPU always has the next one.
 RUNNING_BATCHES = {"cuda": 2}
 
@@ -87,15 +93,17 @@ def embed_chunks(
 
     def finish_first() -> None:
         """Wait for the first running batch, check its outputs, and put them into those of its group."""
-        batch = running.popleft()
-        batch.wait()
-        rows = np.concatenate([batch.group.rows[number] for number in batch.numbers])
-        for output, values in zip(batch.group.outputs, batch.outputs, strict=True):
-            refuse_non_finite(values, batch.group.owners[rows], texts, model, name)
-            output[rows] = values
-        batch.group.unfinished -= 1
+        running_batch = running.popleft()
+        running_batch.wait()
+        group = running_batch.group
+        batch = running_batch.batch
+        for output, values in zip(group.outputs, running_batch.outputs, strict=True):
+            if running_batch.is_finite is None or not running_batch.is_finite:
+                refuse_non_finite(values, group.owners[batch.rows], texts, model, name)
+            output.numpy()[batch.rows] = values.numpy()  # torch would start its threads for a copy
+        group.unfinished -= 1
         progress.update(len(batch.numbers))
-        time_estimate.add(sum(len(batch.group.chunks[number].input_ids) for number in batch.numbers))
+        time_estimate.add(batch.token_count)
 
     with progress, contextlib.closing(groups):
         for group in groups:
@@ -103,8 +111,8 @@ def embed_chunks(
             time_estimate.begin(group.chunks)
             begun.append(group)
             with inference_mode(device, in_bf16):
-                for numbers, batch in group.batches:
-                    running.append(_run_batch(encoder, group, numbers, batch, settings.prompt_length, pool_states))
+                for batch in group.batches:
+                    running.append(_run_batch(encoder, group, batch, settings.prompt_length, pool_states))
                     if len(running) > most_running:
                         finish_first()
             while begun and not begun[0].unfinished:
@@ -116,14 +124,22 @@ def embed_chunks(
             yield group.chunks, group.outputs
 
 
+class _Batch(NamedTuple):
+    """Chunks that are run together."""
+
+    numbers: list[int]  # of the chunks in the group
+    rows: np.ndarray  # int64 (r,): the rows of the chunks in the group's outputs
+    token_count: int
+    inputs: dict[str, torch.Tensor]  # the encoder's, int64 (B, L) each, on the CPU
+
+
 @dataclass
 class _Group:
     """Chunks that are sorted into batches together."""
 
     chunks: list[Chunk]
     total: int  # chunks of all texts; an estimate until the last group
-    batches: list[tuple[list[int], dict[str, torch.Tensor]]]  # numbers of chunks in the group, and their tensors
-    rows: list[np.ndarray]  # the rows of each chunk in the outputs
+    batches: list[_Batch]
     owners: np.ndarray  # int64 (rows,): the number of each row's text
     outputs: list[torch.Tensor]  # float32 (rows, size) each, on the CPU
     unfinished: int  # batches whose outputs are not in ``outputs`` yet
@@ -133,8 +149,9 @@ class _RunningBatch(NamedTuple):
     """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``wait``."""
 
     group: _Group
-    numbers: list[int]  # of its chunks in the group
+    batch: _Batch
     outputs: list[torch.Tensor]
+    is_finite: torch.Tensor | None  # bool (), on the CPU: whether no output has NaN or infinity; None: not checked yet
     copied: torch.cuda.Event | None  # None: they are valid already
 
     def wait(self) -> None:
@@ -154,50 +171,80 @@ def _groups(
 ) -> Iterator[_Group]:
     """Put chunks into groups, and the chunks of each group into batches."""
     device = encoder.device
-    group_tokens = PACKED_GROUP_TOKENS if packed and device.type != "cpu" else GROUP_TOKENS
+    max_tokens = options.max_tokens_per_batch
+    if max_tokens is None:
+        max_tokens = tokens_per_batch(encoder, packed)
+    group_tokens = GROUP_TOKENS
+    if packed and device.type != "cpu":
+        group_tokens = max(max_tokens, PACKED_TOKENS_PER_BATCH) - PACKED_GROUP_MARGIN
     for group, total in grouped(chunks, texts, group_tokens):
-        batches = list(
-            inference_batches(
-                _model_inputs(encoder, group),
-                settings.tokenizer,
-                device,
-                max_tokens=options.max_tokens_per_batch,
-                max_rows=options.batch_size,
-                packed=packed,
-            )
-        )
-        counts = [len(chunk.weights) for chunk in group]
+        lengths = np.array([len(chunk.input_ids) for chunk in group])
+        counts = np.array([chunk.embedding_count for chunk in group])
+        batches = []
+        for numbers, inputs in inference_batches(
+            _model_inputs(encoder, group),
+            settings.tokenizer,
+            device,
+            max_tokens=max_tokens,
+            max_rows=options.batch_size,
+            packed=packed,
+        ):
+            batches.append(_Batch(numbers, _rows_of(numbers, counts), int(lengths[numbers].sum()), inputs))
         yield _Group(
             chunks=group,
             total=total,
             batches=batches,
-            rows=np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1]),
             owners=np.repeat([chunk.text for chunk in group], counts),
-            outputs=[torch.empty(sum(counts), size) for size in sizes],
+            outputs=[torch.empty(counts.sum(), size) for size in sizes],
             unfinished=len(batches),
         )
+
+
+def tokens_per_batch(encoder: nn.Module, packed: bool) -> int:
+    """The most tokens in a batch of an encoder, on its device, if a call gives no number."""
+    device = encoder.device
+    if device.type == "cpu":
+        return CPU_TOKENS_PER_BATCH
+    if device.type != "cuda" or not packed:
+        return ACCELERATOR_TOKENS_PER_BATCH
+    memory = torch.cuda.get_device_properties(device).total_memory // 4
+    tokens = PACKED_TOKENS_PER_BATCH
+    while (
+        tokens > ACCELERATOR_TOKENS_PER_BATCH and tokens * encoder.config.hidden_size * PACKED_BYTES_PER_STATE > memory
+    ):
+        tokens //= 2  # the batches of a group stay equal
+    return tokens
+
+
+def _rows_of(numbers: list[int], counts: np.ndarray) -> np.ndarray:
+    """The rows, int64 ``(r,)``, of some chunks in the outputs; ``counts`` ``(n,)``: the rows of each chunk."""
+    first_rows = counts.cumsum() - counts
+    own = counts[numbers]
+    own_first = own.cumsum() - own
+    return np.repeat(first_rows[numbers] - own_first, own) + np.arange(own.sum())
 
 
 def _run_batch(
     encoder: nn.Module,
     group: _Group,
-    numbers: list[int],
-    batch: dict[str, torch.Tensor],
+    batch: _Batch,
     prompt_length: int,
     pool_states: PoolStates,
 ) -> _RunningBatch:
     """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
     device = encoder.device
     is_cuda = device.type == "cuda"
-    inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.items()}
-    chunks = [group.chunks[number] for number in numbers]
-    token_count = sum(len(chunk.input_ids) for chunk in chunks)
-    states = run_encoder(encoder, token_count=token_count, **inputs).last_hidden_state
+    inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.inputs.items()}
+    chunks = [group.chunks[number] for number in batch.numbers]
+    states = run_encoder(encoder, token_count=batch.token_count, **inputs).last_hidden_state
     part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, prompt_length)
     pooled = pool_states(part_states, mask, first_pooled)
-    outputs = [values.float().to("cpu", non_blocking=is_cuda) for values in pooled]
-    copied = torch.cuda.current_stream(device).record_event() if is_cuda else None
-    return _RunningBatch(group, numbers, outputs, copied)
+    values = [output.float() for output in pooled]
+    outputs = [output.to("cpu", non_blocking=is_cuda) for output in values]
+    if not is_cuda:
+        return _RunningBatch(group, batch, outputs, is_finite=None, copied=None)
+    is_finite = torch.stack([output.isfinite().all() for output in values]).all().to("cpu", non_blocking=True)
+    return _RunningBatch(group, batch, outputs, is_finite, torch.cuda.current_stream(device).record_event())
 
 
 def _model_inputs(encoder: nn.Module, chunks: Sequence[Chunk]) -> list[dict[str, np.ndarray]]:
@@ -227,32 +274,40 @@ def inference_batches(
     """
     if max_tokens is None:
         max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
+    # On a CPU a packed batch is too small for its padding to matter.
+    max_padded = PACKED_PADDING * max_tokens if packed and device.type != "cpu" else None
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
     pinned = device.type == "cuda"
     lengths = [len(row["input_ids"]) for row in rows]
-    for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed):
+    for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed, max_padded):
+        row_lengths = np.array([lengths[number] for number in numbers])
+        is_token = np.arange(row_lengths.max()) < row_lengths[:, None]
         batch = {}
         for name in rows[numbers[0]]:
-            batch[name] = _padded([rows[number][name] for number in numbers], padding[name], pinned)
-        batch["attention_mask"] = _padded([np.ones(lengths[number]) for number in numbers], 0, pinned)
+            values = np.concatenate([rows[number][name] for number in numbers])
+            batch[name] = _padded(values, is_token, padding[name], pinned)
+        batch["attention_mask"] = _padded(1, is_token, 0, pinned)
         yield numbers, batch
 
 
-def _padded(rows: Sequence[np.ndarray], padding: int, pinned: bool) -> torch.Tensor:
-    """Pad rows on the right, int64 ``(B, L)``."""
-    padded = torch.full((len(rows), max(map(len, rows))), padding, dtype=torch.int64, pin_memory=pinned)
-    for row, values in zip(padded.numpy(), rows, strict=True):
-        row[: len(values)] = values
+def _padded(values: np.ndarray | int, is_token: np.ndarray, padding: int, pinned: bool) -> torch.Tensor:
+    """Put values ``(n,)`` at the n places of tokens in ``is_token``, bool ``(B, L)``, and padding elsewhere: int64."""
+    padded = torch.full(is_token.shape, padding, dtype=torch.int64, pin_memory=pinned)
+    padded.numpy()[is_token] = values
     return padded
 
 
 def token_budget_batches(
-    lengths: Sequence[int], max_tokens: int, max_rows: int | None = None, packed: bool = False
+    lengths: Sequence[int],
+    max_tokens: int,
+    max_rows: int | None = None,
+    packed: bool = False,
+    max_padded: int | None = None,
 ) -> list[list[int]]:
     """Put rows of similar length into batches of at most ``max_tokens`` each; a longer row has a batch of its own.
 
     The longest rows come first, so that a batch that is too large for the memory fails at once. ``packed``: rows are
-    not padded, so that only their own tokens count.
+    not padded, so that only their own tokens count. ``max_padded``: the most tokens of a packed batch with padding.
     """
     limits = {"max_tokens_per_batch": max_tokens, "batch_size": max_rows}
     for name, limit in limits.items():
@@ -260,14 +315,19 @@ def token_budget_batches(
             raise ValueError(f"{name} must be at least 1, got {limit}.")
     batches: list[list[int]] = []
     tokens = 0
+    padded = 0
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         last = batches[-1] if batches else []
-        tokens += lengths[row] if packed or not last else lengths[last[0]]
-        if last and tokens <= max_tokens and len(last) != max_rows:
+        longest = lengths[last[0]] if last else lengths[row]
+        padded += longest
+        tokens += lengths[row] if packed else longest
+        has_room = tokens <= max_tokens and (max_padded is None or padded <= max_padded)
+        if last and has_room and len(last) != max_rows:
             last.append(row)
         else:
             batches.append([row])
             tokens = lengths[row]
+            padded = lengths[row]
     return batches
 
 
@@ -315,8 +375,11 @@ class ChunkAverages:
 
     def add(self, chunks: Sequence[Chunk], values: torch.Tensor) -> None:
         """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
-        owners = torch.tensor([chunk.text for chunk in chunks for _ in chunk.weights])
-        is_only = torch.tensor([chunk.is_only for chunk in chunks for _ in chunk.weights])
+        if all(chunk.is_only for chunk in chunks):
+            self._sums.numpy()[[chunk.text for chunk in chunks]] = values.numpy()
+            return
+        owners = torch.tensor([chunk.text for chunk in chunks for _ in range(chunk.embedding_count)])
+        is_only = torch.tensor([chunk.is_only for chunk in chunks for _ in range(chunk.embedding_count)])
         weights = torch.from_numpy(np.concatenate([chunk.weights for chunk in chunks])).float()
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:
@@ -335,6 +398,8 @@ class ChunkAverages:
         """The averages, float32 ``(N, D)``."""
         values = self._sums.clone()
         is_averaged = self._weights > 0
+        if not is_averaged.any():
+            return values
         sums = values[is_averaged]
         weights = self._weights[is_averaged, None]
         first = None if self._beginnings is None else self._beginnings[is_averaged]

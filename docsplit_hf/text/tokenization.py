@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, product
+from itertools import accumulate, chain, product
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -83,6 +83,26 @@ def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[
         return tokenizer(valid, **PLAIN)["input_ids"]
     encodings = tokenizer.backend_tokenizer.encode_batch_fast(valid, add_special_tokens=False)
     return [encoding.ids for encoding in encodings]
+
+
+def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[np.ndarray]:
+    """The tokens of each text, without special tokens: int32 ``(n,)`` each, parts of one array."""
+    valid = [replace_lone_surrogates(text) for text in texts]
+    if _is_bare_backend(tokenizer):
+        encodings = tokenizer.backend_tokenizer.encode_batch_fast(valid, add_special_tokens=False)
+        rows = (encoding.ids for encoding in encodings)  # one list at a time, whose memory the next one takes
+        lengths = [len(encoding) for encoding in encodings]
+    else:
+        rows = tokenizer(valid, **PLAIN)["input_ids"]
+        lengths = [len(ids) for ids in rows]
+    joined = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(lengths))
+    return parts_of(joined, lengths)
+
+
+def parts_of(joined: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+    """Cut an array into parts of the given lengths, without a copy."""
+    ends = list(accumulate(lengths))
+    return [joined[end - length : end] for length, end in zip(lengths, ends, strict=True)]
 
 
 def token_ids_and_spans(

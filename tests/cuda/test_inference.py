@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoders.portable.run_encoder import use_packing
@@ -34,6 +35,15 @@ def embed(encoder, texts, bf16=False):
 
 def test_embeddings_in_float32_are_those_of_a_cpu(load, texts):
     np.testing.assert_allclose(embed(load(), texts), embed(load("cpu"), texts), atol=1e-5)
+
+
+def test_a_text_with_nan_is_named_after_the_batches_before_it(load, texts):
+    encoder = load()
+    with torch.no_grad():
+        encoder.model.get_input_embeddings().weight[encoder.tokenizer("~")["input_ids"][1]] = torch.nan
+    ordinary = [text for text in texts if "~" not in text]
+    with pytest.raises(ValueError, match=f"NaN or infinity for text {len(ordinary)} of .* Its weights are broken"):
+        encoder.encode([*ordinary, "~"], show_progress=False, bf16=True, max_tokens_per_batch=200)
 
 
 @pytest.mark.parametrize("compile_layers", [False, True])

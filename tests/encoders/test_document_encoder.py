@@ -14,7 +14,7 @@ from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_se
 from docsplit_hf.encoders.compiled_layers import compile_layers
 from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.encoders.portable.run_encoder import is_packed
-from docsplit_hf.text.tokenization import token_ids
+from docsplit_hf.text.tokenization import token_arrays
 
 INSTRUCTION = "The river feeds: "
 
@@ -52,7 +52,12 @@ def test_only_the_beginning_of_a_long_text_is_tokenized(
 ):
     encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
     read = []
-    monkeypatch.setattr(long_documents, "token_ids", lambda _, texts: read.extend(texts) or token_ids(tokenizer, texts))
+
+    def noted(_, texts):
+        read.extend(texts)
+        return token_arrays(tokenizer, texts)
+
+    monkeypatch.setattr(long_documents, "token_arrays", noted)
     found = encoder.encode([long_text, "a garden"], show_progress=False)
     assert sum(map(len, read)) < 1000
     assert "1 of 2 texts are longer than 64 tokens: about 99." in caplog.text

@@ -1,5 +1,6 @@
 import threading
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,21 +12,34 @@ from transformers import BertModel
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoders import embed_chunks
 from docsplit_hf.encoders.chunking import Chunk
-from docsplit_hf.encoders.embed_chunks import inference_batches, refuse_non_finite, token_budget_batches
+from docsplit_hf.encoders.embed_chunks import (
+    inference_batches,
+    refuse_non_finite,
+    token_budget_batches,
+    tokens_per_batch,
+)
 from docsplit_hf.encoders.embedding_options import EmbeddingOptions
 from docsplit_hf.encoders.read_ahead import read_ahead
 from docsplit_hf.encoders.text_warnings import sum_up_warnings, unlogged
 
 
-@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 200), st.none() | st.integers(1, 9), st.booleans())
-def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max_tokens, max_rows, packed):
-    batches = token_budget_batches(lengths, max_tokens, max_rows, packed)
+@given(
+    lengths=st.lists(st.integers(1, 50), max_size=60),
+    max_tokens=st.integers(1, 200),
+    max_rows=st.none() | st.integers(1, 9),
+    packed=st.booleans(),
+    max_padded=st.none() | st.integers(1, 400),
+)
+def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max_tokens, max_rows, packed, max_padded):
+    batches = token_budget_batches(lengths, max_tokens, max_rows, packed, max_padded)
     assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
 
     def fits(batch):
         in_batch = [lengths[row] for row in batch]
-        tokens = sum(in_batch) if packed else max(in_batch) * len(batch)
-        return tokens <= max_tokens and (max_rows is None or len(batch) <= max_rows)
+        padded = max(in_batch) * len(batch)
+        tokens = sum(in_batch) if packed else padded
+        has_room = tokens <= max_tokens and (max_padded is None or padded <= max_padded)
+        return has_room and (max_rows is None or len(batch) <= max_rows)
 
     assert all(len(batch) == 1 or fits(batch) for batch in batches)
     assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))  # the longest first
@@ -48,6 +62,40 @@ def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
     assert numbers == [1, 0]
     assert batch["input_ids"].tolist() == [[7, 8, 9], [7, 8, tokenizer.pad_token_id]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.data())
+def test_the_rows_of_a_batch_are_those_of_its_chunks_in_order(counts, data):
+    numbers = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, unique=True))
+    rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    expected = np.concatenate([rows[number] for number in numbers])
+    assert embed_chunks._rows_of(numbers, np.array(counts)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "width", "packed", "expected"),
+    [
+        (24, 768, True, 131_072),
+        (24, 1024, True, 65_536),
+        (80, 1024, True, 131_072),
+        (24, 4096, True, 32_768),
+        (6, 1024, True, 32_768),
+        (80, 768, False, 32_768),
+    ],
+)
+def test_packed_batches_on_a_gpu_fit_into_a_quarter_of_its_memory(gigabytes, width, packed, expected, monkeypatch):
+    encoder = SimpleNamespace(device=torch.device("cuda"), config=SimpleNamespace(hidden_size=width))
+    memory = SimpleNamespace(total_memory=gigabytes * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: memory)
+    assert tokens_per_batch(encoder, packed) == expected
+
+
+def test_packed_batches_on_a_gpu_have_little_padding(tokenizer, monkeypatch):
+    monkeypatch.setattr(embed_chunks, "ACCELERATOR_TOKENS_PER_BATCH", 1000)
+    rows = [{"input_ids": np.full(length, 7, dtype=np.int32)} for length in [500] + [5] * 100]
+    batches = list(inference_batches(rows, tokenizer, torch.device("meta"), packed=True))
+    assert [batch["input_ids"].shape for _, batch in batches] == [(4, 500), (97, 5)]
+    assert [int(batch["attention_mask"].sum()) for _, batch in batches] == [515, 485]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from docsplit_hf.text.tokenization import (
     check_texts,
     find_safe_cut_pattern,
     special_tokens_around,
+    token_arrays,
     token_ids,
     token_ids_and_spans,
     tokenizer_batches,
@@ -185,7 +186,7 @@ def test_tokens_and_spans_are_those_of_the_tokenizer(trained, name, state, texts
         [replace_lone_surrogates(text) for text in texts], add_special_tokens=False, return_offsets_mapping=True
     )
     try:
-        for read in (token_ids, token_ids_and_spans):
+        for read in (token_ids, token_arrays, token_ids_and_spans):
             if state == "truncating":
                 tokenizer.backend_tokenizer.enable_truncation(2)
             elif state == "padding":
@@ -193,6 +194,10 @@ def test_tokens_and_spans_are_those_of_the_tokenizer(trained, name, state, texts
             found = list(read(tokenizer, texts))
             if read is token_ids:
                 assert found == expected["input_ids"]
+                continue
+            if read is token_arrays:
+                assert [ids.tolist() for ids in found] == expected["input_ids"]
+                assert all(ids.dtype == np.int32 for ids in found)
                 continue
             for (ids, spans), expected_ids, offsets in zip(
                 found, expected["input_ids"], expected["offset_mapping"], strict=True

@@ -6,6 +6,7 @@ import torch
 from docsplit_hf.encoders.compiled_layers import compile_layers
 from docsplit_hf.encoders.portable.run_encoder import is_packed, use_packing
 from docsplit_hf.pretraining import info_nce as info_nce_module
+from docsplit_hf.pretraining.gradient_caching import RandomState
 from docsplit_hf.pretraining.info_nce import in_batch_info_nce, info_nce
 from docsplit_hf.pretraining.model import model_inputs
 from docsplit_hf.training.bf16_residual import use_bf16_residual
@@ -124,3 +125,21 @@ def test_info_nce_by_blocks_equals_that_of_one_matrix(monkeypatch):
         results[block_size] = (loss.detach(), anchors.grad, candidates.grad)
     for whole, by_blocks in zip(*results.values(), strict=True):
         torch.testing.assert_close(by_blocks, whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_the_same_dropout_is_drawn_again_with_gradients(make_model, batch, is_compiled):
+    model = make_model(dropout=0.1).to(DEVICE).train()
+    use_packing(model, "on")
+    if is_compiled:
+        compile_layers(model)
+    inputs = model_inputs(batch, None)
+    with torch.autocast(DEVICE, torch.bfloat16):
+        state = RandomState(torch.device(DEVICE))
+        with torch.no_grad():
+            cached = model(**inputs).embeddings
+        with state.replayed():
+            again = model(**inputs).embeddings
+        other = model(**inputs).embeddings
+    assert (again - cached).norm() < 0.01 * (other - cached).norm()

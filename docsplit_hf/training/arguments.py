@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPILE_LAYERS = ("auto", "on", "off")
-STEPS_WORTH_COMPILING = 300  # compiling takes about as long as a quarter of them saves
+STEPS_WORTH_COMPILING = 300  # compiled, they save about the time that compiling takes
 MOST_WORKERS = 8
 FEWEST_BATCHES = 100  # of a run with workers by default: eight take half a second to start
 PREFETCHED_BATCHES = 4  # per worker

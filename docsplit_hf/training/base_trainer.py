@@ -332,7 +332,11 @@ class CompileLayers(TrainerCallback):
                     logger.info("The layers are not compiled: %s.", reason)
                     continue
             count = compile_layers(encoder)
-            logger.info("The %d layers of %s are compiled at the first batch.", count, type(encoder).__name__)
+            logger.info(
+                "The %d layers of %s are compiled at the first batch (not with --compile_layers off).",
+                count,
+                type(encoder).__name__,
+            )
 
 
 class SetOldCheckpointsAside(TrainerCallback):

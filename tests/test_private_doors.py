@@ -14,7 +14,13 @@ import evaluate
 import pytest
 import torch
 from sklearn import datasets
-from transformers import PretrainedConfig, PreTrainedModel, TextClassificationPipeline, Trainer
+from transformers import (
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    TextClassificationPipeline,
+    Trainer,
+)
 
 ROOT = Path(__file__).parents[1]
 TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
@@ -66,6 +72,8 @@ DOORS = [
     ),
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
+    ("_dynamo", torch, "encoders/compiled_layers.py", "some compiled layers run as if they were not"),
+    ("_encode_plus", PreTrainedTokenizerFast, "text/tokenization.py", "tokenizing is slower"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),
     ("_twenty_newsgroups", datasets, "experiments/tasks/known_tasks.py", "20News keeps headers and quotations"),
 ]

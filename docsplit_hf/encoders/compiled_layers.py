@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 
@@ -29,7 +30,8 @@ def compile_layers(model: nn.Module, backend: str = "inductor") -> int:
     Raises:
         ValueError: If the model has no such layers.
     """
-    # By default, the ninth graph of the same code is not compiled, and the layer runs as if it were not.
+    # By default, the ninth graph of the same code is not compiled, and the layer runs as if it were not. Private in
+    # torch 2.13, which has no public way to set it.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, GRAPHS_OF_ALL_LAYERS)
     layers = _outer_layers(model)
     if not layers:
@@ -49,7 +51,7 @@ def why_not_compiled(model: nn.Module, device: torch.device) -> str | None:
     attentions = {attention_implementation(module) for module in model.modules() if hasattr(module, "config")}
     if not attentions <= {PACKED, "sdpa"}:
         return f"{type(model).__name__} has its own kind of attention"
-    if not torch.utils._triton.has_triton():  # private in torch 2.13, which has no public way to ask
+    if importlib.util.find_spec("triton") is None:
         return "triton is not installed"
     if "CC" not in os.environ and not any(shutil.which(compiler) for compiler in C_COMPILERS):
         return f"triton needs a C compiler, and none of {', '.join(C_COMPILERS)} is installed"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from . import gpu
 from .few_labels import beside_gpt, mean_of, mean_of_sets
 from .pages import Figure, Figures
 from .performance import Pair, int8_change, speeds
@@ -76,6 +77,7 @@ def speed() -> dict[str, Figure]:
     million = [row for row in content("datastore_index.jsonl") if row["rows"] == 1_000_000]
     [index] = chosen(million, index="IVF1024,PQ48", nprobe=32, rerank=4)
     return {
+        "documents a second on a GPU": gpu.rate("BERT base", "compile_layers", mlm=False),
         "times as fast, int8": times("int8", "fp32"),
         "times as fast as their int8": times("int8", "openvino int8"),
         "times as fast, float32": times("fp32", "fp32"),

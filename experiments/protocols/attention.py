@@ -131,9 +131,9 @@ def _tokenize(encoder: DocumentEncoder, texts: Sequence[str], max_length: int) -
             tokenized.spans.append(spans)
             # The tagger skips what the encoder truncates; the last word that it reads may be incomplete.
             tokenized.texts.append(text[: spans[:, 1].max()] if len(ids) > chunk_settings.max_text_tokens else text)
-            tokenized.rows.append(
-                {"input_ids": chunk_settings.with_special_tokens(ids[: chunk_settings.max_text_tokens])}
-            )
+            kept = np.array(ids[: chunk_settings.max_text_tokens], dtype=np.int32)
+            [input_ids] = chunk_settings.with_special_tokens([kept])
+            tokenized.rows.append({"input_ids": input_ids})
     warn_of_cut_texts(lengths, read_fractions(lengths, chunk_settings.max_text_tokens), max_length)
     return tokenized
 

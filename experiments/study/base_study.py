@@ -316,17 +316,20 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def quiet_libraries() -> None:
+    """Show the log of the study alone: nearly every text is cut, and that is meant."""
+    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse_options(arguments)
     size = TINY if options.dry_run else BASE
     if options.plan:
         print_plan(size, options.max_length, options.start_minutes, read_records(Path(options.folder, RECORDS)))
         return
-    # Nearly every text is cut, and that is meant.
-    logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    datasets.disable_progress_bars()
     if options.dry_run:
         options.folder = str(Path(options.folder, "dry_run"))
         corpus, data = write_dry_run_data(Path(options.folder))
@@ -338,4 +341,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    quiet_libraries()
     main()

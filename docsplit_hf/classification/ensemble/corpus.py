@@ -13,6 +13,7 @@ from ...datastore.index import ROWS_PER_CENTROID, approximate_search, build_inde
 from ...datastore.keys import exact_search
 from ...datastore.row_table import rows_at
 from ...text.characters import replace_lone_surrogates
+from ...text.versions import VersionPairs, version_pairs
 from ..texts_and_labels import joined_texts
 from .tfidf import FEW_TEXTS, fit_words
 
@@ -169,6 +170,8 @@ class Corpus(NamedTuple):
     vectors: np.ndarray  # (N, D + r), of norm 1
     whitened: np.ndarray  # (N, D + r), of norm 1
     graph: sp.csr_array  # (N, N)
+    text_numbers: np.ndarray  # int64 (N,): equal for equal texts
+    versions: VersionPairs  # pairs of these numbers, of texts that share much
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
@@ -202,7 +205,9 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     document_places[is_kept] = places[len(snapshot.keys) :]
     if before is not None and np.array_equal(before.contents, contents):
         return before._replace(rows=example_places, documents=document_places, ids=ids)
-    vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
+    texts = [texts[i] for i in order]
+    vectorizer, words = fit_words(texts) or (None, None)
+    text_numbers, different_texts = _number_texts(texts)
     document_vectors = fit_document_vectors(embeddings, words)
     vectors = document_vectors.join(embeddings, words)
     return Corpus(
@@ -216,7 +221,16 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         vectors=vectors,
         whitened=document_vectors.whitened(vectors),
         graph=neighbor_graph(vectors),
+        text_numbers=text_numbers,
+        versions=version_pairs(different_texts),
     )
+
+
+def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Number N texts, int64 ``(N,)``, and list the different ones; texts that are not stored, "", are different."""
+    numbers: dict[str | int, int] = {}
+    found = [numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)]
+    return np.array(found, np.int64), [text if isinstance(text, str) else "" for text in numbers]
 
 
 def texts_in(table: pa.Table) -> list[str]:

@@ -21,6 +21,7 @@ MIN_SHARE = 0.2  # of the triples of the shorter text, for two versions
 MIN_COMMON = 15  # triples of two versions; shorter texts share phrases by chance
 MIN_SAMPLED = 5  # of these, in the samples of long texts
 MIN_SHARE_OF_SHORT_TEXTS = 0.7  # 2 |A & B| / (|A| + |B|); of two versions with fewer common triples
+MIN_COMMON_OF_SHORT_TEXTS = 3  # triples of two versions; one or two are a phrase, or leave out what differs ("class A")
 # A group that is too large is divided: its texts must share more. In the end only equal texts are left together.
 SHARES = (MIN_SHARE, 0.35, 0.5, 0.7, 0.9)
 MAX_FRACTION_OF_GROUP = 0.2  # of all texts
@@ -39,8 +40,8 @@ def group_versions(texts: Sequence[str]) -> np.ndarray:
     """Number the groups of texts that are versions of one text, such as drafts of it.
 
     Two texts are versions if they share a fifth of the word triples of the shorter one, and at least 15; or, if they
-    are short, 70 % of their triples. Versions of versions are in the same group. In scripts without spaces, pairs of
-    characters are used as words. Equal texts are in one group; otherwise a text without words is alone.
+    are short, 70 % of their triples, and at least 3. Versions of versions are in the same group. In scripts without
+    spaces, pairs of characters are used as words. Equal texts are in one group.
 
     Triples in more than 30 different texts are ignored, so that a common form does not join the texts that use it. A
     group has at most a fifth of the texts; or ten texts, if these are at most half of all. If more texts are connected,
@@ -66,12 +67,15 @@ def version_pairs(texts: Sequence[str]) -> VersionPairs:
     """Find the pairs of different texts that are versions, as ``group_versions`` defines them."""
     import scipy.sparse as sp
 
+    nothing = VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))
+    if not len(texts):
+        return nothing
     counted = _counted_triples(texts)
     shared = counted.sets[:, counted.holders > 1]
     by_triple = shared.T.tocsr()
     block_of_row = np.cumsum(shared @ np.diff(by_triple.indptr)) // PAIRS_PER_BLOCK
     first_rows = np.unique(block_of_row, return_index=True)[1].tolist()
-    found = [VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))]
+    found = [nothing]
     for first, after in zip(first_rows, [*first_rows[1:], len(texts)], strict=True):
         common = sp.coo_array(shared[first:after] @ by_triple)
         later = common.row.astype(np.int64) + first
@@ -129,7 +133,8 @@ def _versions_among(pairs: np.ndarray, common: np.ndarray, counted: _Counted) ->
     is_sampled = (counted.all_triples[pairs] > MAX_SHINGLES).any(1)
     shares_much = (share >= MIN_SHARE) & (common_of_all >= MIN_COMMON) & ((common >= MIN_SAMPLED) | ~is_sampled)
     share_of_both = 2 * common_of_all / np.maximum(counted.all_triples[pairs].sum(1), 1)
-    is_version = shares_much | (share_of_both >= MIN_SHARE_OF_SHORT_TEXTS)
+    is_nearly_equal = (share_of_both >= MIN_SHARE_OF_SHORT_TEXTS) & (common >= MIN_COMMON_OF_SHORT_TEXTS)
+    is_version = shares_much | is_nearly_equal
     return VersionPairs(rows=pairs[is_version], share=np.maximum(share, share_of_both)[is_version])
 
 

@@ -13,7 +13,7 @@ from ...datastore.index import ROWS_PER_CENTROID, approximate_search, build_inde
 from ...datastore.keys import exact_search
 from ...datastore.row_table import rows_at
 from ...text.characters import replace_lone_surrogates
-from ...text.versions import VersionPairs, version_pairs
+from ...text.versions import VersionPairs, groups_of_pairs, version_pairs
 from ..texts_and_labels import joined_texts
 from .tfidf import FEW_TEXTS, fit_words
 
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 MAX_DOCUMENTS = 20_000
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
-TEXTS_PER_DIMENSION = 3  # with fewer, the words of one text form a dimension, which leaks labels to folds
+# With fewer, the words of one text form a dimension, which leaks labels to folds. Versions of a text count as one.
+TEXTS_PER_DIMENSION = 3
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
 MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
@@ -67,10 +68,15 @@ class DocumentVectors(NamedTuple):
         return unit(vectors @ self.whitening)
 
 
-def fit_document_vectors(embeddings: np.ndarray, words: sp.csr_matrix | None) -> DocumentVectors:
-    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts."""
+def fit_document_vectors(
+    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int | None = None
+) -> DocumentVectors:
+    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts.
+
+    ``different_texts``: their number, if versions of one text count as one. None: N.
+    """
     mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
-    components = _latent_words(words)
+    components = _latent_words(words, len(embeddings) if different_texts is None else different_texts)
     vectors = DocumentVectors(mean, components, np.zeros((0, 0), np.float32))
     return vectors._replace(whitening=_whitening(vectors.join(embeddings, words)))
 
@@ -80,14 +86,14 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
 
 
-def _latent_words(words: sp.csr_matrix | None) -> np.ndarray:
+def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
     from sklearn.decomposition import TruncatedSVD
 
     if words is None:
         return np.zeros((0, 0), np.float32)
     if words.shape[0] < FEW_TEXTS:
         return np.zeros((0, words.shape[1]), np.float32)
-    dimensions = min(WORD_DIMENSIONS, words.shape[0] // TEXTS_PER_DIMENSION, words.shape[1] - 1)
+    dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)
     return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)
@@ -207,8 +213,11 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         return before._replace(rows=example_places, documents=document_places, ids=ids)
     texts = [texts[i] for i in order]
     vectorizer, words = fit_words(texts) or (None, None)
-    text_numbers, different_texts = _number_texts(texts)
-    document_vectors = fit_document_vectors(embeddings, words)
+    text_numbers, distinct_texts = _number_texts(texts)
+    versions = version_pairs(distinct_texts)
+    groups = groups_of_pairs(versions, np.bincount(text_numbers, minlength=len(distinct_texts)))
+    repeated_texts = len(groups) - len(np.unique(groups))
+    document_vectors = fit_document_vectors(embeddings, words, len(texts) - repeated_texts)
     vectors = document_vectors.join(embeddings, words)
     return Corpus(
         rows=example_places,
@@ -222,7 +231,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         whitened=document_vectors.whitened(vectors),
         graph=neighbor_graph(vectors),
         text_numbers=text_numbers,
-        versions=version_pairs(different_texts),
+        versions=versions,
     )
 
 

@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 MAX_DOCUMENTS = 20_000
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
-# With fewer, the words of one text form a dimension, which leaks labels to folds. Versions of a text count as one.
+# With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
+# versions of one text count as one.
 TEXTS_PER_DIMENSION = 3
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
@@ -215,9 +216,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     vectorizer, words = fit_words(texts) or (None, None)
     text_numbers, distinct_texts = _number_texts(texts)
     versions = version_pairs(distinct_texts)
-    groups = groups_of_pairs(versions, np.bincount(text_numbers, minlength=len(distinct_texts)))
-    repeated_texts = len(groups) - len(np.unique(groups))
-    document_vectors = fit_document_vectors(embeddings, words, len(texts) - repeated_texts)
+    document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
     vectors = document_vectors.join(embeddings, words)
     return Corpus(
         rows=example_places,
@@ -233,6 +232,13 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         text_numbers=text_numbers,
         versions=versions,
     )
+
+
+def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
+    """Number of texts; if half of them or more are versions of others, versions of one text count as one."""
+    groups = groups_of_pairs(versions, np.bincount(text_numbers))
+    count = len(text_numbers) - len(groups) + len(np.unique(groups))
+    return count if count <= len(text_numbers) / 2 else len(text_numbers)
 
 
 def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:

@@ -36,6 +36,7 @@ _MODULE_OF_NAME = {
     "default_checkpoint": "encoders.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "finish_save": "encoders.checkpoints.atomic_replacement",
+    "group_versions": "text.versions",
     "load_documents": "text.load_documents",
     "load_example_texts": "text.example_texts",
     "load_labeled_examples": "text.labeled_examples",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .text.load_documents import load_documents as load_documents
     from .text.package_documentation import load_package_documentation as load_package_documentation
     from .text.segmentation.segment_documents import segment_documents as segment_documents
+    from .text.versions import group_versions as group_versions
 
 
 def __getattr__(name: str) -> Any:

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 import numpy as np
 
 from ..datastore.row_table import rows_at, take_passages
+from ..text.versions import version_pairs
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
 from .texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from ..datastore.snapshot import FittedState, Snapshot
@@ -31,6 +34,7 @@ FITTED_STATE_LOCK = threading.Lock()  # for reading a fitted state and replacing
 MAX_CLUSTERS = 300
 MIN_DOCUMENTS_PER_CLUSTER = 3  # on average
 K_MEANS_STEPS = 20
+MAX_ROUNDS_OF_VERSIONS = 10  # in which versions of chosen texts are replaced by other texts
 
 
 class Suggestion(TypedDict):
@@ -67,9 +71,10 @@ def suggest(
     logits = None if embedder is None else embedder.embed(texts, pairs).logits
     passages = take_passages(snapshot.documents.passages, rows)
     keys = snapshot.documents.keys[rows]
-    answers = score_texts(ready, keys, joined_texts(texts, pairs), logits, passages, exclude_copies=True)
+    joined = joined_texts(texts, pairs)
+    answers = score_texts(ready, keys, joined, logits, passages, exclude_copies=True)
     uncertainty = margin_uncertainty(answers.probabilities, snapshot.multi_label)
-    choices = choose_documents(answers.vectors, uncertainty, vectors_of_examples(ready), count)
+    choices = choose_documents(answers.vectors, uncertainty, vectors_of_examples(ready), count, joined)
     found = [_suggestion(choice, table, answers.probabilities[choice.row], ready) for choice in choices]
     ids = [suggestion["id"] for suggestion in found]
     with FITTED_STATE_LOCK:
@@ -143,7 +148,13 @@ class Choice(NamedTuple):
     examples: int  # number of examples in the cluster
 
 
-def choose_documents(vectors: np.ndarray, uncertainty: np.ndarray, examples: np.ndarray, count: int) -> list[Choice]:
+def choose_documents(
+    vectors: np.ndarray,
+    uncertainty: np.ndarray,
+    examples: np.ndarray,
+    count: int,
+    texts: Sequence[str] | None = None,
+) -> list[Choice]:
     """Choose ``count`` of N documents to label.
 
     Documents and examples are clustered together, into half as many clusters as there will be examples. One document is
@@ -156,16 +167,34 @@ def choose_documents(vectors: np.ndarray, uncertainty: np.ndarray, examples: np.
         uncertainty: The uncertainty of each document, ``(N,)``.
         examples: The vectors of examples, ``(n, D)``.
         count: The number of documents to choose.
+        texts: The texts of the documents. Of the versions of one text (``group_versions``) only one is chosen, unless
+            there are too few others. None: versions are not recognized.
 
     Returns:
         The documents, most useful first.
     """
     clusters = _clusters(np.concatenate([vectors, examples]), max(count, (count + len(examples)) // 2))
+    is_open = np.ones(len(vectors), bool)
+    choices = _choose_of_clusters(vectors, uncertainty, clusters, is_open, count)
+    for _ in range(MAX_ROUNDS_OF_VERSIONS if texts is not None else 0):
+        rows = [choice.row for choice in choices]
+        later = np.unique(version_pairs([texts[row] for row in rows]).rows[:, 1])
+        if not len(later) or is_open.sum() - len(later) < count:
+            break
+        is_open[[rows[place] for place in later]] = False
+        choices = _choose_of_clusters(vectors, uncertainty, clusters, is_open, count)
+    return choices
+
+
+def _choose_of_clusters(
+    vectors: np.ndarray, uncertainty: np.ndarray, clusters: np.ndarray, is_open: np.ndarray, count: int
+) -> list[Choice]:
+    """Choose documents that are open, bool ``(N,)``; ``clusters`` ``(N + n,)`` are those of documents and examples."""
+    is_open = is_open.copy()
     cluster_of_document = clusters[: len(vectors)]
     total = clusters.max() + 1
     labeled = np.bincount(clusters[len(vectors) :], minlength=total)
     priority = np.bincount(cluster_of_document, uncertainty, minlength=total) / (1 + labeled) ** 2
-    is_open = np.ones(len(vectors), bool)
     taken = np.zeros(total, int)
     choices = []
     for _ in range(count):

@@ -67,6 +67,9 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
             ``"1"``, ``"1"`` and ``"true"``.
         report_: The ``FitReport``, with the weights of the experts and their metrics on folds of the examples.
 
+    To keep versions of one text in one fold of a cross-validation, pass their groups to scikit-learn:
+    ``cross_val_score(model, texts, labels, groups=group_versions(texts), cv=GroupKFold(5))``.
+
     Example:
 
         >>> texts = ["apples and pears", "ripe apples", "iron and stone", "red iron"]

@@ -137,6 +137,7 @@ def _first_suggestions(store: KNNDatastore, count: int) -> list[Suggestion]:
         np.ones(len(rows)),
         np.asarray(store.keys, np.float32),
         count,
+        [texts[row] or "" for row in rows],
     )
     suggestions = []
     for choice in chosen:

@@ -110,3 +110,17 @@ def test_invalid_requests_are_refused(case, fitted):
     act, message = ERRORS[case]
     with pytest.raises(ValueError, match=message):
         act(fitted)
+
+
+def test_of_versions_only_one_is_suggested():
+    vectors, groups = make_groups([6, 6])
+    letters = [[f"w{word}" for word in np.random.default_rng(row % 3).integers(0, 900, 40)] for row in range(12)]
+    texts = [f"{' '.join(words)} number{row}" for row, words in enumerate(letters)]  # three texts in four versions
+    rows = [choice.row for choice in choose_documents(vectors, np.ones(12), vectors[:0], 3, texts)]
+    assert len({row % 3 for row in rows}) == 3
+    assert sorted(choice.row for choice in choose_documents(vectors, np.ones(12), vectors[:0], 12, texts)) == [
+        *range(12)
+    ]
+    different = [f"text{row}" for row in range(12)]
+    choices = [choose_documents(vectors, np.ones(12), vectors[:0], 4, given) for given in (None, different)]
+    assert [choice.row for choice in choices[0]] == [choice.row for choice in choices[1]]

@@ -14,8 +14,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from ...datastore.duplicates import EQUAL_DISTANCE, number_texts
+from ...text.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ..ensemble.corpus import nearest_rows
-from ..ensemble.tfidf import words_of
 from ..texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 COMPARED_NEIGHBORS = 10  # nearest examples of each example
 VECTORS_PER_BLOCK = 16_384  # vectors compared at a time, to bound memory
-WORDS_PER_SHINGLE = 3  # a shorter text is one shingle
-MAX_SHINGLES = 256  # per text; longer texts keep the 256 smallest hashes, a random sample
 MIN_SIMILARITY = 0.7  # fraction of shingles that two texts have in common, 2 |A & B| / (|A| + |B|)
 # Texts that differ by a sentence are also near-duplicates: at least 15 shared shingles, and at most 50 unshared ones in
 # the longer text.
@@ -38,8 +36,6 @@ TEXT_PAIRS_PER_BLOCK = 65_536  # pairs compared at a time, to bound memory
 # At lower cosines, texts of one topic outnumber edited copies. Recall at 0.95: 25% of edited short texts, 75% of edited
 # long texts.
 NEAR_COSINE = 0.95
-
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # increment of SplitMix64 (Steele et al. 2014); hash_array is its mixing function
 
 
 class Nearest(NamedTuple):
@@ -159,35 +155,6 @@ def near_duplicates(texts: Sequence[str]) -> SimilarPairs:
     differs_by_a_sentence = (common >= MIN_COMMON_SHINGLES) & (others <= MAX_CHANGED_SHINGLES)
     near = (similarity >= MIN_SIMILARITY) | differs_by_a_sentence
     return SimilarPairs(rows=pairs[near], similarity=similarity[near])
-
-
-class Shingles(NamedTuple):
-    """Word triples of N texts."""
-
-    sets: sp.csr_array  # (N, V), 1 for each triple of a text; of long texts a sample
-    counts: np.ndarray  # int64 (N,): number of different triples before sampling
-
-
-def shingles_of(texts: Sequence[str]) -> Shingles:
-    """Hash the word triples of N texts."""
-    from pandas.util import hash_array
-
-    vocabulary: dict[str, int] = {}
-    kept = [np.zeros(0, np.uint64)]
-    counts = np.zeros(len(texts), np.int64)
-    for i, text in enumerate(texts):
-        words = np.array([vocabulary.setdefault(word, len(vocabulary) + 1) for word in words_of(text)], np.uint64)
-        length = min(WORDS_PER_SHINGLE, len(words))
-        mixed = np.zeros(len(words) - length + 1 if length else 0, np.uint64)
-        for offset in range(length):
-            mixed = hash_array(mixed + words[offset : offset + len(mixed)] + _STEP)
-        different = np.unique(mixed)
-        counts[i] = len(different)
-        kept.append(different[:MAX_SHINGLES])
-    starts = np.cumsum([len(hashes) for hashes in kept])
-    hashes, columns = np.unique(np.concatenate(kept), return_inverse=True)
-    ones = np.ones(len(columns), np.int32)
-    return Shingles(sets=sp.csr_array((ones, columns, starts), (len(texts), len(hashes))), counts=counts)
 
 
 def candidate_pairs(sets: sp.csr_array) -> np.ndarray:

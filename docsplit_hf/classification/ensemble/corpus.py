@@ -13,6 +13,7 @@ from ...datastore.index import ROWS_PER_CENTROID, approximate_search, build_inde
 from ...datastore.keys import exact_search
 from ...datastore.row_table import rows_at
 from ...text.characters import replace_lone_surrogates
+from ...text.versions import VersionPairs, groups_of_pairs, version_pairs
 from ..texts_and_labels import joined_texts
 from .tfidf import FEW_TEXTS, fit_words
 
@@ -28,7 +29,9 @@ logger = logging.getLogger(__name__)
 MAX_DOCUMENTS = 20_000
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
-TEXTS_PER_DIMENSION = 3  # with fewer, the words of one text form a dimension, which leaks labels to folds
+# With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
+# versions of one text count as one.
+TEXTS_PER_DIMENSION = 3
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
 MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
@@ -66,10 +69,15 @@ class DocumentVectors(NamedTuple):
         return unit(vectors @ self.whitening)
 
 
-def fit_document_vectors(embeddings: np.ndarray, words: sp.csr_matrix | None) -> DocumentVectors:
-    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts."""
+def fit_document_vectors(
+    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int | None = None
+) -> DocumentVectors:
+    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts.
+
+    ``different_texts``: their number, if versions of one text count as one. None: N.
+    """
     mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
-    components = _latent_words(words)
+    components = _latent_words(words, len(embeddings) if different_texts is None else different_texts)
     vectors = DocumentVectors(mean, components, np.zeros((0, 0), np.float32))
     return vectors._replace(whitening=_whitening(vectors.join(embeddings, words)))
 
@@ -79,14 +87,14 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
 
 
-def _latent_words(words: sp.csr_matrix | None) -> np.ndarray:
+def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
     from sklearn.decomposition import TruncatedSVD
 
     if words is None:
         return np.zeros((0, 0), np.float32)
     if words.shape[0] < FEW_TEXTS:
         return np.zeros((0, words.shape[1]), np.float32)
-    dimensions = min(WORD_DIMENSIONS, words.shape[0] // TEXTS_PER_DIMENSION, words.shape[1] - 1)
+    dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)
     return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)
@@ -169,6 +177,8 @@ class Corpus(NamedTuple):
     vectors: np.ndarray  # (N, D + r), of norm 1
     whitened: np.ndarray  # (N, D + r), of norm 1
     graph: sp.csr_array  # (N, N)
+    text_numbers: np.ndarray  # int64 (N,): equal for equal texts
+    versions: VersionPairs  # pairs of these numbers, of texts that share much
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
@@ -202,8 +212,11 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     document_places[is_kept] = places[len(snapshot.keys) :]
     if before is not None and np.array_equal(before.contents, contents):
         return before._replace(rows=example_places, documents=document_places, ids=ids)
-    vectorizer, words = fit_words([texts[i] for i in order]) or (None, None)
-    document_vectors = fit_document_vectors(embeddings, words)
+    texts = [texts[i] for i in order]
+    vectorizer, words = fit_words(texts) or (None, None)
+    text_numbers, distinct_texts = _number_texts(texts)
+    versions = version_pairs(distinct_texts)
+    document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
     vectors = document_vectors.join(embeddings, words)
     return Corpus(
         rows=example_places,
@@ -216,7 +229,23 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         vectors=vectors,
         whitened=document_vectors.whitened(vectors),
         graph=neighbor_graph(vectors),
+        text_numbers=text_numbers,
+        versions=versions,
     )
+
+
+def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
+    """Number of texts; if half of them or more are versions of others, versions of one text count as one."""
+    groups = groups_of_pairs(versions, np.bincount(text_numbers))
+    count = len(text_numbers) - len(groups) + len(np.unique(groups))
+    return count if count <= len(text_numbers) / 2 else len(text_numbers)
+
+
+def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Number N texts, int64 ``(N,)``, and list the different ones; texts that are not stored, "", are different."""
+    numbers: dict[str | int, int] = {}
+    found = [numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)]
+    return np.array(found, np.int64), [text if isinstance(text, str) else "" for text in numbers]
 
 
 def texts_in(table: pa.Table) -> list[str]:

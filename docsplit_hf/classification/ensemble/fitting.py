@@ -23,6 +23,7 @@ from .measuring import Source, measure
 from .registry import EXPERTS, fit_all, training_data
 from .report import HELD_OUT_TEXTS
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
+from .version_groups import VersionCounts, count_versions, version_groups
 from .weighing import weigh
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def fit_experts(
         is_held_out_texts=held_out is not None,
         class_proportions=class_proportions if isinstance(class_proportions, str) else "given",
         left_out=left_out,
+        versions=prepared.versions,
     )
     return measure(prepared.data, weighing, snapshot, source)
 
@@ -133,6 +135,7 @@ class _Prepared(NamedTuple):
     example_weight: float
     folds: np.ndarray | None  # int64 (n,): -1 for examples that are never held out; None if held-out texts are given
     voters: Voters  # neighbors of the examples
+    versions: VersionCounts  # of the examples; none if held-out texts are given
 
     @property
     def fold_count(self) -> int:
@@ -154,7 +157,13 @@ def _prepare(
     order = np.argsort(corpus.rows)
     rows = corpus.rows[order]
     targets = one_hot(snapshot.labels, labels.columns)[order]
-    folds = folds_of(snapshot, corpus.rows)[order] if by_folds else None
+    groups = None
+    folds = None
+    versions = VersionCounts()
+    if by_folds:
+        groups = version_groups(corpus, corpus.rows, snapshot.labels)
+        folds = folds_of(snapshot, corpus.rows, groups)[order]
+        versions = count_versions(corpus, rows, targets, groups)
     experts = _possible_experts(wanted, corpus, snapshot.multi_label, embed_names is not None)
     example_weight = DEFAULT_EXAMPLE_WEIGHT
     is_tuned = any(EXPERTS[name].tunes_example_weight for name in experts)
@@ -179,7 +188,8 @@ def _prepare(
         experts=experts,
         example_weight=example_weight,
         folds=folds,
-        voters=voters_in_corpus(snapshot, corpus, order),
+        voters=voters_in_corpus(snapshot, corpus, order, groups),
+        versions=versions,
     )
 
 

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...datastore.duplicates import number_texts
 from ...datastore.row_table import take_passages
 from ..rejection import closeness
 from .corpus import texts_in
 from .expert import Features, TrainingData
 from .fitted_experts import Ensemble, score_by_expert
 from .neighbor_expert import (
+    VOTERS,
     DocumentPlaces,
     closeness_to_documents,
     closeness_to_examples,
     nearest_texts,
     places_of_documents,
     vote,
+    without_versions,
 )
 from .registry import EXPERTS, fit_all, score_all, training_data
 from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
@@ -37,6 +38,7 @@ DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held 
 FOLDS = 5
 FOLDS_OF_MANY_EXAMPLES = 3
 MANY_EXAMPLES = 2_000  # with more, there are fewer folds
+MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its versions among them do not vote
 
 
 class HeldOut(NamedTuple):
@@ -71,14 +73,12 @@ def are_texts(snapshot: Snapshot) -> np.ndarray:
     return np.array([not row_id.startswith(DESCRIPTION_ID_PREFIX) for row_id in snapshot.rows["id"].to_pylist()])
 
 
-def folds_of(snapshot: Snapshot, places: np.ndarray) -> np.ndarray:
-    """Fold of each example, or -1, by its place in the corpus, ``(n,)``, and not by the order of examples or labels."""
-    rows = np.arange(len(snapshot.keys))
-    table = snapshot.rows.select(["text", "text_pair"]).to_pydict()
-    groups = number_texts(snapshot.rows, table["text"], table["text_pair"])[0]
-    # Examples without a stored text are different texts.
-    groups = np.where(groups < 0, groups.max(initial=0) + 1 + rows, groups)
-    groups = _renumbered(groups, places)
+def folds_of(snapshot: Snapshot, places: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Fold of each example, or -1, by its place in the corpus, ``(n,)``, and not by the order of examples or labels.
+
+    Texts of the corpus with equal ``groups``, ``(N,)``, are in one fold.
+    """
+    groups = _renumbered(groups[places], places)
     labels = snapshot.labels if snapshot.multi_label else _renumbered(snapshot.labels, places)
     return assign_folds(labels, groups, are_texts(snapshot))
 
@@ -153,7 +153,7 @@ def scores_by_folds(
 
 
 class Voters(NamedTuple):
-    """Neighbors of R texts of a corpus, without the text itself and its copies; independent of labels."""
+    """Neighbors of R texts of a corpus, without the text itself, its copies and its versions; independent of labels."""
 
     places: np.ndarray  # int64 (R, k): places of the neighbors in the corpus
     weights: np.ndarray  # float64 (R, k): weights of the votes
@@ -161,11 +161,26 @@ class Voters(NamedTuple):
     to_documents: np.ndarray | None  # float64 (R,): mean cosine to the nearest documents, if there are any
 
 
-def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> Voters:
-    """Find the neighbors of the examples, listed in the given ``order``."""
+def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, groups: np.ndarray | None) -> Voters:
+    """Find the neighbors of the examples, listed in the given ``order``.
+
+    ``groups`` ``(N,)``: texts of the corpus with equal numbers are versions of one text, and left out like copies.
+    None: only copies are left out.
+    """
     embeddings = snapshot.keys[order]
     passages = take_passages(snapshot.passages, order)
-    nearest = nearest_texts(snapshot, embeddings, passages, DocumentPlaces.known(corpus.documents), exclude_copies=True)
+    places_of_documents = DocumentPlaces.known(corpus.documents)
+    versions = min(_largest_group(corpus, groups) - 1, MAX_SKIPPED_VERSIONS)
+    nearest = nearest_texts(
+        snapshot,
+        embeddings,
+        passages,
+        places_of_documents,
+        exclude_copies=True,
+        least=VOTERS + versions if versions else 0,
+    )
+    if versions:
+        nearest = without_versions(nearest, corpus.rows, groups, groups[corpus.rows[order]])
     temperature = nearest.temperature()
     places = [corpus.rows[nearest.examples.rows]]
     to_documents = None
@@ -174,6 +189,14 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray) -> V
         mean = corpus.document_vectors.mean
         to_documents = closeness_to_documents(nearest, embeddings, mean)
     return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
+
+
+def _largest_group(corpus: Corpus, groups: np.ndarray | None) -> int:
+    """Number of different texts in the largest group."""
+    if groups is None:
+        return 1
+    _, firsts = np.unique(corpus.text_numbers, return_index=True)
+    return int(np.bincount(groups[firsts]).max(initial=1))
 
 
 def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray) -> HeldOutScores:
@@ -234,7 +257,7 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
 
     Examples where ``held_out``, bool ``(n,)``, is False are never held out. The only example of a label is never held
     out with one label per text, ``labels`` ``(n,)``, but may be with several, ``(n, C)``. Examples with equal
-    ``groups``, ``(n,)``, are copies of one text, and are in one fold.
+    ``groups``, ``(n,)``, are copies or versions of one text, and are in one fold.
     """
     rng = np.random.default_rng(0)
     count = FOLDS if len(groups) <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES
@@ -248,7 +271,7 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
         start = rng.integers(count)
         if len(stratum) > 1:
             numbers = (start + np.arange(len(shuffled))) % count
-            # Copies of one text may have several labels: their group keeps the fold that it got first.
+            # Versions of one text may have several labels: their group keeps the fold that it got first.
             folds[shuffled] = np.where(folds[shuffled] < 0, numbers, folds[shuffled])
     for stratum in members:
         if len(np.unique(folds[stratum])) == 1:  # otherwise another fold would have no example of the label

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from .expert import TrainingData
     from .held_out_scores import HeldOutScores
+    from .version_groups import VersionCounts
     from .weighing import Weighing
 
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
@@ -42,6 +43,7 @@ class Source(NamedTuple):
     is_held_out_texts: bool  # False for folds of the examples
     class_proportions: str  # "estimated", "uniform" or "given"
     left_out: int  # number of documents that were not used
+    versions: VersionCounts  # examples that are versions of one text
 
 
 def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: Source) -> FittedExperts:
@@ -118,6 +120,9 @@ def _report(
         foreign=weighing.out_of_scope,
         novelty=guarantees.default_lost,
         lost=guarantees.lost_fraction() if weighing.has_out_of_scope_documents else 0.0,
+        versions=source.versions.examples,
+        version_groups=source.versions.groups,
+        contradictory=source.versions.contradictory,
     )
 
 

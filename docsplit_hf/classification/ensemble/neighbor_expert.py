@@ -171,6 +171,27 @@ def nearest_texts(
     return NearestTexts(examples, documents, found, np.where(distances > equal, distances, np.inf))
 
 
+def without_versions(
+    nearest: NearestTexts, example_places: np.ndarray, groups: np.ndarray, own_groups: np.ndarray
+) -> NearestTexts:
+    """Take the votes from versions of the query.
+
+    Args:
+        nearest: The nearest texts of Q queries.
+        example_places: Place of each example in the corpus, int64 ``(n,)``.
+        groups: Numbers of the groups of versions in the corpus, int64 ``(N,)``.
+        own_groups: Number of the group of each query, int64 ``(Q,)``.
+
+    Returns:
+        The nearest texts; those of the group of their query have an infinite distance.
+    """
+    places = example_places[nearest.examples.rows]
+    if nearest.places is not None:
+        places = np.hstack([places, nearest.places])
+    is_version = (groups[places] == own_groups[:, None]) & (places >= 0)
+    return nearest._replace(distances=np.where(is_version, np.inf, nearest.distances))
+
+
 def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.ndarray:
     """Label proportions ``(Q, C)`` of weighted neighbors, the ``rows`` ``(Q, k)`` of ``soft_labels`` ``(N, C)``."""
     return np.stack([of_one @ soft_labels[voters] for of_one, voters in zip(weights, rows, strict=True)])

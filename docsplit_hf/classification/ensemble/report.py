@@ -97,6 +97,11 @@ class FitReport:
         novelty: The default of ``novelty`` in calls with ``reject``: the fraction of texts of known labels that may be
             rejected as out-of-scope. 0 if ``foreign`` is 0.
         lost: The fraction of the measured texts that this limit rejects.
+        versions: The number of examples that are versions of another one, such as drafts of one text
+            (``group_versions``). All versions of a text are held out together, and none is a neighbor of another.
+        version_groups: The number of texts that these are versions of.
+        contradictory: The number of these texts whose versions have different labels. 0 if versions do not have
+            different labels significantly more often than any two examples.
     """
 
     examples: int
@@ -118,6 +123,9 @@ class FitReport:
     foreign: float = 0.0
     novelty: float = 0.0
     lost: float = 0.0
+    versions: int = 0
+    version_groups: int = 0
+    contradictory: int = 0
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -147,6 +155,7 @@ class FitReport:
                 f"Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
                 "weights rely less on the defaults."
             )
+            sentences.append(self._versions())
             sentences.append(self._measured_for())
         else:
             sentences.append(f"The weights are the defaults: there was {self.measured_on}.")
@@ -189,6 +198,22 @@ class FitReport:
                 f"measured for equal frequencies. Give class_proportions, {advice}."
             )
         return f"Your examples are balanced; measured for {self.measured_for} proportions."
+
+    def _versions(self) -> str:
+        """Sentences on examples that are versions of one text; empty if there are none."""
+        if not self.versions:
+            return ""
+        found = (
+            f"{self.versions:,} of {self.examples:,} examples are versions of another; they were measured with all "
+            "versions held out together."
+        )
+        if not self.contradictory:
+            return found
+        return (
+            f"{found} The versions of {self.contradictory:,} of {self.version_groups:,} texts have different labels, "
+            "more than by chance: the nearest neighbor of a text is often a version with another label, so what a text "
+            "is about does not show its label here. Give examples of as many different texts as you can."
+        )
 
     def ensemble_accuracy(self) -> AccuracyInterval | None:
         """The accuracy of the ensemble with its 95 % interval; None if nothing was measured.

@@ -153,4 +153,7 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "foreign": _is_fraction,
     "novelty": _is_fraction,
     "lost": _is_fraction,
+    "versions": _is_count,
+    "version_groups": _is_count,
+    "contradictory": _is_count,
 }

@@ -6,38 +6,20 @@ spaces into single characters.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...text.characters import replace_lone_surrogates
+from ...text.words import words_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 MAX_TERMS = 30_000
-MAX_CHARACTERS = 2**20  # of a text, about the length of a long book; the rest is ignored
 FEW_TEXTS = 200  # with fewer, rare and frequent words are kept, and vectors have no dimensions from words
-# Thai, Lao, Khmer, Burmese, Japanese and Chinese: pairs of neighboring characters are used as words.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_SPACED_WORD = re.compile(r"\w\w+")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]{{2,}}")
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into lowercase words; in scripts without spaces, into pairs of neighboring characters."""
-    text = text[:MAX_CHARACTERS].lower()
-    if not _HAS_UNSPACED.search(text):
-        return _SPACED_WORD.findall(text)
-    words: list[str] = []
-    for run in _RUN.findall(text):
-        pairs = [run[i : i + 2] for i in range(max(len(run) - 1, 1))]
-        words += pairs if _HAS_UNSPACED.match(run) else [run]
-    return words
 
 
 def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | None:

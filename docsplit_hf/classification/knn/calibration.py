@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...datastore.duplicates import equal_neighbors
-from ...datastore.row_table import encode_known_labels
-from ..texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
+from ...datastore.row_table import encode_known_labels, rows_at
+from ...text.versions import group_versions
+from ..texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 from .interpolation import (
     check_labels,
     classifier_probabilities,
@@ -35,6 +36,7 @@ PAPER_TEMPERATURE = 10.0
 LIKELIHOOD_TIE = 1e-9  # difference of mean log likelihoods that counts as a tie
 ROWS_PER_BLOCK = 64  # a block fits into the cache of the processor
 MAX_NEIGHBORS = 128  # largest candidate for k; the paper reports no gain beyond 64
+COMPARED_NEIGHBORS = 8  # nearest neighbors of an example among which its versions are searched
 MAX_COPIES = 4096  # neighbors that are searched to find other texts than copies
 HELD_OUT_SOURCE = "held-out examples"  # a calibration on them stays valid when examples are added
 LEAVE_ONE_OUT_SAMPLE = 2000  # passages
@@ -301,7 +303,8 @@ def calibrate_leaving_one_out(
 ) -> Calibration:
     """Choose k, T and lambda on examples of the datastore: each of ``rows`` is classified by all other examples.
 
-    Examples with equal texts or equal embeddings are left out together. ``rows`` None: a random sample.
+    Examples with equal texts or equal embeddings are left out together, and so are versions of one text
+    (``group_versions``) among the 8 nearest examples. ``rows`` None: a random sample.
     ``predictions`` are those of a classification head for the rows; None: the weight is 1. A head is right on nearly
     all examples that it was trained on, so the weight of the neighbors will be too small.
 
@@ -319,7 +322,7 @@ def calibrate_leaving_one_out(
     wanted = MAX_NEIGHBORS + 1
     while True:
         neighbors = datastore.search(queries, wanted, left_out.passages)
-        is_self = _is_self(left_out, queries, neighbors)
+        is_self = _is_self(left_out, queries, neighbors) | _is_version(left_out, neighbors)
         if (~is_self).sum(1).min() >= MAX_NEIGHBORS or wanted >= min(count, MAX_COPIES):
             break
         wanted *= 2
@@ -348,6 +351,23 @@ def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -
     places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
     is_same_row = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]
     return is_same_row | equal_neighbors(neighbors, queries, own["text"], own["text_pair"])
+
+
+def _is_version(left_out: Snapshot, neighbors: SearchResult) -> np.ndarray:
+    """Whether each neighbor, if it is among the nearest, is a version of the example, bool ``(M, K)``."""
+    nearest = neighbors.rows[:, :COMPARED_NEIGHBORS]
+    rows, places = np.unique(nearest, return_inverse=True)
+    found = rows_at(neighbors.table, rows).to_pydict()
+    own = left_out.rows.to_pydict()
+    own_texts = joined_texts(own["text"], own["text_pair"])
+    found_texts = joined_texts(found["text"], found["text_pair"])
+    different_texts = list(dict.fromkeys([*own_texts, *found_texts]))
+    group_of_text = dict(zip(different_texts, group_versions(different_texts).tolist(), strict=True))
+    own_groups = np.array([group_of_text[text] if text else -1 for text in own_texts])
+    found_groups = np.array([group_of_text[text] if text else -2 for text in found_texts])
+    is_version = np.zeros(neighbors.rows.shape, bool)
+    is_version[:, : nearest.shape[1]] = found_groups[places.reshape(nearest.shape)] == own_groups[:, None]
+    return is_version
 
 
 def without_self(is_self: np.ndarray) -> np.ndarray:

@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 
 from docsplit_hf.classification.audit.findings import (
     MAX_CHANGED_SHINGLES,
-    MAX_SHINGLES,
     MAX_TEXTS_PER_HASH,
     MIN_COMMON_SHINGLES,
     MIN_RIGHT_PROBABILITY,
     MIN_SIMILARITY,
     NEAR_COSINE,
-    WORDS_PER_SHINGLE,
     Nearest,
     candidate_pairs,
     confused_labels,
@@ -23,14 +21,14 @@ from docsplit_hf.classification.audit.findings import (
     near_duplicates,
     nearest_examples,
     outliers,
-    shingles_of,
     similarities,
     suspect_labels,
     wrong_and_right,
 )
 from docsplit_hf.classification.ensemble.corpus import unit
-from docsplit_hf.classification.ensemble.tfidf import words_of
 from docsplit_hf.datastore.row_table import make_rows
+from docsplit_hf.text.shingles import MAX_SHINGLES, WORDS_PER_SHINGLE, shingles_of
+from docsplit_hf.text.words import words_of
 
 
 def make_vectors(count, copies=0, seed=0):

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.classification.ensemble.tfidf import MAX_CHARACTERS, fit_words, restore_vectorizer, words_of
+from docsplit_hf.classification.ensemble.tfidf import fit_words, restore_vectorizer
+from docsplit_hf.text.words import MAX_CHARACTERS, words_of
 
 from .stores import make_texts
 

@@ -88,7 +88,7 @@ def test_examples_get_a_larger_weight_if_documents_mislead_topics():
     for snapshot in (make_store(60, 300).snapshot, misleading_store(noise=5.0).snapshot):
         corpus = make_corpus(snapshot)
         targets = one_hot(snapshot.labels, np.arange(3))
-        folds = folds_of(snapshot, corpus.rows)
+        folds = folds_of(snapshot, corpus.rows, np.arange(len(corpus.ids)))
         found.append(choose_example_weight(corpus, corpus.rows, targets, folds, None))
     assert found == [DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT]
 

@@ -328,3 +328,16 @@ def test_a_datastore_given_to_a_plain_encoder_is_calibrated(untrained, tiny_conf
         long_documents="whole",  # as the datastore was made, which a plain encoder does not record
     )
     assert again(list(texts)) == untrained(list(texts))
+
+
+def test_versions_of_an_example_are_left_out_with_it():
+    """Each example has a version with another label, which is its nearest neighbor."""
+    keys, labels = clustered()
+    words = [[f"w{word}" for word in np.random.default_rng(i).integers(0, 5_000, 40)] for i in range(60)]
+    texts = [" ".join(own) for own in words]
+    versions = [" ".join([*own, "amended"]) for own in words]
+    others = [(label + 1) % 3 for label in labels]
+    near = keys + 1e-3
+    found = calibrate_leaving_one_out(make_datastore(np.vstack([keys, near]), labels + others, texts + versions))
+    misled = calibrate_leaving_one_out(make_datastore(np.vstack([keys, near]), labels + others))
+    assert found.examples == misled.examples == 120 and found.log_likelihood > misled.log_likelihood + 0.02

@@ -1,0 +1,257 @@
+"""Macro F1 where versions of one text have different labels, with versions held out together and by single texts.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.quality.versions --data DATA
+    python -m benchmarks.quality.versions --data DATA --dry_run    # tiny
+
+DATA has the folders bbc_news and contracts_lexpredict, and those of --ordinary, with train.jsonl and test.jsonl.
+
+- drafts: each article of BBC News three times: as it is; with its sentences in another order and a third of the words
+  left out; and with words replaced by others of the same meaning. The label is the kind of draft.
+- amendments: contracts on employment, and each with a third of its sentences replaced by some of credit agreements.
+  The label is whether it is amended.
+- ordinary data sets, which show what versions held out together change where labels are topics.
+
+Test texts are made from other articles and contracts. Records are lines of versions.jsonl in --output; finished ones
+are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple, NotRequired, TypedDict
+from unittest import mock
+
+import numpy as np
+
+from benchmarks.inputs import default_model
+from benchmarks.quality.few_labels.embedder import Embedder
+from benchmarks.quality.few_labels.options import encoder_name
+from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
+from benchmarks.quality.few_labels.records import KEY, add_record, read_records
+from benchmarks.quality.few_labels.systems import probe, tfidf
+from docsplit_hf.classification.ensemble import corpus
+from docsplit_hf.text.file_formats import read_json_rows
+from docsplit_hf.text.versions import VersionPairs
+from docsplit_hf.training.markdown import table
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"
+ORDINARY = ("20news", "bbc_news", "arxiv_abstracts", "fakenews_small")
+GROUPED = "ours"
+SINGLE = "ours_by_single_texts"
+SYSTEMS = (GROUPED, SINGLE, "probe", "tfidf")
+ALL = 10**9  # labels of each class
+MAX_WORDS = 200  # of a text
+DROPPED = 1 / 3  # of the words of a shortened draft
+REPLACED = 1 / 3  # of the sentences of an amended contract
+SENTENCE_END = re.compile(r"(?<=[.;!?])\s+")
+SYNONYMS = {
+    "said": "stated", "says": "states", "people": "individuals", "big": "large", "new": "recent", "many": "numerous",
+    "company": "firm", "also": "additionally", "but": "however", "show": "demonstrate", "made": "produced",
+    "after": "following", "before": "prior to", "because": "since", "about": "regarding", "start": "begin",
+    "end": "finish", "get": "obtain", "got": "obtained", "help": "assist", "need": "require", "use": "employ",
+    "used": "employed", "think": "believe", "told": "informed", "win": "victory", "won": "prevailed", "game": "match",
+    "film": "movie", "year": "twelve months", "last": "previous", "first": "initial", "more": "additional",
+    "may": "might", "can": "is able to", "would": "might well", "government": "administration", "good": "favorable",
+    "world": "globe", "time": "moment",
+}  # fmt: skip
+
+
+class Sizes(NamedTuple):
+    """Sizes of a run."""
+
+    pool: int  # articles or contracts to draw examples from
+    test: int  # other ones
+    ordinary_pool: int
+    ordinary_test: int
+    fewest: int  # documents of a class of an ordinary data set
+    draws: int
+    per_label: Sequence[int]
+    ordinary_per_label: Sequence[int]
+
+
+FULL = Sizes(110, 100, 700, 400, 8, 3, (5, 20, ALL), (5, 20))
+TINY = Sizes(8, 4, 60, 20, 2, 1, (ALL,), (2,))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="A folder with the folders of the data sets.")
+    add("--ordinary", nargs="*", default=ORDINARY, help="Ordinary data sets. Default: %(default)s.")
+    add("--encoder", default=default_model(), help="Any encoder. Default: the installed all-MiniLM-L6-v2.")
+    add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
+    add("--output", type=Path, default=RESULTS, help="Folder for the records. Default: %(default)s.")
+    add("--dry_run", action="store_true", help="Tiny sizes.")
+    options = parser.parse_args()
+    sizes = TINY if options.dry_run else FULL
+    for task in (
+        drafts(options.data / "bbc_news", sizes),
+        amendments(options.data / "contracts_lexpredict", sizes),
+    ):
+        measure(task, SYSTEMS, sizes.per_label, sizes.draws, options)
+    for name in options.ordinary:
+        task = load_few_labels(options.data / name, sizes.ordinary_pool, sizes.ordinary_test, sizes.fewest)
+        measure(task, (GROUPED, SINGLE), sizes.ordinary_per_label, sizes.draws, options)
+    report(options.output / "versions.jsonl")
+
+
+def drafts(folder: Path, sizes: Sizes) -> FewLabels:
+    """Each article as three drafts."""
+    rng = np.random.default_rng(0)
+    articles = [first_words(row["text"]) for row in train_rows(folder)]
+    articles = list(dict.fromkeys(articles))
+    chosen = [articles[i] for i in rng.permutation(len(articles))[: sizes.pool + sizes.test]]
+    kinds = {"as published": lambda text: text, "shortened": lambda text: shortened(text, rng), "reworded": reworded}
+    return versions_task("drafts", kinds, chosen[: sizes.pool], chosen[sizes.pool :])
+
+
+def amendments(folder: Path, sizes: Sizes) -> FewLabels:
+    """Each contract on employment as it is, and amended."""
+    rng = np.random.default_rng(0)
+    rows = train_rows(folder)
+    about = ("employment agreement", "severance agreement")
+    contracts = list(dict.fromkeys(first_words(row["text"]) for row in rows if row["label"] in about))
+    chosen = [contracts[i] for i in rng.permutation(len(contracts))[: sizes.pool + sizes.test]]
+    clauses = [
+        clause for row in rows if row["label"] == "credit agreement" for clause in sentences(row["text"])[10:200]
+    ]
+
+    def amended(text: str) -> str:
+        own = sentences(text)
+        replaced = rng.permutation(len(own))[: max(round(REPLACED * len(own)), 1)]
+        for place in replaced.tolist():
+            own[place] = clauses[rng.integers(len(clauses))]
+        return " ".join(own)
+
+    kinds = {"original": lambda text: text, "amended": amended}
+    return versions_task("amendments", kinds, chosen[: sizes.pool], chosen[sizes.pool :])
+
+
+def versions_task(
+    name: str, kinds: dict[str, Callable[[str], str]], pool: Sequence[str], test: Sequence[str]
+) -> FewLabels:
+    """A task whose label is the kind of version."""
+    names = list(kinds)
+    return FewLabels(
+        name=name,
+        names=names,
+        descriptions=names,
+        pool=[make(text) for text in pool for make in kinds.values()],
+        pool_labels=np.tile(np.arange(len(names)), len(pool)),
+        test=[make(text) for text in test for make in kinds.values()],
+        test_labels=np.tile(np.arange(len(names)), len(test)),
+    )
+
+
+def train_rows(folder: Path) -> list[dict[str, str]]:
+    return list(read_json_rows(next(folder.glob("train.jsonl*"))))
+
+
+def first_words(text: str) -> str:
+    return " ".join(text.split()[:MAX_WORDS])
+
+
+def sentences(text: str) -> list[str]:
+    return [" ".join(sentence.split()) for sentence in SENTENCE_END.split(text) if len(sentence.split()) > 3]
+
+
+def shortened(text: str, rng: np.random.Generator) -> str:
+    """The sentences in another order, without a third of the words."""
+    own = sentences(text)
+    words = " ".join(own[i] for i in rng.permutation(len(own))).split()
+    return " ".join(word for word in words if rng.random() >= DROPPED)
+
+
+def reworded(text: str) -> str:
+    """Words replaced by others of the same meaning."""
+    return re.sub(r"\w+", lambda word: SYNONYMS.get(word.group().lower(), word.group()), text)
+
+
+def measure(
+    task: FewLabels, systems: Sequence[str], per_label: Sequence[int], draws: int, options: argparse.Namespace
+) -> None:
+    """Measure systems on a task, and add their records."""
+    path = options.output / "versions.jsonl"
+    known = {tuple(record[name] for name in KEY) for record in read_records(path)}
+    embedder = Embedder(options.encoder, task, options.embeddings, long_documents="first")
+    for count in per_label:
+        for number in range(1 if count == ALL else draws):
+            rows = draw(task.pool_labels, count, number)
+            for system in systems:
+                values = (task.name, system, encoder_name(options.encoder), "all" if count == ALL else count, number)
+                key = dict(zip(KEY, values, strict=True))
+                if tuple(key.values()) not in known:
+                    add_record(path, key | {"examples": len(rows)} | answer(system, task, rows, embedder, number))
+
+
+class Measured(TypedDict):
+    """What is measured of a system on a draw."""
+
+    macro_f1: float
+    accuracy: float
+    log_loss: float
+    expected_calibration_error: float
+    accuracy_on_folds: NotRequired[float | None]  # as the report of fit() gives it
+    versions: NotRequired[int]  # examples that are versions of another
+    fit_cpu_seconds: NotRequired[float]
+
+
+def answer(system: str, task: FewLabels, rows: np.ndarray, embedder: Embedder, number: int) -> Measured:
+    """Fit a system on the examples at ``rows``, and measure its answers to the test texts."""
+    seed = number + 1  # with 0, the systems also measure their speed
+    if system == "probe":
+        return scores(probe(task, rows, embedder, seed).probabilities, task.test_labels)
+    if system == "tfidf":
+        return scores(tfidf(task, rows, embedder, seed).probabilities, task.test_labels)
+    pipe = embedder.pipeline()
+    others = rest(len(task.pool), rows)
+    with embedder.remembered(), by_single_texts() if system == SINGLE else nullcontext():
+        pipe.add_examples([task.pool[row] for row in rows], [task.names[i] for i in task.pool_labels[rows]])
+        if len(others):
+            pipe.add_documents([task.pool[row] for row in others])
+        start = process_time()
+        found = pipe.fit()
+        seconds = process_time() - start
+        answers = pipe(task.test, top_k=None)
+    by_label = [{one["label"]: one["score"] for one in given} for given in answers]
+    probabilities = np.array([[given[name] for name in task.names] for given in by_label])
+    accuracy = found.ensemble_accuracy()
+    return scores(probabilities, task.test_labels) | {
+        "accuracy_on_folds": None if accuracy is None else accuracy.accuracy,
+        "versions": found.versions,
+        "fit_cpu_seconds": seconds,
+    }
+
+
+@contextmanager
+def by_single_texts() -> Iterator[None]:
+    """Find no versions, so that each text is held out alone, with its copies."""
+    nothing = VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))
+    with mock.patch.object(corpus, "version_pairs", lambda texts: nothing):
+        yield
+
+
+def report(path: Path) -> None:
+    """Print the means over the draws."""
+    records = read_records(path)
+    lines = []
+    for task, count in dict.fromkeys((record["task"], record["per_label"]) for record in records):
+        row = [task, str(count)]
+        for system in SYSTEMS:
+            own = [
+                record
+                for record in records
+                if (record["task"], record["per_label"], record["system"]) == (task, count, system)
+            ]
+            row.append(f"{100 * np.mean([record['macro_f1'] for record in own]):.1f}" if own else "")
+        lines.append(row)
+    print(table(("task", "labels of each class", *SYSTEMS), lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -76,9 +76,8 @@ def main() -> None:
             for level in LEVELS:
                 found = compared(fitted, level) if options.compare else {"chosen": chosen_rule(fitted, level)}
                 levels[str(level)] = {name: outcome._asdict() for name, outcome in found.items()}
-            record: dict[str, Any] = dict(zip(KEY, key, strict=True))
-            record |= {"classes": classes, "examples": fitted.examples, "texts": len(fitted.texts), "levels": levels}
-            add_record(records, record)
+            counts = {"classes": classes, "examples": fitted.examples, "texts": len(fitted.texts)}
+            add_record(records, dict(zip(KEY, key, strict=True)) | counts | {"levels": levels})
 
 
 def fits(

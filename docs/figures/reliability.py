@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
+
+from docsplit_hf.classification.rejection import min_held_out_texts
 
 from .pages import Figure, Figures, Row
 from .records import RESULTS, Records, chosen, content
@@ -38,6 +40,7 @@ def reliability() -> Figures:
     news = chosen(rows, kind="promises", task="20news", per_label=0, mixed=False, held_out=0)
     return {
         "rejection": rejection(),
+        **label_sets(),
         "20News, right in folds": 100 * np.mean([row["accuracy_in_folds"] for row in news]),
         "20News, right": 100 * np.mean([row["accuracy"] for row in news]),
         "novelty": [novelty(*row) for row in NOVELTY_ROWS],
@@ -69,6 +72,11 @@ def reliability_guide() -> Figures:
     figures["known lost"] = np.mean(answered(MINILM, "all", "as fitted", "lost"))
     figures["unknown intents, shipped encoder"] = np.mean(answered(SHIPPED, "all", "as fitted", "foreign"))
     figures["out of scope, shipped encoder"] = np.mean(answered(SHIPPED, "all", "as fitted", "out_of_scope"))
+    cells = label_set_cells("label_sets")
+    for name in ("cells", "kept", "kept but for chance"):
+        figures[f"label sets, {name}"] = label_set_summary(cells)[name]
+    for level in (0.9, 0.95):
+        figures[f"held-out texts for {level}"] = min_held_out_texts(1 - level)
     for examples in (25, 100, 500):
         figures[f"smallest error, {examples} examples"] = 100 * (1 - 0.1 ** (1 / examples))
     return figures
@@ -159,6 +167,126 @@ def unequal() -> dict[str, Figure]:
             figures["wrong at 0.1"] = 100 * wrong.sum() / answers.sum()
         figures[f"kept at {error}"] = int(sum(wrong <= float(error) * answers))
     return figures
+
+
+# Sets of labels
+
+
+class LabelSetCell(NamedTuple):
+    """What sets of labels hold, in the mean of the draws, for one task, number of examples, level and rule."""
+
+    task: str
+    classes: int
+    per_label: int
+    level: float
+    rule: str
+    coverage: float
+    expected_at_least: float  # the coverage that is lower by chance in one of twenty test sets
+    labels: float  # in a set
+    single: float  # share of the sets with one label
+    is_trivial: bool  # whether all sets have all labels
+
+    @property
+    def is_kept(self) -> bool:
+        return self.coverage >= self.level
+
+
+def label_set_cells(name: str) -> list[LabelSetCell]:
+    """Return a cell for each task, number of examples, level and rule."""
+    records = content(f"reliability/{name}.jsonl")
+    cells = []
+    for task, per_label in dict.fromkeys((record["task"], record["per_label"]) for record in records):
+        draws = chosen(records, task=task, per_label=per_label)
+        texts = draws[0]["texts"]
+        classes = draws[0]["classes"]
+        for level in (0.9, 0.95):
+            of_level = [record["levels"][str(level)] for record in draws]
+            for rule in of_level[0]:
+                found = [outcomes[rule] for outcomes in of_level]
+                labels = float(np.mean([outcome["labels"] for outcome in found])) / texts
+                cell = LabelSetCell(
+                    task=task,
+                    classes=classes,
+                    per_label=per_label,
+                    level=level,
+                    rule=rule,
+                    coverage=float(np.mean([outcome["kept"] for outcome in found])) / texts,
+                    expected_at_least=float(binom.ppf(0.05, texts, level)) / texts,
+                    labels=labels,
+                    single=float(np.mean([outcome["single"] for outcome in found])) / texts,
+                    is_trivial=labels == classes,
+                )
+                cells.append(cell)
+    return cells
+
+
+def label_set_summary(cells: list[LabelSetCell]) -> dict[str, float]:
+    """Return counts of cells, and means over them."""
+    return {
+        "cells": len(cells),
+        "kept": sum(cell.is_kept for cell in cells),
+        "kept but for chance": sum(cell.coverage >= cell.expected_at_least for cell in cells),
+        "trivial": sum(cell.is_trivial for cell in cells),
+        "coverage": 100 * float(np.mean([cell.coverage for cell in cells])),
+        "labels": float(np.mean([cell.labels for cell in cells])),
+        "share": 100 * float(np.mean([cell.labels / cell.classes for cell in cells])),
+        "single": 100 * float(np.mean([cell.single for cell in cells])),
+    }
+
+
+def label_sets() -> dict[str, Figure]:
+    """Return the tables of sets of labels, and what the text repeats."""
+    cells = label_set_cells("label_sets")
+    rows = []
+    for per_label in (5, 20, 50):
+        for level in (0.9, 0.95):
+            chosen_cells = [cell for cell in cells if cell.per_label == per_label and cell.level == level]
+            rows.append((str(per_label), str(level), *label_set_columns(label_set_summary(chosen_cells))))
+    figures: dict[str, Figure] = {
+        "label sets": rows,
+        "label sets by task": [label_sets_of_task(task, cells) for task in dict.fromkeys(cell.task for cell in cells)],
+        "label sets compared": label_sets_compared(),
+    }
+    for name, value in label_set_summary(cells).items():
+        if name in ("cells", "kept", "kept but for chance"):
+            figures[f"label sets, {name}"] = value
+    others = label_set_summary([cell for cell in cells if not cell.is_trivial])
+    figures["label sets, not all labels"] = others["cells"]
+    figures["label sets, kept, not all labels"] = others["kept"]
+    return figures
+
+
+def label_set_columns(summary: dict[str, float]) -> Row:
+    return (
+        f"{summary['kept']} of {summary['cells']}",
+        f"{summary['kept but for chance']}",
+        f"{summary['trivial']}",
+        f"{summary['coverage']:.1f} %",
+        f"{summary['labels']:.2f}",
+        f"{summary['share']:.0f} %",
+        f"{summary['single']:.0f} %",
+    )
+
+
+def label_sets_of_task(task: str, cells: list[LabelSetCell]) -> Row:
+    """Return coverage and labels in a set; bold where the coverage is lower than chance explains."""
+    of_task = [cell for cell in cells if cell.task == task]
+    row = [task, str(of_task[0].classes)]
+    for level in (0.9, 0.95):
+        for per_label in (5, 20, 50):
+            found = [cell for cell in of_task if cell.level == level and cell.per_label == per_label]
+            text = f"{100 * found[0].coverage:.1f} %, {found[0].labels:.1f}" if found else ""
+            row.append(f"**{text}**" if found and found[0].coverage < found[0].expected_at_least else text)
+    return row
+
+
+def label_sets_compared() -> list[Row]:
+    cells = label_set_cells("label_sets_compared")
+    rows = []
+    for rule in dict.fromkeys(cell.rule for cell in cells):
+        summary = label_set_summary([cell for cell in cells if cell.rule == rule])
+        rows.append((*rule.split("; "), *label_set_columns(summary)))
+    return rows
 
 
 # Texts of labels without examples

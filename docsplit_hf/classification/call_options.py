@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
+from .label_sets import NO_LIMIT, check_level
 from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class CallOptions(ReadingOptions, total=False):
     reject: float
     novelty: float
     reject_label: str
+    labels_at: float
 
 
 READING_OPTIONS = tuple(ReadingOptions.__annotations__)
@@ -87,6 +89,8 @@ def checked_options(**options: Any) -> CallOptions:
         raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
     if "reject" in given:
         check_error(given["reject"])
+    if "labels_at" in given:
+        check_level(given["labels_at"])
     if "novelty" in given:
         check_lost_fraction(given["novelty"])
     if not isinstance(given.get("reject_label", ""), str):
@@ -128,4 +132,33 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
             most_lost,
             min_held_out_texts(most_lost),
             len(guarantees.held_out.ids),
+        )
+
+
+def check_label_sets(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
+    """Raise ValueError for options that exclude each other, and warn about sets that nothing can be guaranteed for."""
+    level = options.get("labels_at")
+    if level is None:
+        return
+    if "top_k" in options:
+        raise ValueError(f"labels_at chooses the number of labels: leave out top_k={options['top_k']!r}.")
+    if experts is None:
+        return
+    guarantees = experts.fitted.guarantees
+    if (guarantees.label_set_limits(level).by_label == NO_LIMIT).all():
+        logger.warning(
+            "labels_at=%g: every set has all labels. To guarantee that fewer labels hold the right one takes %d "
+            "held-out texts; the %d here count as %.0f. Add examples and fit() again, or choose a lower level.",
+            level,
+            min_held_out_texts(1 - level),
+            len(guarantees.held_out.ids),
+            guarantees.effective_size(),
+        )
+    new = [name for name in label_names if name not in set(experts.fitted.labels)]
+    if new:
+        logger.warning(
+            "labels_at=%g is not guaranteed for texts of %s: no example had these labels at the last fit(). Add "
+            "examples, and fit() again.",
+            level,
+            ", ".join(map(repr, new)),
         )

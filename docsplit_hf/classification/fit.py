@@ -12,6 +12,7 @@ import numpy as np
 
 from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .ensemble.corpus import KeptCorpus, unit
 from .ensemble.fit_settings import SUGGESTED_SETTING
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddings are still useful
 MAX_COMPARED_TEXTS = 200  # examples, and documents
+BETTER_ENCODER = "BAAI/bge-small-en-v1.5"  # by published results with few labels: docs/encoders.md
 
 
 def fit(
@@ -88,7 +90,26 @@ def fit(
     report = fitted.settings.report
     if report.foreign:
         logger.info(report.describe_out_of_scope())
+    if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
+        _name_better_encoder()
     return report
+
+
+def _encoder_name(embedder: TextEmbedder) -> str:
+    """Name of the encoder; empty if it has none, or is behind an endpoint."""
+    encoder_config = getattr(embedder.model.config, "encoder_config", None)
+    return getattr(encoder_config, "name_or_path", "")
+
+
+@cache  # once per process, not in each fit
+def _name_better_encoder() -> None:
+    logger.info(
+        "%s comes with docsplit_hf and needs no download. By published results with few labels, %s is better: "
+        "pipeline('docsplit-knn', model=%r) downloads it. docs/encoders.md compares encoders.",
+        DEFAULT_CHECKPOINT,
+        BETTER_ENCODER,
+        BETTER_ENCODER,
+    )
 
 
 def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:

@@ -28,6 +28,7 @@ from .call_options import (
     KNN_OPTIONS,
     READING_OPTIONS,
     CallOptions,
+    check_label_sets,
     check_reading_options,
     check_rejection,
     checked_options,
@@ -179,6 +180,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                   texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
                   documents of other labels, else False.
                 - ``reject_label``: the label of rejected texts, instead of None.
+                - ``labels_at``: the probability, such as 0.95, that the set ``labels`` of an answer holds the right
+                  label; all right ones, if a text may have several. The sets are as small as this allows.
                 - ``return_novelty``: whether to return how much a text differs from the examples.
                 - ``return_read``: whether to return the fraction of a text that was read.
                 - ``k``, ``knn_temperature``, ``knn_weight``: values to use instead of the calibrated ones. With any of
@@ -208,6 +211,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
             - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
               threshold; thresholds are chosen on folds of the examples.
+            - ``labels``, with ``labels_at``: the set of labels, each with ``label`` and ``score``, most probable first.
+              It always has the most probable label. ``labels_per_class``: whether the probability holds for the texts
+              of each label (each has enough held-out examples), not only for all texts together.
 
             If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
             with ``start``, ``end`` and ``text``; each neighbor has ``passage``, its best-matching passage, and
@@ -610,7 +616,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Answer a stream of texts, at first ``size`` at a time."""
         datastore = self._datastore()
         view = datastore.view()
-        check_rejection(options, self._prepare_experts(view), view.label_names)
+        experts = self._prepare_experts(view)
+        check_rejection(options, experts, view.label_names)
+        check_label_sets(options, experts, view.label_names)
         shown = RequestedParts(
             neighbors=options.get("return_neighbors", 0),
             documents=options.get("return_documents", 0),
@@ -688,14 +696,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Predict with the fitted experts; otherwise, or with one of ``KNN_OPTIONS``, with head and neighbors."""
         config = self.model.config
         reject = options.get("reject")
+        labels_at = options.get("labels_at")
         experts = self._prepare_experts(view)
         inputs = text_inputs(texts, embedded, view, shown)
         if experts is not None and not any(name in options for name in KNN_OPTIONS):
-            return predict_with_experts(experts, inputs, shown, reject, options.get("novelty"))
-        if shown.explanation or shown.novelty or reject is not None:
+            return predict_with_experts(experts, inputs, shown, reject, options.get("novelty"), labels_at)
+        if shown.explanation or shown.novelty or reject is not None or labels_at is not None:
             raise ValueError(
-                "Only fitted experts can explain, measure novelty, and reject: call fit(), and leave out k, "
-                "knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: fit(texts, labels)."
+                "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
+                "leave out k, knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: "
+                "fit(texts, labels)."
             )
         if config.num_labels == 0 and options.get("knn_weight", 1) != 1:
             raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")

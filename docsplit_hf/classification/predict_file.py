@@ -117,10 +117,10 @@ def classify_file(
     the next run continues an interrupted one, with the same result to the byte. A partial file of another input,
     classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
-    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``
-    and ``labels`` if the answers have them; with ``top_k`` a list of labels with their scores and neighbors, best
-    first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets neither label nor
-    score; a rejected one gets a score, and a ``reason`` if it has no content.
+    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``,
+    ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their scores and
+    neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets
+    neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
     Args:
         pipe: The pipeline.
@@ -197,6 +197,8 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
+    if "labels_at" in parameters:
+        return [*columns, "labels", "labels_per_class"]
     store = pipe.datastore
     if store is not None and store.multi_label and store.fitted is not None:
         columns.append("labels")

@@ -51,6 +51,13 @@ class Explanation(TypedDict, total=False):
     passage: TextSpan  # the passage of the text with the highest probability of the label
 
 
+class ScoredLabel(TypedDict):
+    """A label with its probability."""
+
+    label: str
+    score: float
+
+
 class Answer(TypedDict, total=False):
     """Answer to a text, as calls of the pipeline return it."""
 
@@ -58,7 +65,10 @@ class Answer(TypedDict, total=False):
     score: float  # probability of the label
     neighbors: list[ShownText]
     explanation: Explanation
-    labels: list[str]  # those above their thresholds, if a text may have several
+    # Names of the labels above their thresholds, if a text may have several; with labels_at the set of labels, most
+    # probable first.
+    labels: list[str] | list[ScoredLabel]
+    labels_per_class: bool  # whether the level of labels_at holds for the texts of each label
     reason: str  # of a rejection
     novelty: float  # from 0 to 1
     read: float  # fraction of the text that was read
@@ -100,6 +110,13 @@ class Rejection(NamedTuple):
     has_no_content: np.ndarray  # bool (N,)
 
 
+class LabelSets(NamedTuple):
+    """Sets of labels of N texts that hold the right one with a guaranteed probability."""
+
+    is_in_set: np.ndarray  # bool (N, L)
+    per_class: bool  # whether the probability holds for the texts of each label
+
+
 class Prediction(NamedTuple):
     """Label probabilities of N texts over L labels, and everything that answers show."""
 
@@ -111,6 +128,7 @@ class Prediction(NamedTuple):
     thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
     rejection: Rejection | None = None  # by fitted experts; on request
+    label_sets: LabelSets | None = None  # by fitted experts; on request
     explain: Callable[[int, int], Explanation] | None = None  # of a text and a label, by number; by fitted experts
 
 
@@ -167,6 +185,9 @@ def make_answer(
     if best_only and prediction.thresholds is not None:
         above = np.flatnonzero(scores >= prediction.thresholds)
         best["labels"] = [prediction.label_names[label] for label in above]
+    if prediction.label_sets is not None:
+        best["labels"] = _label_set(prediction, row)
+        best["labels_per_class"] = prediction.label_sets.per_class
     rejection = prediction.rejection
     if rejection is not None and not rejection.is_accepted[row]:
         best["label"] = reject_label
@@ -180,6 +201,17 @@ def make_answer(
         found = prediction.inputs.documents
         best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
     return best if best_only else answers
+
+
+def _label_set(prediction: Prediction, row: int) -> list[ScoredLabel]:
+    """Labels in the set of a text, most probable first."""
+    scores = prediction.probabilities[row]
+    is_in_set = prediction.label_sets.is_in_set[row]
+    labels = []
+    for label in np.argsort(-scores, kind="stable"):
+        if is_in_set[label]:
+            labels.append(ScoredLabel(label=prediction.label_names[label], score=float(scores[label])))
+    return labels
 
 
 def _labels(neighbor: ShownText) -> list[str | None]:

@@ -168,7 +168,7 @@ def least_error(importance: np.ndarray) -> float:
 
 
 def min_held_out_texts(lost: float) -> int:
-    """Held-out texts needed to guarantee that at most a fraction ``lost`` of the in-scope texts is rejected."""
+    """Held-out texts needed for a guaranteed limit that at most a fraction ``lost`` of the texts is above."""
     return int(np.ceil(np.log(1 - GUARANTEE_CONFIDENCE) / np.log(1 - lost)))
 
 
@@ -253,28 +253,27 @@ def novelty(familiarity: np.ndarray, held_out_familiarity: np.ndarray) -> np.nda
     return 1 - np.interp(familiarity, familiar, np.linspace(0, 1, len(familiar)))
 
 
-def highest_accepted_novelty(novelty: np.ndarray, lost: float, importance: np.ndarray) -> float:
-    """Find the tightest novelty limit that rejects at most a fraction ``lost`` of the in-scope texts.
+def guaranteed_limit(values: np.ndarray, outside: float, importance: np.ndarray) -> float:
+    """Find the lowest limit that at most a fraction ``outside`` of new texts is above.
 
     The limit holds for 9 of 10 draws of the held-out texts.
 
     Args:
-        novelty: The novelty of held-out texts, ``(m,)``.
-        lost: The fraction of in-scope texts that may be rejected.
+        values: A value of each held-out text, from 0 to 1, such as its novelty, ``(m,)``.
+        outside: The fraction of texts that may be above the limit.
         importance: The result of ``importance_weights`` for the held-out texts, ``(B, m)``.
 
     Returns:
-        The highest novelty that still gets an answer; 1 if the held-out texts are too few to guarantee a limit.
+        The limit; 1 if the held-out texts are too few to guarantee one.
     """
-    order = np.argsort(-novelty, kind="stable")  # most novel first
+    order = np.argsort(-values, kind="stable")
     importance = importance[:, order]
     size = Groups.of(np.ones(len(order), bool), importance).sizes[:, [-1]]
-    # Fraction of texts that are more novel than each text.
-    more_novel = (np.cumsum(importance, axis=1) - importance) / importance.sum(1, keepdims=True)
-    is_guaranteed = tail_probability(more_novel * size, size, lost).mean(0) <= 1 - GUARANTEE_CONFIDENCE
+    fraction_above = (np.cumsum(importance, axis=1) - importance) / importance.sum(1, keepdims=True)
+    is_guaranteed = tail_probability(fraction_above * size, size, outside).mean(0) <= 1 - GUARANTEE_CONFIDENCE
     # After the first failure, nothing is guaranteed.
     guaranteed_count = len(is_guaranteed) if is_guaranteed.all() else int(np.argmin(is_guaranteed))
-    return float(novelty[order[guaranteed_count - 1]]) if guaranteed_count else 1.0
+    return float(values[order[guaranteed_count - 1]]) if guaranteed_count else 1.0
 
 
 def confidence(probabilities: np.ndarray, novelty: np.ndarray, novelty_limit: float = HIGHEST_NOVELTY) -> np.ndarray:

@@ -21,11 +21,11 @@ TRAINING_OPTIONS = {
     "normalize", "neighbors_protocol", "knn_weight",
 }  # fmt: skip
 ANY_RUN_OPTIONS = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
-EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty"}
+EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty", "labels_at"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
     "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
-    "predict_explain", "predict_reject", "predict_novelty", "safe_csv", "audit", "seed", "output_dir",
+    "predict_explain", "predict_reject", "predict_novelty", "labels_at", "safe_csv", "audit", "seed", "output_dir",
     "resume_from_checkpoint",
 )  # fmt: skip
 
@@ -217,6 +217,11 @@ class PredictionArguments:
         "with known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
         "documents seem to have other labels, which is printed after the fit, otherwise 0.",
     )
+    labels_at: float | None = HfArg(
+        default=None,
+        help="Also write a set of labels for each text, as small as possible, that holds the right label with this "
+        "probability, such as 0.95. Needs experts (--no_training or --unlabeled_name).",
+    )
     max_passages: int | None = HfArg(
         default=None,
         help="Read at most this many passages per text, if long texts are read whole or in passages. The unread "
@@ -236,6 +241,10 @@ class PredictionArguments:
             raise ValueError(f"--predict_top_k must be at least 1, got {self.predict_top_k}.")
         if self.predict_neighbors < 0:
             raise ValueError(f"--predict_neighbors must be at least 0, got {self.predict_neighbors}.")
+        if self.labels_at is not None and not 0 < self.labels_at < 1:
+            raise ValueError(f"--labels_at must be between 0 and 1, such as 0.95, got {self.labels_at}.")
+        if self.labels_at is not None and self.predict_top_k is not None:
+            raise ValueError("--labels_at chooses the number of labels: leave out --predict_top_k.")
         if self.predict_reject is None:
             if self.predict_novelty is not None:
                 raise ValueError("--predict_novelty needs --predict_reject: give both.")

@@ -1,4 +1,5 @@
 import copy
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.registry import EXPERTS
-from docsplit_hf.classification.fit import fit
+from docsplit_hf.classification.fit import BETTER_ENCODER, _name_better_encoder, fit
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 from .conftest import labels_of
@@ -261,3 +262,15 @@ def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog
     caplog.clear()
     fit(filled.embedder, filled.datastore)
     assert "one vector" not in caplog.text
+
+
+def test_after_a_fit_with_the_included_encoder_the_log_names_a_better_one_once(filled, caplog):
+    _name_better_encoder.cache_clear()
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        filled.fit(show_progress=False)
+        assert BETTER_ENCODER not in caplog.text
+        filled.model.config.encoder_config.name_or_path = "docsplit-small-en"
+        for _ in range(2):
+            filled.fit(show_progress=False)
+    [record] = [record for record in caplog.records if BETTER_ENCODER in record.getMessage()]
+    assert record.levelno == logging.INFO and "docs/encoders.md" in record.getMessage()

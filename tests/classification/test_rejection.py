@@ -21,7 +21,7 @@ from docsplit_hf.classification.rejection import (
     confidence_threshold,
     estimate_out_of_scope_fraction,
     familiarity,
-    highest_accepted_novelty,
+    guaranteed_limit,
     importance_weights,
     least_error,
     min_held_out_texts,
@@ -169,10 +169,7 @@ def test_the_interval_contains_the_true_accuracy():
 def test_the_limit_of_lost_texts_holds_for_nine_of_ten_draws(lost):
     """Novelty is uniform, so a limit t loses 1 - t of the texts."""
     limits = np.array(
-        [
-            highest_accepted_novelty(np.random.default_rng(seed).random(200), lost, np.ones((1, 200)))
-            for seed in range(400)
-        ]
+        [guaranteed_limit(np.random.default_rng(seed).random(200), lost, np.ones((1, 200))) for seed in range(400)]
     )
     assert np.sum(1 - limits > lost) <= binom.ppf(0.999, 400, 1 - GUARANTEE_CONFIDENCE)
     assert np.mean(limits < 1) == 1
@@ -183,8 +180,8 @@ def test_too_few_texts_give_no_novelty_limit(lost):
     fewest = min_held_out_texts(lost)
     for count, is_limited in ((fewest - 1, False), (fewest, True)):
         values = np.linspace(0.1, 0.9, count)
-        assert (highest_accepted_novelty(values, lost, np.ones((1, count))) < 1) == is_limited
-    assert highest_accepted_novelty(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
+        assert (guaranteed_limit(values, lost, np.ones((1, count))) < 1) == is_limited
+    assert guaranteed_limit(values, lost, np.ones((1, count))) == 0.9  # the most novel one is still answered
 
 
 def test_only_documents_of_other_labels_are_out_of_scope():

@@ -306,6 +306,16 @@ def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_s
     assert all(row["label"] == "" and float(row["score"]) > 0 and 0 <= float(row["novelty"]) <= 1 for row in rows)
 
 
+def test_a_file_of_answers_has_sets_of_labels(fitted, few_labels, workshop, run_script):
+    output = workshop / "sets.csv"
+    options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
+    run_script(SCRIPT, *options, f"--predict_output={output}", "--labels_at=0.99", "--use_cpu")
+    for row in csv.DictReader(output.open(newline="")):
+        labels = json.loads(row["labels"])  # all of them: the examples are too few for 0.99
+        assert {label["label"] for label in labels} == {"engine", "river"} and row["labels_per_class"] == "false"
+        assert labels[0]["label"] == row["label"] and labels[0]["score"] == pytest.approx(float(row["score"]))
+
+
 def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path, run_script):
     folder = tmp_path / "passages"
     answers = tmp_path / "answers.jsonl"
@@ -444,6 +454,10 @@ def test_contradictory_options_are_refused(options, message):
 def test_limits_out_of_range_are_refused():
     with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
         PredictionArguments(predict_reject=5)
+    with pytest.raises(ValueError, match="--labels_at must be between 0 and 1, .*, got 95"):
+        PredictionArguments(labels_at=95)
+    with pytest.raises(ValueError, match="--labels_at chooses the number of labels: leave out --predict_top_k"):
+        PredictionArguments(labels_at=0.95, predict_top_k=3)
     with pytest.raises(ValueError, match="--predict_novelty needs --predict_reject"):
         PredictionArguments(predict_novelty=0.05)
     with pytest.raises(ValueError, match="--predict_novelty must be from 0 to below 1, .*, got 5"):

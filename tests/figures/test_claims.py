@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from docs.figures import analyses, encoders, few_labels, length, longer_study, neighbors, projection, results, study
+from docs.figures import (
+    analyses,
+    encoders,
+    few_labels,
+    length,
+    longer_study,
+    neighbors,
+    projection,
+    reliability,
+    results,
+    study,
+)
 from docs.figures.records import chosen, content, mean, records
 from experiments.study import longer_report as report
 
@@ -190,3 +201,18 @@ def test_each_set_has_as_many_records_of_the_calibration_error():
         tasks = [row["task"] for row in rows]
         counts[name] = {tasks.count(task) for task in tasks}
     assert all(len(found) == 1 for found in counts.values()), counts
+
+
+def test_sets_of_labels_by_lac_are_smallest_and_the_usual_quantile_keeps_the_level_in_few_cells():
+    cells = reliability.label_set_cells("label_sets_compared")
+    by_rule = {}
+    for rule in dict.fromkeys(cell.rule for cell in cells):
+        by_rule[rule] = reliability.label_set_summary([cell for cell in cells if cell.rule == rule])
+    chosen_rule = by_rule.pop("LAC; nine of ten draws; per class")
+    for limits in ("one limit", "per class"):
+        usual = by_rule[f"LAC; in the mean; {limits}"]
+        assert usual["kept"] < usual["cells"] / 2 < chosen_rule["kept"]
+    others = [found for rule, found in by_rule.items() if "nine of ten draws; per class" in rule]
+    assert len(others) == 3
+    assert all(chosen_rule["labels"] < other["labels"] and chosen_rule["single"] > other["single"] for other in others)
+    assert all(chosen_rule["kept"] <= other["kept"] <= chosen_rule["kept"] + 2 for other in others)

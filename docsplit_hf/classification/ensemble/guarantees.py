@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
 from ..rejection import (
     HIGHEST_NOVELTY,
+    Groups,
     confidence,
     confidence_threshold,
-    highest_accepted_novelty,
+    guaranteed_limit,
     importance_weights,
     least_error,
     novelty,
@@ -71,7 +73,7 @@ class Guarantees(NamedTuple):
             return HIGHEST_NOVELTY
         return min(
             HIGHEST_NOVELTY,
-            highest_accepted_novelty(self.novelty(self.held_out.familiarity), lost, self.importance_weights()),
+            guaranteed_limit(self.novelty(self.held_out.familiarity), lost, self.importance_weights()),
         )
 
     def lost_fraction(self) -> float:
@@ -107,6 +109,23 @@ class Guarantees(NamedTuple):
             return 1.0
         has_answer = self.held_out_confidence() > 0
         return least_error(self.importance_weights()[:, has_answer])
+
+    def label_set_limits(self, level: float) -> LabelSetLimits:
+        """Limits at which sets of labels hold the right ones of a text with the probability ``level``."""
+        self._require_held_out()
+        held_out = self.held_out
+        return label_set_limits(
+            nonconformity_of_right_labels(held_out.probabilities, held_out.labels),
+            held_out.labels,
+            self.importance_weights(),
+            level,
+            self.multi_label,
+        )
+
+    def effective_size(self) -> float:
+        """Number of held-out texts with equal weights that guarantee as much as these; mean over the draws."""
+        every_text = np.ones(len(self.held_out.ids), bool)
+        return float(Groups.of(every_text, self.importance_weights()).sizes[:, -1].mean())
 
     def describe(self) -> str:
         """Describe in sentences the error rates that can be guaranteed."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..prediction import Prediction, Rejection, ShownText, span_of
+from ..label_sets import label_sets
+from ..prediction import LabelSets, Prediction, Rejection, ShownText, span_of
 from .content import have_no_content
 from .explaining import explain
 from .fitted_experts import score_texts
@@ -74,6 +75,7 @@ def predict_with_experts(
     shown: RequestedParts,
     reject: float | None = None,
     lost: float | None = None,
+    labels_at: float | None = None,
 ) -> Prediction:
     """Predict labels by fitted experts.
 
@@ -84,6 +86,7 @@ def predict_with_experts(
         reject: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
             None: no answer is rejected.
         lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
+        labels_at: The probability that the set of labels of a text holds the right one. None: no sets.
 
     Returns:
         The prediction.
@@ -118,8 +121,20 @@ def predict_with_experts(
         thresholds=experts.fitted.settings.label_thresholds(label_names),
         novelty=novelty,
         rejection=rejection,
+        label_sets=None if labels_at is None else _label_sets(experts, scored, labels_at),
         explain=_Explainer(experts, inputs, scored).explain,
     )
+
+
+def _label_sets(experts: PreparedExperts, scored: ScoredTexts, level: float) -> LabelSets:
+    """Choose the sets of labels; labels without examples at the last ``fit`` have the limit of all labels."""
+    limits = experts.fitted.guarantees.label_set_limits(level)
+    all_limits = np.full(scored.probabilities.shape[1], limits.by_label.max())
+    all_limits[scored.columns] = limits.by_label
+    is_in_set = label_sets(scored.probabilities, all_limits)
+    is_fitted = np.isin(np.arange(len(all_limits)), scored.columns)
+    is_possible = is_fitted | (scored.probabilities > 0)  # other labels may have no example at all
+    return LabelSets(is_in_set=is_in_set & is_possible, per_class=limits.per_class)
 
 
 class _Explainer:

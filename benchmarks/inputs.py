@@ -85,6 +85,16 @@ def prepare_checkpoint(options: argparse.Namespace, folder: str, no_dropout: boo
     return config
 
 
+def prepare_large_checkpoint(options: argparse.Namespace, folder: str) -> None:
+    """Write a model for a GPU: the given one, or random weights in a shape, BERT base by default; tiny in a dry run."""
+    if options.dry_run and not options.model:
+        write_random_weights(folder, **TINY)
+        return
+    if not options.model and not options.random_weights:
+        options.random_weights = "bert-base"
+    prepare_checkpoint(options, folder)
+
+
 def write_random_weights(folder: str, shape: str = "bert-base", **sizes: int) -> None:
     """Write random weights in a shape, or with other sizes, with a masked-LM head and a tokenizer."""
     quiet_transformers()

@@ -20,7 +20,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoTokenizer
 
-from benchmarks.inputs import DEVICE, TINY, argument_parser, load_texts, prepare_checkpoint, write_random_weights
+from benchmarks.inputs import DEVICE, argument_parser, load_texts, prepare_large_checkpoint
 from benchmarks.speed.gpu_record import append_record, this_card
 from docsplit_hf import (
     AutoModelForDocSplit,
@@ -64,11 +64,7 @@ def main() -> None:
         raise SystemExit("There is no GPU here: --dry_run tries the script on the CPU.")
     print(f"{this_card().describe()}, {options.steps} steps of {options.batch} documents.", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        if options.dry_run and not options.model:
-            write_random_weights(folder, **TINY)
-        else:
-            options.random_weights = None if options.model else options.random_weights or "bert-base"
-            prepare_checkpoint(options, folder)
+        prepare_large_checkpoint(options, folder)
         texts = load_texts(options.texts, options.documents, fewer_are_enough=True)
         tokenizer = AutoTokenizer.from_pretrained(folder)
         splits = segment_documents(Dataset.from_dict({"text": texts}), tokenizer).train_test_split(HELD_OUT, seed=0)

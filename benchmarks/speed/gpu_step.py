@@ -43,11 +43,9 @@ from transformers import AutoModelForMaskedLM, PreTrainedModel, PrinterCallback,
 
 from benchmarks.inputs import (
     DEVICE,
-    TINY,
     argument_parser,
-    prepare_checkpoint,
+    prepare_large_checkpoint,
     sentence_transformer,
-    write_random_weights,
 )
 from benchmarks.speed.gpu_record import GIGABYTE, append_record, this_card
 from benchmarks.speed.side_by_side import forward_flops, head_flops, matmul_peak, now, ran_on, take_turns
@@ -138,11 +136,7 @@ def main() -> None:
     logging.getLogger("docsplit_hf").setLevel(logging.ERROR)
     torch._dynamo.config.recompile_limit = 64  # all competitors share the code of the layers
     with tempfile.TemporaryDirectory() as folder:
-        if options.dry_run and not options.model:
-            write_random_weights(folder, **TINY)
-        else:
-            options.random_weights = None if options.model else options.random_weights or "bert-base"
-            prepare_checkpoint(options, folder)
+        prepare_large_checkpoint(options, folder)
         measure(options, folder)
 
 

@@ -20,6 +20,7 @@ RIVALS = {"ours_without_documents": "without documents", "probe": "a probe", "tf
 PRIORS = ("agreement", "plain prior")  # of the sharpness
 NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "self_training", "two_way", "tfidf")
 UNSEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "tfidf")
+OF_VERSIONS = ("ours", "ours_by_single_texts", "probe", "tfidf")
 BEFORE = ("ours", "ours_without_documents", "probe", "two_way", "tfidf", "setfit", "name_cosine")
 ERROR = "expected_calibration_error"
 
@@ -33,7 +34,21 @@ def few_labels() -> Figures:
         **calibration_before(),
         **setfit(),
         **documents(),
+        "versions of one text": versions_of_one_text(),
     }
+
+
+def versions_of_one_text() -> list[Row]:
+    """Return macro F1 with versions held out together and with single texts, and that of rivals."""
+    means: dict[tuple[str, str], dict[str, float]] = {}
+    frame = pd.DataFrame(content("few_labels/versions.jsonl"))
+    for (task, labels, system), macro_f1 in frame.groupby(["task", "per_label", "system"], sort=False)["macro_f1"]:
+        means.setdefault((task, str(labels)), {})[system] = 100 * macro_f1.mean()
+    rows = []
+    for (task, labels), found in means.items():
+        cells = [f"{found[system]:.1f}" if system in found else "" for system in OF_VERSIONS]
+        rows.append((task, labels, *cells))
+    return rows
 
 
 # Means over draws and tasks

@@ -63,6 +63,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     compares_batch: ClassVar[bool] = True  # whether the loss of a document depends on the others of its batch
     compares_views: ClassVar[bool] = True  # whether the loss compares views of a document, which then needs two
+    can_checkpoint: ClassVar[bool] = True  # whether activations may be computed again in the backward pass
     needs_dropout: ClassVar[bool] = True  # whether two views with the same text need dropout to differ
 
     objective: str = HfArg(

@@ -33,6 +33,7 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
     ``temperature`` has no effect.
     """
 
+    can_checkpoint: ClassVar[bool] = False
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "contrastive_tension")

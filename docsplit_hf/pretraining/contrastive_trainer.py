@@ -412,9 +412,8 @@ class ContrastiveTrainer(BaseTrainer):
 
     def _out_of_memory(self, inputs: Batch, size: int) -> torch.OutOfMemoryError:
         """The error of a step that does not fit, with the options that need less memory."""
-        args = self.args
-        ways = ways_to_need_less(inputs, size, bool(args.activation_checkpointing), self.data_collator.max_length)
-        return torch.OutOfMemoryError(f"{describe_memory(inputs, size, args.device)}. {ways}")
+        ways = ways_to_need_less(inputs, size, self.args, self.data_collator.max_length)
+        return torch.OutOfMemoryError(f"{describe_memory(inputs, size, self.args.device)}. {ways}")
 
     def _mlm_input(self) -> str | None:
         """How the masked inputs are fed to the model, as for ``model_inputs``; None if there is no MLM loss."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from .model import Batch
+
+if TYPE_CHECKING:
+    from .arguments import ContrastiveTrainingArguments
 
 # A chunk of more tokens is no faster on a GPU, and needs more memory.
 TOKENS_THAT_FILL_A_GPU = 32_768
@@ -43,13 +48,20 @@ def describe_memory(batch: Batch, size: int, device: torch.device) -> str:
     )
 
 
-def ways_to_need_less(batch: Batch, size: int, has_checkpointing: bool, max_length: int) -> str:
-    """The options that lower the memory of a step, with the numbers of this run."""
+def ways_to_need_less(batch: Batch, size: int, args: ContrastiveTrainingArguments, max_length: int) -> str:
+    """The options that lower the memory of a step and that its objective takes, with the numbers of this run."""
     ways = []
     smaller = smaller_chunk(batch, size)
-    if smaller is not None:
+    if not args.compares_batch:
+        documents = len(batch["document_ids"])
+        if documents > 1:
+            ways.append(
+                f"per_device_train_batch_size={documents // 2} and "
+                f"gradient_accumulation_steps={2 * args.gradient_accumulation_steps} (the same gradients)"
+            )
+    elif smaller is not None and not args.deepspeed_plugin:
         ways.append(f"forward_chunk_size={smaller} (the same gradients, one more forward pass)")
-    if not has_checkpointing:
+    if args.can_checkpoint and not args.activation_checkpointing:
         ways.append("activation_checkpointing=True (computes each layer again in the backward pass)")
     if max_length > 1:
         ways.append(f"max_length={max_length // 2} (half of each view is not read)")

@@ -12,8 +12,7 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from docsplit_hf import DataCollatorForDocSplit
-from docsplit_hf.cli.pretrain import load_pretrained
+from docsplit_hf.cli.pretrain import load_pretrained, make_collator
 from docsplit_hf.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
 from docsplit_hf.pretraining.objectives import get_trainer_class
@@ -53,14 +52,7 @@ def make_trainer(
     _, (model_arguments, data, arguments) = parse_command_line("", as_arguments(given))
     if model is None:
         model, _ = load_pretrained(model_arguments, data, arguments)
-    collator = DataCollatorForDocSplit(
-        tokenizer,
-        max_length=data.max_length,
-        mlm_probability=data.mlm_probability if arguments.mlm_weight > 0 else 0,
-        views=data.views,
-        views_kwargs=data.views_kwargs,
-        seed=arguments.seed,
-    )
+    collator = make_collator(tokenizer, data, arguments)
     trainer_class = get_trainer_class(arguments.objective)
     return trainer_class(model, arguments, documents, data_collator=collator, callbacks=[clock])
 

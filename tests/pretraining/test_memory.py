@@ -11,6 +11,7 @@ from torch import nn
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
 from docsplit_hf.pretraining.memory import TOKENS_THAT_FILL_A_GPU, smaller_chunk, ways_to_need_less
+from docsplit_hf.pretraining.objectives import get_arguments_class
 
 
 def _batch(documents, views, length):
@@ -18,6 +19,10 @@ def _batch(documents, views, length):
         "input_ids": torch.zeros(documents * views, length),
         "document_ids": torch.arange(documents),
     }
+
+
+def _arguments(folder, objective="info_nce", **options):
+    return get_arguments_class(objective)(str(folder), use_cpu=True, report_to="none", **options)
 
 
 def test_a_chunk_that_does_not_fit_is_halved_until_it_no_longer_fills_the_gpu():
@@ -28,14 +33,28 @@ def test_a_chunk_that_does_not_fit_is_halved_until_it_no_longer_fills_the_gpu():
     assert 6 * 2 * 4096 > TOKENS_THAT_FILL_A_GPU >= 3 * 2 * 4096
 
 
-def test_the_error_names_what_is_not_used_yet():
+def test_the_error_names_what_is_not_used_yet(tmp_path):
     batch = _batch(12, 2, 4096)
-    ways = ways_to_need_less(batch, size=12, has_checkpointing=False, max_length=4096)
+    ways = ways_to_need_less(batch, size=12, args=_arguments(tmp_path), max_length=4096)
     assert "forward_chunk_size=3" in ways
     assert "activation_checkpointing=True" in ways
     assert "max_length=2048" in ways
-    ways = ways_to_need_less(batch, size=1, has_checkpointing=True, max_length=4096)
+    checkpointed = _arguments(tmp_path, activation_checkpointing=True)
+    ways = ways_to_need_less(batch, size=1, args=checkpointed, max_length=4096)
     assert ways == "Use max_length=2048 (half of each view is not read)."
+
+
+@pytest.mark.parametrize(
+    "objective, named, refused",
+    [
+        ("mlm", "per_device_train_batch_size=6 and gradient_accumulation_steps=2", "forward_chunk_size"),
+        ("contrastive_tension", "forward_chunk_size=3", "activation_checkpointing"),
+    ],
+)
+def test_the_error_names_only_what_the_objective_takes(tmp_path, objective, named, refused):
+    ways = ways_to_need_less(_batch(12, 2, 4096), size=12, args=_arguments(tmp_path, objective), max_length=4096)
+    assert named in ways
+    assert refused not in ways
 
 
 @pytest.fixture

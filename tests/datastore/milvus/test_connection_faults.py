@@ -16,6 +16,8 @@ from docsplit_hf.datastore.milvus.collection import RemoteDatastoreError
 from ..datastores import make_passages
 from .proxy import Proxy
 
+PATIENT = 60.0  # seconds
+
 
 @pytest.fixture
 def proxy(lite):
@@ -24,8 +26,9 @@ def proxy(lite):
     proxy.close()
 
 
-def connect(proxy, collection):
-    return connect_datastore(f"http://127.0.0.1:{proxy.port}", collection, dimension=8, index="FLAT", timeout=1.0)
+def connect(proxy, collection, timeout=1.0):
+    """Connect with a short timeout where a fault is expected; a busy machine needs PATIENT where none is."""
+    return connect_datastore(f"http://127.0.0.1:{proxy.port}", collection, dimension=8, index="FLAT", timeout=timeout)
 
 
 def until_it_works(call):
@@ -52,7 +55,7 @@ def test_an_interrupted_add_is_repeated(proxy, lite, monkeypatch, share, doing):
         return datastore.add(keys, labels, texts, passages=passages)
 
     before = proxy.passed
-    add(connect(proxy, "whole"))
+    add(connect(proxy, "whole", PATIENT))
     proxy.drop_after(share * (proxy.passed - before))
     with pytest.raises(
         RemoteDatastoreError, match=rf"{doing}.*: no answer within 1 s: check that the server runs, then try again"
@@ -71,10 +74,11 @@ def test_an_interrupted_add_is_repeated(proxy, lite, monkeypatch, share, doing):
 
 
 def test_an_interrupted_search_is_repeated(proxy):
-    datastore = connect(proxy, "search")
     keys = np.random.default_rng(0).standard_normal((200, 8))
-    datastore.add(keys, ["fruit"] * 200)
-    wanted = datastore.search(keys, 5).ids
+    patient = connect(proxy, "search", PATIENT)
+    patient.add(keys, ["fruit"] * 200)
+    wanted = patient.search(keys, 5).ids
+    datastore = connect(proxy, "search")
     proxy.drop_after(1_000)  # the queries alone have 6,400
     with pytest.raises(RemoteDatastoreError, match="while searching: no answer within 1 s: check that the server runs"):
         datastore.search(keys, 5)

@@ -13,8 +13,9 @@ import numpy as np
 from ..datastore.duplicates import rows_of_texts
 from ..datastore.row_table import encode_known_labels
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..text.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
-from .ensemble.corpus import KeptCorpus, unit
+from .ensemble.corpus import KeptCorpus, texts_in, unit
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .ensemble.fitting import fit_experts
 from .ensemble.held_out_scores import HeldOut
@@ -138,6 +139,19 @@ def least_cosine(snapshot: Snapshot) -> float | None:
     return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
+def _warn_of_versions(held_out: list[str], examples: list[str]) -> None:
+    """Warn if held-out texts are versions of examples."""
+    groups = group_versions(held_out + examples)
+    versions = int(np.isin(groups[: len(held_out)], groups[len(held_out) :]).sum())
+    if versions:
+        logger.warning(
+            "%d of %d held-out texts are versions of examples, such as drafts. If later texts are not, the measured "
+            "accuracy is too high: hold versions out together (docsplit_hf.group_versions finds them).",
+            versions,
+            len(held_out),
+        )
+
+
 def _held_out(embedder: TextEmbedder, snapshot: Snapshot, texts: Any, labels: Sequence[Any]) -> HeldOut:
     """Embed held-out texts, except those that are among the examples."""
     texts, pairs = texts_and_pairs(texts)
@@ -150,6 +164,7 @@ def _held_out(embedder: TextEmbedder, snapshot: Snapshot, texts: Any, labels: Se
         logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
     texts = [texts[i] for i in kept]
     pairs = [pairs[i] for i in kept]
+    _warn_of_versions(joined_texts(texts, pairs), texts_in(snapshot.rows))
     predictions = embedder.embed(texts, pairs)
     return HeldOut(
         embeddings=predictions.retrieval_embeddings,

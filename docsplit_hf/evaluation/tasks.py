@@ -16,7 +16,7 @@ from datasets import Dataset, DatasetDict
 
 from ..content_hash import sha256_of_parts
 from ..text.file_formats import find_columns, find_text_files
-from ..text.holding_out import hold_out_of_each_class
+from ..text.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..text.load_documents import load_documents
@@ -289,8 +289,9 @@ def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset,
             return train, splits[split]
     texts, pairs = texts_of(train)
     labels = label_array(train, label_names_of(train), multi_label=False)
-    inputs = texts if pairs is None else list(zip(texts, pairs, strict=True))
-    kept, held_out = hold_out_of_each_class(inputs, labels, TEST_FRACTION, seed)
+    joined = texts if pairs is None else [f"{text} {pair}" for text, pair in zip(texts, pairs, strict=True)]
+    groups = groups_to_hold_out(joined, [[label] for label in labels.tolist()])
+    kept, held_out = hold_out_of_each_class(groups.tolist(), labels, TEST_FRACTION, seed)
     if len(held_out) == 0:
         raise ValueError(f"{name}: {len(train)} examples with one text in each class leave none to test on: give more.")
     logger.info(f"{name}: there is no test set. {len(held_out)} of {len(train)} examples are held out for it.")

@@ -1,4 +1,4 @@
-"""Split rows into training and held-out rows, with equal texts together."""
+"""Split rows into training and held-out rows, with equal texts and versions of one text together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..content_hash import short_digest
+from .versions import group_versions
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+MAX_GROUPED_TEXTS = 200_000  # about three minutes and 3 GB; of more texts, only equal ones are held out together
 
 
 def hold_out(
@@ -81,6 +84,35 @@ def hold_out_of_each_class(
                 left[label] -= 1
     is_held_out = np.fromiter((text in chosen for text in texts), dtype=bool, count=len(labels))
     return np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
+
+
+def groups_to_hold_out(texts: Sequence[str], labels: Sequence[Iterable[int]]) -> np.ndarray:
+    """Number the groups of texts that are held out together: versions of one text, as ``group_versions`` defines them.
+
+    Only equal texts are together if all texts of a class are versions of one another, as the class would otherwise
+    never be held out, and in data of more than 200,000 texts.
+
+    Args:
+        texts: N texts; pairs are joined.
+        labels: Class numbers of each text.
+
+    Returns:
+        The number of the group of each text, int64 ``(N,)``.
+    """
+    copies = np.unique(np.array(texts, dtype=object), return_inverse=True)[1]
+    if len(texts) > MAX_GROUPED_TEXTS:
+        return copies
+    groups = group_versions(texts)
+    rows_of_label: dict[int, list[int]] = defaultdict(list)
+    for row, own in enumerate(labels):
+        for label in own:
+            rows_of_label[label].append(row)
+    is_divided = np.zeros(len(texts), bool)
+    for rows in rows_of_label.values():
+        is_one_group = len(np.unique(groups[rows])) == 1
+        if is_one_group and len(np.unique(copies[rows])) > 1:
+            is_divided |= groups == groups[rows[0]]
+    return np.where(is_divided, groups.max(initial=0) + 1 + copies, groups)
 
 
 def fingerprint(values: Iterable[Any]) -> int:

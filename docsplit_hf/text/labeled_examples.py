@@ -9,9 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from .characters import replace_lone_surrogates
 from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
-from .holding_out import fingerprints_of, hold_out
+from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
     describe_alike,
     joined_labels_hint,
@@ -99,8 +101,9 @@ def load_labeled_examples(
             use.
         test_split: Test split. None: ``test``, if it exists and has no other use.
         validation_size: Number of training examples (1 or more), or fraction of them (below 1), to hold out if there is
-            no validation split. Stratified by label, or by the rarest label of a text with several. Equal texts stay
-            together and every class keeps an example, so fewer may be held out. 0 holds none out.
+            no validation split. Stratified by label, or by the rarest label of a text with several. Equal texts, and
+            versions of one text (``group_versions``), stay together, and every class keeps an example, so fewer may be
+            held out. 0 holds none out.
         test_size: The same for the test split. The test set is held out first.
         seed: Seed of the draw of held-out examples.
         label_separator: Separator of labels in one string, such as ``";"`` in ``"a;b"``. With a separator, strings that
@@ -385,26 +388,35 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
     if count >= len(train):
         out = f"{count} of {len(train)} training examples out for {name}"
         raise ValueError(f"Holding {out} leaves none to train on: lower {name}_size, or choose a {name}_split.")
-    fingerprints = fingerprints_of(train, [name for name in train.column_names if name.startswith("text")])
+    text_columns = [name for name in train.column_names if name.startswith("text")]
+    fingerprints = fingerprints_of(train, text_columns)
     labels = _label_lists(train)
-    kept, held_out = hold_out(fingerprints, count, seed, labels)
+    texts = [" ".join(columns) for columns in zip(*(train[name][:] for name in text_columns), strict=True)]
+    groups = np.unique(groups_to_hold_out(texts, labels), return_inverse=True)[1]
+    # Groups are named by a text's fingerprint: without versions, the draw is that of the texts themselves.
+    of_group = fingerprints[np.unique(groups, return_index=True)[1]]
+    kept, held_out = hold_out(of_group[groups], count, seed, labels)
+    versions = len(set(fingerprints.tolist())) - len(of_group)
     repeated = len(train) - len(set(fingerprints.tolist()))
     only_once = sorted(label for label, times in Counter(chain.from_iterable(labels)).items() if times == 1)
     names = label_names_of(train)
     message = f"Held {len(held_out)} of {len(train)} training examples out for {name}, stratified by label."
     if repeated:
         message += f" {repeated} repeat the text of another one; the same text is never on both sides."
+    if versions:
+        message += f" {versions} are versions of another one, such as drafts, and on the same side."
     if only_once:
         more = ", and others" if len(only_once) > 5 else ""
         shown = ", ".join(repr(names[label]) for label in only_once[:5]) + more
         message += f" Classes with one example only, which is kept to train on: {shown}."
     if len(held_out) < count:
         message += (
-            f" This is less than the requested {count}: other texts repeat too often, or are the last of a class."
+            f" This is less than the requested {count}: other texts have too many copies or versions, or are the last "
+            "of a class."
         )
     if len(held_out) == 0:
         raise ValueError(f"{message} Give more examples, change {name}_size, or choose a {name}_split.")
-    logger.log(logging.WARNING if repeated or only_once or len(held_out) < count else logging.INFO, message)
+    logger.log(logging.WARNING if repeated or versions or only_once or len(held_out) < count else logging.INFO, message)
     return {"train": train.select(kept), name: train.select(held_out)}
 
 

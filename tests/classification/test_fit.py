@@ -158,6 +158,13 @@ def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
     np.testing.assert_allclose(scores_of(pipe(texts[36:38], top_k=None)), expected, atol=1e-5)
 
 
+def test_a_warning_names_held_out_texts_that_are_versions_of_examples(pipe, caplog):
+    long_text = " ".join(f"word{i}" for i in range(80))
+    pipe.add_examples([long_text], ["river"])
+    pipe.fit(["A river.", "An engine.", long_text + " changed"], ["river", "engine", "river"], show_progress=False)
+    assert "1 of 3 held-out texts are versions of examples" in caplog.text
+
+
 def test_a_datastore_without_texts_has_no_words(pipe, texts):
     bare = type(pipe.datastore)(
         pipe.datastore.keys, pipe.datastore.labels, pipe.datastore.label_names, probe=pipe.datastore.snapshot.probe

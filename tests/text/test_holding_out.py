@@ -1,4 +1,4 @@
-"""Held-out rows: equal texts together, classes kept, proportions."""
+"""Held-out rows: equal texts and versions together, classes kept, proportions."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.text.holding_out import fingerprint, hold_out, hold_out_of_each_class
+from docsplit_hf.text.holding_out import fingerprint, groups_to_hold_out, hold_out, hold_out_of_each_class
 
 rows = st.lists(st.tuples(st.integers(0, 8), st.sets(st.integers(0, 4), max_size=2)), min_size=1, max_size=40)
 
@@ -76,3 +76,33 @@ def test_repeated_texts_are_as_likely_held_out_and_the_seed_decides():
     assert len(twice) == 2 * len(once) == 8
     rows = [hold_out_of_each_class(range(100), np.arange(100) % 4, 0.3, seed)[1].tolist() for seed in (1, 1, 2)]
     assert rows[0] == rows[1] != rows[2]
+
+
+WORDS = [f"{a}{b}" for a in "bcdfghklmnp" for b in ("ado", "eri", "una", "ilo", "oge", "ase")]
+
+
+def draft(number, version):
+    """A text of 60 words; another version of it has another word at another place."""
+    words = np.random.default_rng(number).choice(WORDS, 60).tolist()
+    words[10 * version] = f"version{version}"
+    return " ".join(words)
+
+
+def test_versions_and_copies_are_in_one_group_unless_a_class_has_no_others():
+    texts = [draft(number, version) for number in range(20) for version in range(3)] + ["A copy."] * 2
+    number_of_text = [number for number in range(20) for _ in range(3)] + [20] * 2
+    labels = [[version] for _ in range(20) for version in range(3)] + [[3]] * 2
+    groups = groups_to_hold_out(texts, labels)
+    assert len({*zip(groups.tolist(), number_of_text, strict=True)}) == len({*groups.tolist()}) == 21
+    labels[:3] = [[4], [4], [4]]
+    divided = groups_to_hold_out(texts, labels)
+    assert len({*divided[:3].tolist()}) == 3
+    assert len({*divided.tolist()}) == 23
+    assert not {*divided[:3].tolist()} & {*divided[3:].tolist()}
+
+
+@given(st.lists(st.tuples(st.text(max_size=3), st.sets(st.integers(0, 2), max_size=2)), max_size=20))
+def test_short_texts_are_grouped_by_equality_alone(rows):
+    texts = [text for text, _ in rows]
+    groups = groups_to_hold_out(texts, [classes for _, classes in rows])
+    assert len({*zip(groups.tolist(), texts, strict=True)}) == len({*groups.tolist()}) == len({*texts})

@@ -255,6 +255,16 @@ def test_the_test_set_is_never_used_for_validation_and_plus_joins_splits(split):
     assert sorted(examples["train"]["text"][:] + examples["validation"]["text"][:]) == sorted(TEXTS[:20])
 
 
+def test_versions_of_one_text_are_on_one_side(caplog):
+    words = [[f"{number}{letter}{place}" for place in range(50)] for number in range(20) for letter in "xyz"]
+    rows = [{"text": " ".join([*own, version]), "label": version} for own in words for version in ("draft", "final")]
+    examples = load_labeled_examples(in_memory(train=rows), test_size=0.25, validation_size=0.2)
+    sides = [{text.split()[0] for text in split["text"]} for split in examples.values()]
+    assert sum(len(side) for side in sides) == len(set.union(*sides)) == 60
+    assert len(examples["test"]) == 30
+    assert "60 are versions of another one, such as drafts, and on the same side" in caplog.text
+
+
 def test_examples_to_test_on_are_held_out_first_unless_there_are_some(tmp_path):
     examples = load_labeled_examples(write(tmp_path / "a.jsonl", ROWS), test_size=0.2, validation_size=3)
     assert {name: len(split) for name, split in examples.items()} == {"train": 21, "validation": 3, "test": 6}

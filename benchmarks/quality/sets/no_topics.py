@@ -6,7 +6,15 @@ import html
 import re
 from xml.etree import ElementTree
 
-from benchmarks.quality.sets.readers import Read, file_of_each_label, folders, line_with_label, table, texts_and_labels
+from benchmarks.quality.sets.readers import (
+    Read,
+    file_of_each_label,
+    folders,
+    jsonl,
+    line_with_label,
+    table,
+    texts_and_labels,
+)
 from benchmarks.quality.sets.records import Clone, DataSet, Row, Splits
 
 SENTIMENT = {"0": "negative", "1": "neutral", "2": "positive"}
@@ -247,6 +255,7 @@ NO_TOPICS = [
         path="data/raw",
         license="not stated",
         read=file_of_each_label({"data/raw/rt-polarity.neg": "negative", "data/raw/rt-polarity.pos": "positive"}),
+        note="many sentences of glue_sst2",
     ),
     DataSet(
         name="clickbait",
@@ -669,5 +678,65 @@ NO_TOPICS = [
         path="packages/corpora/senseval.zip",
         license="not stated",
         read=senses,
+    ),
+    DataSet(
+        name="disaster_tweets",
+        kind="no topics",
+        language="en",
+        repository="J-Dymond/COMP6208",
+        commit="2043b33bbaef363cee4ef444ba74dc58a69154b9",
+        path="nlp-getting-started/train.csv",
+        license="not stated",
+        read=table(
+            "nlp-getting-started/train.csv",
+            text="text",
+            label="target",
+            names={"0": "no disaster", "1": "disaster"},
+        ),
+    ),
+    DataSet(
+        name="citation_purpose",
+        kind="no topics",
+        language="en",
+        repository="allenai/scibert",
+        commit="06793f77d7278898159ed50da30d173cdc8fdea9",
+        path="data/text_classification/sci-cite",
+        license="Apache 2.0",
+        read=jsonl(
+            "data/text_classification/sci-cite/train.txt",
+            "data/text_classification/sci-cite/test.txt",
+            text="text",
+            label="label",
+        ),
+    ),
+    DataSet(
+        name="protein_relations",
+        kind="no topics",
+        language="en",
+        repository="allenai/scibert",
+        commit="06793f77d7278898159ed50da30d173cdc8fdea9",
+        path="data/text_classification/chemprot",
+        license="research",
+        read=jsonl(
+            "data/text_classification/chemprot/train.txt",
+            "data/text_classification/chemprot/test.txt",
+            text="text",
+            label="label",
+        ),
+    ),
+    DataSet(
+        name="reviews_arabic",
+        kind="no topics",
+        language="ar",
+        repository="hadyelsahar/large-arabic-sentiment-analysis-resouces",
+        commit="2a99dc508c0203eb8ef733fa29228fba2aa61682",
+        path="datasets/PROD.csv",
+        license="not stated",
+        read=table(
+            "datasets/PROD.csv",
+            text="text",
+            label="polarity",
+            names={"-1": "negative", "0": "neutral", "1": "positive"},
+        ),
     ),
 ]

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from benchmarks.quality.sets.records import Clone, Row, Splits
+from benchmarks.quality.sets.records import Clone, Row, Splits, decode
 
 Read = Callable[[Clone], Splits]
 Column = str | int  # its name in the first line, or its number
@@ -202,11 +202,11 @@ def folders(
 
     def read_rows(clone: Clone, folder: str) -> list[Row]:
         rows = []
-        for path in clone.paths(folder):
+        for path, content in clone.files(folder).items():
             name = PurePosixPath(path).parent.name if label_of is None else label_of(path)
             if name is not None:
                 group = None if group_of is None else group_of(path)
-                rows.append(Row(text=clone.text_of(path, encoding), label=name, group=group))
+                rows.append(Row(text=decode(content, encoding), label=name, group=group))
         return rows
 
     def read(clone: Clone) -> Splits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,18 @@ from typing import NamedTuple
 
 ENCODINGS = ("utf-8-sig", "cp1252", "latin-1")
 GZIP = b"\x1f\x8b"
+
+
+def decode(content: bytes, encoding: str | None = None) -> str:
+    """The text of a file's content; without an encoding, in the first of ``ENCODINGS`` that fits."""
+    if encoding is not None:
+        return content.decode(encoding)
+    for candidate in ENCODINGS[:-1]:
+        try:
+            return content.decode(candidate)
+        except UnicodeDecodeError:
+            continue
+    return content.decode(ENCODINGS[-1])  # which fits any bytes
 
 
 class Row(NamedTuple):
@@ -50,19 +63,18 @@ class Clone(NamedTuple):
 
     def text_of(self, path: str, encoding: str | None = None) -> str:
         """The text of a file; without an encoding, in the first of ``ENCODINGS`` that fits."""
-        content = self.bytes_of(path)
-        if encoding is not None:
-            return content.decode(encoding)
-        for candidate in ENCODINGS:
-            try:
-                return content.decode(candidate)
-            except UnicodeDecodeError:
-                continue
-        raise ValueError(f"{path} is in none of the encodings {ENCODINGS}: give one.")
+        return decode(self.bytes_of(path), encoding)
 
     def lines_of(self, path: str, encoding: str | None = None) -> list[str]:
         """The lines of a file, without the empty line at its end."""
         return self.text_of(path, encoding).replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+    def files(self, folder: str) -> dict[str, bytes]:
+        """The contents of all files in a folder of the repository, by their paths in order."""
+        content = self._git("archive", "--format=tar", self.commit, "--", folder)
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            members = sorted((member for member in archive if member.isfile()), key=lambda member: member.name)
+            return {member.name: archive.extractfile(member).read() for member in members}
 
     def paths(self, folder: str = "") -> list[str]:
         """The paths of all files in a folder of the repository, in order."""

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from benchmarks.quality.sets.readers import Read, line_with_label, table, texts_and_labels
+import re
+from xml.etree import ElementTree
+
+from benchmarks.quality.sets.readers import Read, folders, jsonl, line_with_label, table, texts_and_labels
 from benchmarks.quality.sets.records import Clone, DataSet, Row, Splits
 
 AG_NEWS = {"1": "world", "2": "sports", "3": "business", "4": "science and technology"}
+OHSUMED = (
+    "bacterial infections and mycoses, virus diseases, parasitic diseases, neoplasms, musculoskeletal diseases, "
+    "digestive system diseases, stomatognathic diseases, respiratory tract diseases, otorhinolaryngologic diseases, "
+    "nervous system diseases, eye diseases, urologic and male genital diseases, female genital diseases, "
+    "cardiovascular diseases, hemic and lymphatic diseases, neonatal diseases and abnormalities, "
+    "skin and connective tissue diseases, nutritional and metabolic diseases, endocrine diseases, "
+    "immunologic diseases, disorders of environmental origin, animal diseases, pathological conditions"
+).split(", ")
+AMAZON = "sorted_data_acl"
+AMAZON_PRODUCTS = {"books": "books", "dvd": "dvd", "electronics": "electronics", "kitchen_&_housewares": "housewares"}
 MEDICAL = {
     "1": "neoplasms",
     "2": "digestive system diseases",
@@ -67,6 +80,39 @@ def problem_reports(clone: Clone) -> Splits:
 def _without_tags(text: str) -> str:
     """Words without the part of speech after each."""
     return " ".join(token.rsplit("/", 1)[0] for token in text.split())
+
+
+def disease(path: str) -> str:
+    """The disease of an abstract of Ohsumed, whose folder is named C01 and so on."""
+    return OHSUMED[int(path.split("/")[-2][1:]) - 1]
+
+
+def amazon(of: str) -> Read:
+    """Read reviews of products, labeled by their "product" or "sentiment"."""
+
+    def read(clone: Clone) -> Splits:
+        rows = []
+        for folder, product in AMAZON_PRODUCTS.items():
+            for sentiment in ("negative", "positive"):
+                content = clone.text_of(f"{AMAZON}/{folder}/{sentiment}.review", "latin-1")
+                for text in re.findall(r"<review_text>(.*?)</review_text>", content, re.DOTALL):
+                    rows.append(Row(text=text, label=product if of == "product" else sentiment))
+        return Splits(train=rows)
+
+    return read
+
+
+def news_events(clone: Clone) -> Splits:
+    """Read articles by the event that they report; each number has two similar events."""
+    rows = []
+    for path, content in clone.files("ECB+_LREC2014/ECB+").items():
+        if path.endswith(".xml"):
+            name = path.split("/")[-1].removesuffix(".xml")
+            number = name.split("_")[0]
+            other = " b" if name.endswith("plus") else " a"
+            words = [token.text or "" for token in ElementTree.fromstring(content).iter("token")]
+            rows.append(Row(text=" ".join(words), label=f"event {number}{other}"))
+    return Splits(train=rows)
 
 
 TOPICS = [
@@ -267,5 +313,124 @@ TOPICS = [
         path="packages/corpora/problem_reports.zip",
         license="not stated",
         read=problem_reports,
+    ),
+    DataSet(
+        name="ohsumed",
+        kind="topics",
+        language="en",
+        repository="yao8839836/text_gcn",
+        commit="962223652e9bb164ac2d83cd09fc7b8845ce860b",
+        path="data/ohsumed_single_23",
+        license="not stated",
+        read=folders("data/ohsumed_single_23/training", "data/ohsumed_single_23/test", label_of=disease),
+    ),
+    DataSet(
+        name="mag_titles",
+        kind="topics",
+        language="en",
+        repository="allenai/scibert",
+        commit="06793f77d7278898159ed50da30d173cdc8fdea9",
+        path="data/text_classification/mag",
+        license="Apache 2.0",
+        read=jsonl("data/text_classification/mag/test.txt", text="text", label="label"),
+    ),
+    DataSet(
+        name="amazon_product",
+        kind="topics",
+        language="en",
+        repository="lorenzoritter/domainadaption",
+        commit="f35a75418ea0ecf75dd85237bfcf68c224533747",
+        path="sorted_data_acl",
+        license="research",
+        read=amazon("product"),
+        train_rows=2500,
+        test_rows=1000,
+    ),
+    DataSet(
+        name="amazon_sentiment",
+        kind="no topics",
+        language="en",
+        repository="lorenzoritter/domainadaption",
+        commit="f35a75418ea0ecf75dd85237bfcf68c224533747",
+        path="sorted_data_acl",
+        license="research",
+        read=amazon("sentiment"),
+        train_rows=2500,
+        test_rows=1000,
+        note="the texts of amazon_product",
+    ),
+    DataSet(
+        name="reddit_community",
+        kind="topics",
+        language="en",
+        repository="ShirCohen1/Stress_Analysis_in_Social_Media",
+        commit="9ef1d8d4259d9f731d29fd952b9a735662f44a40",
+        path="dreaddit-train.csv, dreaddit-test.csv",
+        license="research",
+        read=table("dreaddit-train.csv", "dreaddit-test.csv", text="text", label="subreddit"),
+    ),
+    DataSet(
+        name="reddit_stress",
+        kind="no topics",
+        language="en",
+        repository="ShirCohen1/Stress_Analysis_in_Social_Media",
+        commit="9ef1d8d4259d9f731d29fd952b9a735662f44a40",
+        path="dreaddit-train.csv, dreaddit-test.csv",
+        license="research",
+        read=table(
+            "dreaddit-train.csv",
+            "dreaddit-test.csv",
+            text="text",
+            label="label",
+            names={"0": "no stress", "1": "stress"},
+        ),
+        note="the texts of reddit_community",
+    ),
+    DataSet(
+        name="privacy",
+        kind="topics",
+        language="en",
+        repository="SmartDataAnalytics/Polisis_Benchmark",
+        commit="4e42f557c9937ca3f0536736f435a80f476213ef",
+        path="datasets/Majority",
+        license="research",
+        read=table(
+            "datasets/Majority/train_dataset.csv",
+            "datasets/Majority/test_dataset.csv",
+            text=0,
+            label=1,
+        ),
+    ),
+    DataSet(
+        name="symptoms",
+        kind="topics",
+        language="en",
+        repository="t4ai/nlp-medical-diagnosis-classifier",
+        commit="47808524823a2a2ea3862e10432cbb3798cded35",
+        path="Symptom2Disease.csv",
+        license="not stated",
+        read=table("Symptom2Disease.csv", text="text", label="label"),
+    ),
+    DataSet(
+        name="github_issues",
+        kind="no topics",
+        language="en",
+        repository="nlbse2024/issue-report-classification",
+        commit="2927bc67eb42db8affd16eaf3e5a6d74f3063961",
+        path="data",
+        license="not stated",
+        read=table("data/issues_train.csv", "data/issues_test.csv", text=("title", "body"), label="label"),
+        train_rows=1500,
+        test_rows=600,
+    ),
+    DataSet(
+        name="news_events",
+        kind="topics, many classes",
+        language="en",
+        repository="cltl/EventStoryLine",
+        commit="715932bdd4d6c9fbf9b5a248006ab216502eecc3",
+        path="ECB+_LREC2014/ECB+",
+        license="CC BY 3.0",
+        read=news_events,
     ),
 ]

@@ -19,9 +19,8 @@ from benchmarks.quality.sets.records import Clone, DataSet, Row, Splits
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     folder = tmp_path_factory.mktemp("clone")
-    (folder / "table.csv").write_text(
-        'kind,title,text\nA,"one, two",three\nB,four,five\nC,left,out\n', encoding="utf-8"
-    )
+    table_text = 'kind,title,text\nA,"one, two",three\nB,four,five\nC,left,out\n'
+    (folder / "table.csv").write_text(table_text, encoding="utf-8")
     (folder / "old.tsv").write_bytes("a\tGrüße\nb\tWelt\n".encode("cp1252"))
     (folder / "lines.txt").write_text("x:1 a text\ny:2 another text\n", encoding="utf-8")
     (folder / "items.jsonl").write_text('{"t": "a", "l": 1}\n{"t": "b", "l": 2}\n', encoding="utf-8")

@@ -195,6 +195,7 @@ NO_TOPICS = [
         path="datasets/hate",
         license="research",
         read=tweets("datasets/hate", {"0": "no hate", "1": "hate"}),
+        note="the official test set differs from the training set",
     ),
     DataSet(
         name="tweet_offensive",

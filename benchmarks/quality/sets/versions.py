@@ -13,8 +13,9 @@ LEVELS = {"ele": "elementary", "int": "intermediate", "adv": "advanced"}
 
 
 def reading_level(path: str) -> str | None:
-    """The reading level of an article, which ends its name."""
-    return LEVELS.get(path.removesuffix(".txt")[-3:]) if path.endswith(".txt") else None
+    """The reading level of an article, which ends its name; a folder within a folder holds copies."""
+    is_article = path.endswith(".txt") and path.count("/") == 2
+    return LEVELS.get(path.removesuffix(".txt")[-3:]) if is_article else None
 
 
 def article(path: str) -> str:

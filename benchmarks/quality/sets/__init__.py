@@ -1,0 +1,1 @@
+"""Public data sets for few labels: where each is from, and its conversion."""

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
 
 OPENAI_HOST = "api.openai.com"
+TURNS = threading.Lock()  # not of the instance, which may be copied
 
 
 class EndpointError(RuntimeError):
@@ -102,8 +104,10 @@ class Endpoint:
                 "%r returned no %s: attempt %d of %d.", self, self.answers, repeated + 1, self.max_retries + 1
             )
         if self.requests_per_minute is not None:
-            time.sleep(max(self._earliest_request - time.monotonic(), 0))
-            self._earliest_request = time.monotonic() + 60 / self.requests_per_minute
+            with TURNS:  # the next request of another thread gets the turn after this one
+                turn = max(self._earliest_request, time.monotonic())
+                self._earliest_request = turn + 60 / self.requests_per_minute
+            time.sleep(max(turn - time.monotonic(), 0))
 
     def _key(self) -> str:
         """The key in the environment variable; empty if there is none."""

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from .pipeline import KNNClassifierPipeline
 
 # All but "names": labels may be numbers, which have no meaning as words.
-DEFAULT_EXPERTS = tuple(name for name, expert in EXPERTS.items() if not expert.needs_label_names)
+DEFAULT_EXPERTS = tuple(
+    name for name, expert in EXPERTS.items() if not (expert.needs_label_names or expert.needs_teacher)
+)
 MAX_CACHED_TEXTS = 100_000  # in the cache of embeddings: 150 MB with 384 dimensions
 
 _cached_embeddings: dict[bytes, np.ndarray] = {}  # by a hash of encoder, settings and text; oldest first

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from ..text.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .ensemble.corpus import KeptCorpus, texts_in, unit
 from .ensemble.fit_settings import SUGGESTED_SETTING
-from .ensemble.fitting import fit_experts
+from .ensemble.fitting import fit_experts, used_labels
 from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
+from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
+from .ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ def fit(
     show_progress: bool = False,
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
+    teacher: str | Literal[False] | None = None,
+    teacher_texts: int = TEACHER_TEXTS,
 ) -> FitReport:
     """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
     has_head = embedder.model.config.num_labels > 0
@@ -52,7 +57,9 @@ def fit(
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
         raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
-    snapshot = datastore.view().all()
+    view = datastore.view()
+    snapshot = view.all()
+    _check_teacher(teacher, teacher_texts, snapshot, has_head)
     held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
     _warn_of_one_vector(embedder, snapshot)
 
@@ -60,7 +67,8 @@ def fit(
     def embed_names(names: tuple[str, ...]) -> np.ndarray:
         return embedder.embed(readable_names(names)).retrieval_embeddings
 
-    fitted = fit_experts(
+    fit_on_all_texts = partial(
+        fit_experts,
         snapshot,
         experts,
         held_out,
@@ -70,20 +78,36 @@ def fit(
         embed_names=embed_names,
         class_proportions=class_proportions,
     )
+    answers = None
+    if teacher is None:
+        answers = remembered_answers(snapshot, used_labels(snapshot))
+    if isinstance(teacher, str) or answers is None:
+        fitted = fit_on_all_texts()
+    if isinstance(teacher, str):
+        answers = ask_teacher(teacher, teacher_texts, fitted, view, snapshot, show_progress)
+    if answers is not None:
+        fitted = fit_on_all_texts(teacher=answers)
     documents = fitted.settings.report.documents
     # Documents of other distributions may mislead the experts; fewer documents than examples hardly do.
     if held_out is None and documents > fitted.settings.report.examples:
         without_documents = fit_experts(
-            replace(snapshot, documents=None),
+            replace(snapshot, documents=None if answers is None else answered_documents(snapshot, answers)),
             experts,
             show_progress=False,
             embed_names=embed_names,
             class_proportions=class_proportions,
             left_out=documents,
+            teacher=answers,
         )
         if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
             fitted = without_documents
     state = fitted.to_state()
+    if answers is not None:
+        state = replace(
+            state,
+            settings=state.settings | {TEACHER_SETTING: answers.to_setting()},
+            arrays=state.arrays | {TEACHER_ANSWERS: answers.probabilities},
+        )
     with FITTED_STATE_LOCK:
         datastore.fitted = replace(
             state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
@@ -94,6 +118,26 @@ def fit(
     if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
         _name_better_encoder()
     return report
+
+
+def _check_teacher(
+    teacher: str | Literal[False] | None, teacher_texts: int, snapshot: Snapshot, has_head: bool
+) -> None:
+    """Refuse a teacher where its answers could not be used."""
+    if teacher is None or teacher is False:
+        return
+    if not isinstance(teacher, str):
+        raise TypeError(f"teacher must be an address, False or None, got {teacher!r}.")
+    if isinstance(teacher_texts, bool) or not isinstance(teacher_texts, int) or teacher_texts < 1:
+        raise ValueError(f"teacher_texts must be a whole number from 1, got {teacher_texts!r}.")
+    if snapshot.multi_label:
+        raise ValueError("A teacher chooses one label for each text, and here a text may have several: leave it out.")
+    if has_head:
+        raise ValueError("A teacher helps classifiers without a trained head: leave it out, or take an encoder.")
+    if snapshot.documents is None or not len(snapshot.documents.keys):
+        raise ValueError("A teacher is asked about documents without labels, and there are none: add_documents(texts).")
+    if not any(snapshot.documents.rows["text"].to_pylist()):
+        raise ValueError("A teacher reads texts, and the documents have none: add them with texts.")
 
 
 def _encoder_name(embedder: TextEmbedder) -> str:

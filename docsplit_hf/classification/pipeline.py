@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -338,6 +338,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
+        teacher: str | Literal[False] | None = None,
+        teacher_texts: int = 200,
     ) -> FitReport:
         """Fit the experts on all examples and documents, and choose their weights.
 
@@ -358,12 +360,21 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
                 those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
+            teacher: The address of a decision model, ``"http://localhost:8000/v1#MODEL"``, which is asked about some
+                documents: their texts are sent there, and nowhere else. It learns no labels, and its answers are one
+                more expert, ``teacher``, a linear probe that is weighed like the others; later texts are classified
+                without it. Options follow the model, as in ``"...#MODEL#protocol=decisions#max_characters=8000"``:
+                also ``key_variable``, ``requests_per_minute`` and ``parallel_requests``. None: the answers of an
+                earlier fit are used, and nothing is sent. False: they are dropped.
+            teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
+                count.
 
         Returns:
             The weights, and the accuracy of each expert; it prints as a table.
 
         Raises:
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
+            EndpointError: If the teacher gives no answer, or one that cannot be used.
         """
         return fit(
             self.embedder,
@@ -374,6 +385,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             show_progress=show_progress,
             corpus=self._corpus,
             class_proportions=class_proportions,
+            teacher=teacher,
+            teacher_texts=teacher_texts,
         )
 
     def suggest(self, n: int = 10, again: bool = False) -> list[Suggestion]:

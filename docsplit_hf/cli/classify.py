@@ -251,7 +251,12 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     # An audit needs out-of-fold predictions, so do not use the validation split.
     is_audited = options.audit.audit is not None
     held_out = None if is_audited else splits.get("validation")
-    report = pipe.fit() if held_out is None else pipe.fit(held_out, labels_by_name(held_out))
+    report = pipe.fit(
+        held_out,
+        None if held_out is None else labels_by_name(held_out),
+        teacher=options.data.teacher,
+        teacher_texts=options.data.teacher_texts,
+    )
     print(report)
     metrics = {
         name: evaluate_parts(make_embedder(model, tokenizer, show_progress=True), datastore, splits[name], name)

@@ -14,7 +14,10 @@ from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ..finetuning.arguments import KNNClassifierTrainingArguments
 from ..text.paper_tasks import TASKS
 
-TASK_OPTIONS = ("task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name")
+TASK_OPTIONS = (
+    "task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name",
+    "teacher", "teacher_texts",
+)  # fmt: skip
 # Model options that --no_training refuses. It also refuses all of RunArguments except ANY_RUN_OPTIONS.
 TRAINING_OPTIONS = {
     "use_peft", "lora_r", "classifier_activation", "retrieval_pooling", "decouple", "retrieval_dimension",
@@ -108,6 +111,13 @@ class DataArguments:
         help="Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same "
         "--text_column; a .txt file with one document per line; a folder of .txt files; or a data set on the Hub.",
     )
+    teacher: str | None = HfArg(
+        default=None,
+        help="Address of a decision model, http://HOST/v1#MODEL, that is asked about some of the documents of "
+        "--unlabeled_name: their texts are sent there. Its answers are one more expert. With --no_training. Needs "
+        "pip install -e '.[endpoint]'.",
+    )
+    teacher_texts: int = HfArg(default=200, help="Number of documents that the teacher is asked about.")
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
@@ -340,6 +350,10 @@ def check_options(
         raise ValueError(
             "--apply_audit corrects a saved classifier: give it by --model_name_or_path, without --dataset_name, "
             "--task_name and --no_training."
+        )
+    if data.teacher and not (data.unlabeled_name and model.no_training):
+        raise ValueError(
+            "--teacher is asked about documents: also give --no_training and documents by --unlabeled_name."
         )
     if data.unlabeled_name and not (data.dataset_name or data.task_name):
         raise ValueError("--unlabeled_name adds documents to labeled examples: give these by --dataset_name.")

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from .corpus import Corpus
 
 
+class FittedTeacher(NamedTuple):
+    """Probe fitted on a teacher's answers."""
+
+    probe: np.ndarray  # float32 (C, D + 1): weights and biases of the logits
+    agreement: float  # in standard errors above chance
+
+
 class TrainingData(NamedTuple):
     """N texts that experts are fitted on; n of them are examples with labels."""
 
@@ -27,6 +34,8 @@ class TrainingData(NamedTuple):
     label_name_vectors: np.ndarray | None  # (C, H): embeddings of the label names, of size H
     is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
     label_name_reliability: float  # probability that similarity to label names predicts the labels
+    teacher: FittedTeacher | None  # fitted on a decision model's answers about documents
+    teacher_reliability: float  # probability that these answers predict the labels; 0 without a teacher
 
     @property
     def has_documents(self) -> bool:
@@ -79,13 +88,16 @@ class Expert:
     needs_words: ClassVar[bool] = False  # requires a datastore that keeps texts
     needs_single_label: ClassVar[bool] = False  # requires one label per text
     needs_label_names: ClassVar[bool] = False  # requires embeddings of the label names
+    needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
     tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
     refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
     saved_names: ClassVar[Mapping[str, str]] = {}  # array names in saved folders that differ from the default
 
-    def unmet_need(self, has_words: bool, multi_label: bool, has_label_names: bool) -> str | None:
+    def unmet_need(
+        self, has_words: bool, multi_label: bool, has_label_names: bool, has_teacher: bool = False
+    ) -> str | None:
         """Missing requirement of this expert; None if it can be fitted."""
         if self.needs_words and not has_words:
             return "texts with words in the datastore"
@@ -93,6 +105,8 @@ class Expert:
             return "one label per text"
         if self.needs_label_names and not has_label_names:
             return "an encoder for the names of the labels"
+        if self.needs_teacher and not has_teacher:
+            return "a teacher"
         return None
 
     def prior(self, data: TrainingData) -> float:

@@ -22,6 +22,7 @@ from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
 from .registry import EXPERTS, fit_all, training_data
 from .report import HELD_OUT_TEXTS
+from .teacher_expert import fit_teacher
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
 from .version_groups import VersionCounts, count_versions, version_groups
 from .weighing import weigh
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .expert import TrainingData
     from .fitted_experts import FittedExperts
     from .held_out_scores import Voters
+    from .teacher_expert import TeacherAnswers
 
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"
@@ -48,6 +50,7 @@ def fit_experts(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None = None,
     class_proportions: ClassProportions = "estimated",
     left_out: int = 0,
+    teacher: TeacherAnswers | None = None,
 ) -> FittedExperts:
     """Fit experts on all texts of a datastore, and choose their weights on held-out texts or folds of the examples.
 
@@ -61,6 +64,7 @@ def fit_experts(
         embed_names: A function that embeds C label names, ``(C, H)``. None: the expert "names" is left out.
         class_proportions: The label proportions among all texts: ``"estimated"``, ``"uniform"`` or given by label.
         left_out: The number of documents that the caller left out of the snapshot, for the report.
+        teacher: Answers of a decision model about documents, for the labels that have examples.
 
     Returns:
         The fitted experts with their weights, the report and the guarantees.
@@ -74,7 +78,15 @@ def fit_experts(
     wanted = _known_experts(experts)
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         prepared = _prepare(
-            snapshot, labels, wanted, make(snapshot), has_head, proportions, embed_names, by_folds=held_out is None
+            snapshot,
+            labels,
+            wanted,
+            make(snapshot),
+            has_head,
+            proportions,
+            embed_names,
+            by_folds=held_out is None,
+            teacher=teacher,
         )
         progress.total += prepared.fold_count
         progress.update()
@@ -117,11 +129,16 @@ class _Labels(NamedTuple):
     columns: np.ndarray  # int64 (C,): their numbers among all labels
 
 
+def used_labels(snapshot: Snapshot) -> list[str]:
+    """Names of the labels that have examples, sorted."""
+    used = np.flatnonzero(snapshot.labels.any(0)) if snapshot.multi_label else np.unique(snapshot.labels)
+    return sorted(snapshot.label_names[column] for column in used)
+
+
 def _fitted_labels(snapshot: Snapshot) -> _Labels:
     multi_label = snapshot.multi_label
-    used = np.flatnonzero(snapshot.labels.any(0)) if multi_label else np.unique(snapshot.labels)
-    columns = np.array(sorted(used.tolist(), key=lambda column: snapshot.label_names[column]), np.int64)
-    names = [snapshot.label_names[column] for column in columns]
+    names = used_labels(snapshot)
+    columns = np.array([snapshot.label_names.index(name) for name in names], np.int64)
     some_have_none = bool(multi_label and not snapshot.labels[:, columns].all())
     _check_labels(names, len(snapshot.keys), some_have_none)
     return _Labels(names, columns)
@@ -152,6 +169,7 @@ def _prepare(
     proportions: np.ndarray | None,
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None,
     by_folds: bool,
+    teacher: TeacherAnswers | None,
 ) -> _Prepared:
     # In the order of the corpus, so that rounding does not depend on the order in which examples were added.
     order = np.argsort(corpus.rows)
@@ -164,7 +182,11 @@ def _prepare(
         groups = version_groups(corpus, corpus.rows, snapshot.labels)
         folds = folds_of(snapshot, corpus.rows, groups)[order]
         versions = count_versions(corpus, rows, targets, groups)
-    experts = _possible_experts(wanted, corpus, snapshot.multi_label, embed_names is not None)
+    groups_of_texts = corpus.text_numbers if groups is None else groups
+    fitted_teacher = None if teacher is None else fit_teacher(teacher, snapshot, corpus, groups_of_texts)
+    experts = _possible_experts(
+        wanted, corpus, snapshot.multi_label, embed_names is not None, fitted_teacher is not None
+    )
     example_weight = DEFAULT_EXAMPLE_WEIGHT
     is_tuned = any(EXPERTS[name].tunes_example_weight for name in experts)
     has_documents = len(rows) < len(corpus.ids)
@@ -182,6 +204,7 @@ def _prepare(
         has_head=has_head,
         label_name_vectors=label_name_vectors,
         is_text=are_texts(snapshot)[order],
+        teacher=fitted_teacher,
     )
     return _Prepared(
         data=data,
@@ -227,9 +250,11 @@ def _known_experts(wanted: Sequence[str] | None) -> list[str]:
     return experts
 
 
-def _possible_experts(wanted: list[str], corpus: Corpus, multi_label: bool, has_label_names: bool) -> list[str]:
+def _possible_experts(
+    wanted: list[str], corpus: Corpus, multi_label: bool, has_label_names: bool, has_teacher: bool
+) -> list[str]:
     has_words = corpus.words is not None
-    unmet = {name: EXPERTS[name].unmet_need(has_words, multi_label, has_label_names) for name in wanted}
+    unmet = {name: EXPERTS[name].unmet_need(has_words, multi_label, has_label_names, has_teacher) for name in wanted}
     possible = [name for name, need in unmet.items() if need is None]
     if not possible:
         reasons = "; ".join(f"{name!r} needs {need}" for name, need in unmet.items())

@@ -121,6 +121,7 @@ def scores_by_folds(
             example_weight,
             label_name_vectors=data.label_name_vectors,
             is_text=data.is_text[train],
+            teacher=data.teacher,
         )
         learned = fit_all(part, experts, proportions)
         shift[test] = learned.shift

@@ -6,18 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from .corpus import propagate_labels
-from .expert import Expert, Features, TrainingData
+from .expert import Expert, Features, FittedTeacher, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
-from .vector_experts import Classifier, Names, Topics, centers_of, fit_topics, label_name_reliability
+from .teacher_expert import Teacher, evidence_of_agreement, probe_logits
+from .vector_experts import (
+    Classifier,
+    Names,
+    Topics,
+    centers_of,
+    evidence_of_examples,
+    fit_topics,
+    label_name_reliability,
+)
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:
     from .corpus import Corpus
 
-ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names())
+ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 # Pairs of experts with different features: their rate of agreement gives their accuracy (sharpness_by_agreement). The
 # first pair that was fitted is used.
@@ -51,6 +61,7 @@ def training_data(
     has_head: bool = False,
     label_name_vectors: np.ndarray | None = None,
     is_text: np.ndarray | None = None,
+    teacher: FittedTeacher | None = None,
 ) -> TrainingData:
     """Assemble training data before labels are propagated; the examples at ``rows`` have ``targets`` ``(n, C)``.
 
@@ -63,6 +74,10 @@ def training_data(
     reliability = 0.0
     if label_name_vectors is not None:
         reliability = label_name_reliability(corpus, rows, targets, label_name_vectors, is_text)
+    teacher_reliability = 0.0
+    if teacher is not None:
+        of_examples = evidence_of_examples(probe_logits(teacher.probe, corpus.vectors), rows, targets, is_text)
+        teacher_reliability = float(expit(of_examples + evidence_of_agreement(teacher.agreement)))
     return TrainingData(
         corpus=corpus,
         rows=rows,
@@ -75,6 +90,8 @@ def training_data(
         label_name_vectors=label_name_vectors,
         is_text=is_text,
         label_name_reliability=reliability,
+        teacher=teacher,
+        teacher_reliability=teacher_reliability,
     )
 
 

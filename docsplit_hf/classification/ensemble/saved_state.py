@@ -12,6 +12,9 @@ from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL, SUGG
 from .registry import EXPERTS
 from .report import FitReport
 from .state_values import SHARED_RANGES, SUM_TOLERANCE, UNLIMITED, fault_of_distributions, is_possible
+from .teacher_expert import ANSWERS as TEACHER_ANSWERS
+from .teacher_expert import SETTING as TEACHER_SETTING
+from .teacher_expert import is_teacher_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +43,8 @@ def check_state(state: FittedState, view: View) -> None:
     _check_array_types(state)
     _check_temperature(state.settings)
     _require(isinstance(state.settings.get("has_head"), bool), "has_head", state.settings.get("has_head"))
+    teacher = state.settings.get(TEACHER_SETTING)
+    _require(is_teacher_setting(teacher), TEACHER_SETTING, teacher)
     specs = _array_specs(state, view)
     _check_shapes(state.arrays, specs)
     _check_ranges(state.arrays, specs)
@@ -115,6 +120,9 @@ def _array_specs(state: FittedState, view: View) -> dict[str, ArraySpec]:
     for name, shape in shapes.items():
         limits = SHARED_RANGES.get(name, UNLIMITED)
         specs[name] = ArraySpec(shape, limits.least, limits.largest)
+    teacher = state.settings.get(TEACHER_SETTING)
+    if teacher is not None:
+        specs[TEACHER_ANSWERS] = ArraySpec((len(teacher["documents"]), sizes.labels), 0.0, 1.0)
     for name in state.settings["weights"]:
         expert = EXPERTS[name]
         for array, spec in expert.arrays(sizes).items():

@@ -212,10 +212,17 @@ def label_name_reliability(
 
     Label descriptions are ignored: they resemble their names anyway.
     """
-    scores = _cosines(corpus.vectors, name_vectors)
-    scores /= max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
-    log_likelihoods = log_softmax(scores[rows[is_text]], axis=1)[targets[is_text] > 0]
-    return float(expit(log_likelihoods.sum() + len(log_likelihoods) * np.log(targets.shape[1])))
+    return float(expit(evidence_of_examples(_cosines(corpus.vectors, name_vectors), rows, targets, is_text)))
+
+
+def evidence_of_examples(scores: np.ndarray, rows: np.ndarray, targets: np.ndarray, is_text: np.ndarray) -> float:
+    """Log odds that scores ``(N, C)`` of the corpus predict the labels of examples better than chance.
+
+    The examples are at ``rows`` ``(n,)`` and have ``targets`` ``(n, C)``; those that are not ``is_text`` are ignored.
+    """
+    scale = max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
+    log_likelihoods = log_softmax(scores[rows[is_text]] / scale, axis=1)[targets[is_text] > 0]
+    return float(log_likelihoods.sum() + len(log_likelihoods) * np.log(targets.shape[1]))
 
 
 def readable_names(names: Sequence[str]) -> list[str]:

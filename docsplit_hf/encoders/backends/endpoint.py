@@ -4,12 +4,9 @@ It has no ``from __future__ import annotations``, for the reason in ``configurat
 """
 
 import logging
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -18,37 +15,30 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...content_hash import sha256_of_json
-from ...extras import check_extra
 from ...text.characters import replace_lone_surrogates
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
 from ..text_warnings import read_fractions, warn_of_cut_texts
+from .endpoint_client import Endpoint, EndpointError, check_positive
 
 if TYPE_CHECKING:
-    from httpx2 import Request
-    from openai import Omit, OpenAI
+    from openai import OpenAI
     from openai.types import CreateEmbeddingResponse
 
 logger = logging.getLogger(__name__)
 
-OPENAI_HOST = "api.openai.com"
 # Options after the address of an endpoint, and their types.
 OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
 
 
-class EndpointError(RuntimeError):
-    """An endpoint returned no embeddings, or embeddings that cannot be used."""
-
-
 @dataclass(eq=False, repr=False)
-class EndpointEncoder:
-    """Embeds texts with a model behind an endpoint, through the ``openai`` client (the extra ``[endpoint]``).
+class EndpointEncoder(Endpoint):
+    """Embeds texts with a model behind an endpoint, called as ``Endpoint`` describes.
 
-    The key is read from the environment and sent in one header; it is neither kept nor shown.
-
-    After the statuses 408, 409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up
-    to 8 seconds, or last as long as ``Retry-After`` demands, up to two minutes. The fingerprint covers the address and
-    the model's name, but not its weights: it does not change if a service replaces a model under the same name.
+    The key is read from the environment and sent in one header; it is neither kept nor shown. After the statuses 408,
+    409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up to 8 seconds, or last as
+    long as ``Retry-After`` demands, up to two minutes. The fingerprint covers the address and the model's name, but not
+    its weights: it does not change if a service replaces a model under the same name.
 
     Args:
         model: The model's name at the endpoint.
@@ -66,37 +56,15 @@ class EndpointEncoder:
         ImportError: If the extra ``endpoint`` is not installed.
     """
 
-    model: str
-    base_url: str = "https://api.openai.com/v1"
-    key_variable: str | None = None
     batch_size: int = 32
-    requests_per_minute: float | None = None
-    max_characters: int | None = None
-    timeout: float = 60.0
-    max_retries: int = 10
+
+    answers = "embeddings"
+    path = "/v1/embeddings"
 
     def __post_init__(self) -> None:
-        check_extra("endpoint", "An endpoint")  # raised here, not after hours of an evaluation
-        address = urlsplit(self.base_url)
-        self.base_url = self.base_url.rstrip("/")
-        if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
-            self.key_variable = "OPENAI_API_KEY"
-        host = address.hostname
-        if address.scheme not in ("http", "https") or not host:
-            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
-        if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
-        for name in ("batch_size", "requests_per_minute", "max_characters", "timeout"):
-            limit = getattr(self, name)
-            if limit is not None and not limit > 0:
-                raise ValueError(f"{name} must be more than 0, got {limit}.")
-        if self.max_retries < 0:
-            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
+        super().__post_init__()
+        check_positive("batch_size", self.batch_size)
         self.dimension: int | None = None  # unknown before the first answer
-        self._earliest_request = 0.0  # earliest time of the next request, by time.monotonic
-
-    def __repr__(self) -> str:
-        return f"EndpointEncoder({self.model!r}, base_url={self.base_url!r})"
 
     @property
     def fingerprint(self) -> str:
@@ -143,76 +111,13 @@ class EndpointEncoder:
         embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
         return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 
-    def _client(self) -> "OpenAI":
-        """Make a client of the library ``openai``."""
-        from openai import DefaultHttpx2Client, OpenAI
-
-        hooks = {"request": [self._wait_for_turn]}  # called before repeated requests too
-        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
-        return OpenAI(
-            api_key="replaced by _headers",
-            base_url=self.base_url,
-            timeout=self.timeout,
-            max_retries=self.max_retries,
-            http_client=http_client,
-        )
-
-    def _wait_for_turn(self, request: "Request") -> None:
-        """Wait before a request until the rate limit allows it, and log repeated requests."""
-        repeated = int(request.headers.get("x-stainless-retry-count", 0))
-        if repeated:  # the client itself logs nothing before the last attempt
-            logger.warning("%r returned no embeddings: attempt %d of %d.", self, repeated + 1, self.max_retries + 1)
-        if self.requests_per_minute is not None:
-            time.sleep(max(self._earliest_request - time.monotonic(), 0))
-            self._earliest_request = time.monotonic() + 60 / self.requests_per_minute
-
-    def _key(self) -> str:
-        """The key in the environment variable; empty if there is none."""
-        return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
-
-    def _headers(self) -> "dict[str, str | Omit]":
-        """Headers that replace those of OpenAI's environment variables, which the client sends to any address."""
-        from openai import omit
-
-        if not self._key().isascii() or not self._key().isprintable():
-            raise EndpointError(f"The key in {self.key_variable} has characters that are not allowed in a header.")
-        authorization = f"Bearer {self._key()}" if self._key() else omit
-        return {"Authorization": authorization, "OpenAI-Organization": omit, "OpenAI-Project": omit}
-
     def _request(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
-        """Send a request, repeat it where that may help, and return the answer with status 200."""
-        from openai import APIConnectionError, APIStatusError
-
-        try:
-            return client.embeddings.create(
+        """Ask for the embeddings of some texts."""
+        return self._send(
+            lambda: client.embeddings.create(
                 model=self.model, input=texts, encoding_format="float", extra_headers=self._headers()
             )
-        except APIConnectionError as error:
-            problem = f"{type(error.__cause__).__name__}, with a timeout of {self.timeout:g} s. Check the address."
-        except APIStatusError as error:
-            answer = self._without_key(error.response.text)
-            problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
-        except (OverflowError, ValueError) as error:  # a number larger than any float, or not JSON
-            problem = f"an answer that cannot be read ({error}). Does it answer like /v1/embeddings?"
-        raise EndpointError(f"{self!r} returned no embeddings, but {problem}")
-
-    def _without_key(self, text: str) -> str:
-        """The beginning of an answer without the key, which some endpoints repeat when they refuse it."""
-        text = text.replace(self._key(), "***") if self._key() else text
-        return " ".join(text.split())[:300] or "nothing more"
-
-    def _advice(self, status: int) -> str:
-        """The next step after an answer with a status other than 200."""
-        if status in (401, 403):
-            if self.key_variable is None:
-                return "No key was sent: name the environment variable that holds one, as key_variable."
-            state = "was refused" if self._key() else "is not set"
-            return f"The key is read from the environment variable {self.key_variable}, which {state}."
-        if status == 404:
-            return "Check the model's name, and that the address ends as in 'https://api.openai.com/v1'."
-        if status in (408, 429) or status >= 500:
-            return "Check your rate limits, or try later; lower requests_per_minute or batch_size reduce the load."
-        return "If the texts are too long, max_characters cuts them."
+        )
 
     def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
         """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""

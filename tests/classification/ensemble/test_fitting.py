@@ -13,7 +13,7 @@ from docsplit_hf.classification.ensemble.report import LARGEST_CLASS, WORD_REGRE
 
 from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
 
-EVERYTHING = [name for name, expert in EXPERTS.items() if not expert.needs_label_names]
+EVERYTHING = [name for name, expert in EXPERTS.items() if not (expert.needs_label_names or expert.needs_teacher)]
 
 
 def fit(store, experts=None, **options):

@@ -1,0 +1,162 @@
+"""Client of endpoints in OpenAI's form: the address, the key, limits, repeated requests, and errors."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+from urllib.parse import urlsplit
+
+from ...extras import check_extra
+
+if TYPE_CHECKING:
+    from httpx2 import Request
+    from openai import Omit, OpenAI
+
+Answer = TypeVar("Answer")
+
+logger = logging.getLogger(__name__)
+
+OPENAI_HOST = "api.openai.com"
+TURNS = threading.Lock()  # not of the instance, which may be copied
+
+
+class EndpointError(RuntimeError):
+    """An endpoint returned no answer, or one that cannot be used."""
+
+
+@dataclass(eq=False, repr=False)
+class Endpoint:
+    """A model behind an address, called through the ``openai`` client (the extra ``[endpoint]``).
+
+    The key is read from the environment and sent in one header; it is neither kept nor shown.
+
+    After the statuses 408, 409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up
+    to 8 seconds, or last as long as ``Retry-After`` demands, up to two minutes.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The address up to ``/v1``.
+        key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
+            for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
+        requests_per_minute: The most requests per minute, including repeated ones. None: no limit.
+        max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
+        timeout: Seconds to wait for an answer.
+        max_retries: How often a request is repeated; ten times take about a minute.
+
+    Raises:
+        ValueError: If the address is not valid, or a number is out of range.
+        ImportError: If the extra ``endpoint`` is not installed.
+    """
+
+    model: str
+    base_url: str = "https://api.openai.com/v1"
+    key_variable: str | None = None
+    requests_per_minute: float | None = None
+    max_characters: int | None = None
+    timeout: float = 60.0
+    max_retries: int = 10
+
+    answers: ClassVar[str] = "answer"  # what the endpoint returns, for messages
+    path: ClassVar[str] = "/v1"
+
+    def __post_init__(self) -> None:
+        check_extra("endpoint", "An endpoint")  # raised here, not after hours of an evaluation
+        address = urlsplit(self.base_url)
+        self.base_url = self.base_url.rstrip("/")
+        if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
+            self.key_variable = "OPENAI_API_KEY"
+        host = address.hostname
+        if address.scheme not in ("http", "https") or not host:
+            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
+        if "@" in address.netloc or address.query or address.fragment:
+            raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
+        for name in ("requests_per_minute", "max_characters", "timeout"):
+            check_positive(name, getattr(self, name))
+        if self.max_retries < 0:
+            raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
+        self._earliest_request = 0.0  # earliest time of the next request, by time.monotonic
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
+
+    def _client(self) -> "OpenAI":
+        """Make a client of the library ``openai``."""
+        from openai import DefaultHttpx2Client, OpenAI
+
+        hooks = {"request": [self._wait_for_turn]}  # called before repeated requests too
+        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
+        return OpenAI(
+            api_key="replaced by _headers",
+            base_url=self.base_url,
+            timeout=self.timeout,
+            max_retries=self.max_retries,
+            http_client=http_client,
+        )
+
+    def _wait_for_turn(self, request: "Request") -> None:
+        """Wait before a request until the rate limit allows it, and log repeated requests."""
+        repeated = int(request.headers.get("x-stainless-retry-count", 0))
+        if repeated:  # the client itself logs nothing before the last attempt
+            logger.warning(
+                "%r returned no %s: attempt %d of %d.", self, self.answers, repeated + 1, self.max_retries + 1
+            )
+        if self.requests_per_minute is not None:
+            with TURNS:  # the next request of another thread gets the turn after this one
+                turn = max(self._earliest_request, time.monotonic())
+                self._earliest_request = turn + 60 / self.requests_per_minute
+            time.sleep(max(turn - time.monotonic(), 0))
+
+    def _key(self) -> str:
+        """The key in the environment variable; empty if there is none."""
+        return os.environ.get(self.key_variable, "").strip() if self.key_variable else ""
+
+    def _headers(self) -> "dict[str, str | Omit]":
+        """Headers that replace those of OpenAI's environment variables, which the client sends to any address."""
+        from openai import omit
+
+        if not self._key().isascii() or not self._key().isprintable():
+            raise EndpointError(f"The key in {self.key_variable} has characters that are not allowed in a header.")
+        authorization = f"Bearer {self._key()}" if self._key() else omit
+        return {"Authorization": authorization, "OpenAI-Organization": omit, "OpenAI-Project": omit}
+
+    def _send(self, request: Callable[[], Answer]) -> Answer:
+        """Send a request, which the client repeats where that may help, and return the answer with status 200."""
+        from openai import APIConnectionError, APIStatusError
+
+        try:
+            return request()
+        except APIConnectionError as error:
+            problem = f"{type(error.__cause__).__name__}, with a timeout of {self.timeout:g} s. Check the address."
+        except APIStatusError as error:
+            answer = self._without_key(error.response.text)
+            problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
+        except (OverflowError, ValueError) as error:  # a number larger than any float, or not JSON
+            problem = f"an answer that cannot be read ({error}). Does it answer like {self.path}?"
+        raise EndpointError(f"{self!r} returned no {self.answers}, but {problem}")
+
+    def _without_key(self, text: str) -> str:
+        """The beginning of an answer without the key, which some endpoints repeat when they refuse it."""
+        text = text.replace(self._key(), "***") if self._key() else text
+        return " ".join(text.split())[:300] or "nothing more"
+
+    def _advice(self, status: int) -> str:
+        """The next step after an answer with a status other than 200."""
+        if status in (401, 403):
+            if self.key_variable is None:
+                return "No key was sent: name the environment variable that holds one, as key_variable."
+            state = "was refused" if self._key() else "is not set"
+            return f"The key is read from the environment variable {self.key_variable}, which {state}."
+        if status == 404:
+            return "Check the model's name, and that the address ends as in 'https://api.openai.com/v1'."
+        if status in (408, 429) or status >= 500:
+            return "Check your rate limits, or try later; lower requests_per_minute or batch_size reduce the load."
+        return "If the texts are too long, max_characters cuts them."
+
+
+def check_positive(name: str, limit: float | None) -> None:
+    """Raise ValueError unless a limit is above 0 or None."""
+    if limit is not None and not limit > 0:
+        raise ValueError(f"{name} must be more than 0, got {limit}.")

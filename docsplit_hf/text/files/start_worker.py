@@ -1,0 +1,22 @@
+"""Start a worker without importing the rest of docsplit_hf, which takes seconds: this file is run by its path."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from pathlib import Path
+
+
+def start() -> None:
+    """Make packages whose ``__init__`` is not run, and run the worker in them."""
+    folder = Path(__file__).resolve().parent
+    for name, path in (("docsplit_hf", folder.parents[1]), ("docsplit_hf.text", folder.parent)):
+        package = types.ModuleType(name)
+        package.__path__ = [str(path)]
+        sys.modules[name] = package
+    importlib.import_module("docsplit_hf.text.files.worker").main()
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,93 @@
+"""Processes that read files, and that are ended when a file takes too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+from .failures import CRASHED, TIMED_OUT, FailedFile, failed_file
+from .options import FileOptions
+from .places import FileText
+from .records import decode_result
+
+FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
+SECONDS_TO_START = 30.0
+
+
+class Worker:
+    """A process that reads one file at a time, and is started again when it ended."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self.options = options
+        self.process: subprocess.Popen | None = None
+        self.files = 0
+
+    def read(self, path: Path) -> tuple[str, FileText | FailedFile]:
+        """Read a file; return the SHA-256 of its content, empty if unknown, and the text or the failure."""
+        if self.files >= FILES_PER_WORKER:
+            self.close()
+        is_new = self.process is None or self.process.poll() is not None
+        if is_new:
+            self.close()
+            self.process = _start_process()
+            self.files = 0
+        self.files += 1
+        process = self.process
+        request = json.dumps({"path": str(path), "options": asdict(self.options)}).encode() + b"\n"
+        timed_out = threading.Event()
+
+        def end() -> None:
+            timed_out.set()
+            process.kill()
+
+        timer = threading.Timer(self.options.seconds + (SECONDS_TO_START if is_new else 0), end)
+        timer.start()
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except OSError:  # it ended before it read the request
+            answer = b""
+        finally:
+            timer.cancel()
+        if answer.endswith(b"\n"):
+            return decode_result(answer)
+        code = process.wait()
+        self.close()
+        if timed_out.is_set():
+            return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
+        return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
+
+    def end(self) -> None:
+        """End the process, from another thread; the thread that reads sees the end of its answer."""
+        process = self.process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process.wait()
+            self.process = None
+            self.files = 0
+
+
+def _start_process() -> subprocess.Popen:
+    """Start a worker; -P: no module is imported from the folder of its file, or from the current one."""
+    command = [sys.executable, "-P", str(Path(__file__).with_name("start_worker.py"))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..text.files.failures import FailedFile, UnreadableFile
 from ..text.files.finding import find_files
+from ..text.files.load_files import default_cache_dir
 from ..text.files.places import FileText
 from ..text.files.reader import read_files
 from ..text.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
@@ -87,7 +88,9 @@ def read_inputs(given: Any, first: int = 0, show_progress: bool = False) -> Give
         raise TypeError("Expected a list of texts, got one string: pass [text].")
     items = [FileInput(item, item.as_posix()) if isinstance(item, Path) else item for item in items]
     paths = [item.path for item in items if isinstance(item, FileInput)]
-    found = read_files(paths, show_progress=show_progress) if paths else iter(())
+    found = iter(())
+    if paths:
+        found = read_files(paths, cache_dir=default_cache_dir(), show_progress=show_progress)
     kept: list[Any] = []
     origins: list[Origin | None] = []
     numbers: list[int] = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...content_hash import sha256_of_parts
 from ..spreadsheet_cells import harmless_cell
+from .collected import collect
 from .failures import FailedFile
 from .finding import find_files
 from .options import FileOptions
@@ -99,6 +100,7 @@ def relative_name(path: Path, root: Path | None) -> str:
 
 def report_failures(failures: Sequence[FailedFile], count: int, failed_file: str | Path | None = None) -> None:
     """Log the number of failures by reason, and write them into a CSV file where one is asked for."""
+    collect(failures)
     if failed_file is not None:
         write_failures(failures, failed_file)
     if not failures:

@@ -38,7 +38,7 @@ def find_files(source: str | Path, recursive: bool = True) -> list[Path]:
         found = sorted(_files_in(Path(source), recursive, left_out), key=lambda path: path.as_posix())
     else:
         matches = sorted(Path(match) for match in glob.glob(str(source), recursive=True))
-        found = [path for path in matches if path.is_file() and not _is_hidden(path.name)]
+        found = [path for path in matches if path.is_file() and not is_hidden(path.name)]
     if left_out:
         counts = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
         logger.warning(f"Left out of {source}: {counts}.")
@@ -54,7 +54,7 @@ def _files_in(folder: Path, recursive: bool, left_out: Counter[str]) -> Iterator
     while waiting:
         for entry in os.scandir(waiting.pop()):
             path = Path(entry.path)
-            if _is_hidden(entry.name):
+            if is_hidden(entry.name):
                 left_out[HIDDEN] += 1
             elif entry.is_dir(follow_symlinks=False):
                 if recursive:
@@ -73,6 +73,6 @@ def _leads_to_file_in(link: Path, root: Path) -> bool:
     return target.is_relative_to(root) and target.is_file()
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     """Whether a name is that of a hidden file, or of one that a system or Word makes."""
     return name.startswith((".", "~$")) or name.lower() in SYSTEM_FILES

@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..characters import replace_lone_surrogates
+from ..characters import on_one_line, replace_lone_surrogates
 from .failures import EMPTY, TOO_LARGE, TOO_MANY_PAGES, UNPACKS_TOO_LARGE, Refusal
 from .options import FileOptions
 from .places import Changes, FileText, Place
 
 SEPARATOR = "\n"
+LONGEST_NAME = 300  # characters of the name of a part
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]")
 
 
@@ -64,7 +65,7 @@ def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) ->
             continue
         end = position + len(text)
         if part.kind:
-            places.append(Place(kind=part.kind, name=part.name, start=position, end=end))
+            places.append(Place(kind=part.kind, name=on_one_line(part.name)[:LONGEST_NAME], start=position, end=end))
         texts.append(text)
         position = end + len(SEPARATOR)
         if position > options.max_characters:

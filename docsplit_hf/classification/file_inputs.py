@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..text.document_folders import name_of_document
 from ..text.files.failures import FailedFile, UnreadableFile
 from ..text.files.finding import find_files
 from ..text.files.load_files import default_cache_dir
@@ -46,18 +47,13 @@ class GivenTexts(NamedTuple):
         return ordered
 
 
-def files_in(folder: Path) -> list[FileInput]:
-    """Find the files of a folder at any depth; their names are relative to it."""
-    found = [FileInput(path, path.relative_to(folder).as_posix()) for path in find_files(folder)]
-    if not found:
-        raise FileNotFoundError(f"The folder {folder} holds no file: is it the right one?")
-    return found
-
-
 def expand_paths(given: Any) -> Any:
-    """Turn a path of a file or folder, or paths among other inputs, into files to read; keep all else."""
+    """Turn a path of a file, a folder or a pattern, or paths among other inputs, into files to read; keep all else.
+
+    Files of a folder are named by their paths below it.
+    """
     if isinstance(given, Path):
-        return files_in(given) if given.is_dir() else [FileInput(given, given.as_posix())]
+        return [FileInput(path, name_of_document(path, given)) for path in find_files(given)]
     if not isinstance(given, list):
         return given
     return [FileInput(item, item.as_posix()) if isinstance(item, Path) else item for item in given]

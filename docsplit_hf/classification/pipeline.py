@@ -235,7 +235,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             UnreadableFile: A ``ValueError``, if the input is a single file that cannot be read.
             ValueError: If an argument is out of its range, or no examples have been added.
         """
-        is_file = isinstance(inputs, Path) and not inputs.is_dir()
+        is_file = isinstance(inputs, Path) and inputs.is_file()
         inputs = expand_paths(as_list(inputs))
         if isinstance(inputs, list) and not inputs:
             return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -95,19 +96,22 @@ def _word_contributions(
 def deciding_place(
     scored: ScoredTexts, fitted: FittedExperts, row: int, label: int, text: str, origin: Origin
 ) -> Place | None:
-    """Find the page or other place of a text whose words contribute most to a label, rather than the next best one.
+    """Find the page or other place of a text whose words speak most for a label, rather than for the next best one.
 
-    A word on several pages contributes to each by how often it is there. None if words contribute nothing, or the label
+    A word on several pages contributes to each by how often it is there. None if no expert counts words, or the label
     was added after ``fit``.
     """
     columns = np.flatnonzero(scored.columns == label)
-    if not len(columns):
+    if not len(columns) or scored.words is None:
         return None
     column = int(columns[0])
     scores = scored.weighted_logits[:, row].sum(0) + fitted.ensemble.learned.shift
     against = None if fitted.multi_label else _next_best(scores, column)
-    contributions = _word_contributions(scored, fitted, row, column, against)
-    if contributions is None or not len(contributions):
+    contributions = _contributions_of_all(scored, fitted, row, column, against, fitted.settings.weights)
+    if not contributions.any():  # the experts that count words have no weight
+        equal = dict.fromkeys(fitted.settings.weights, 1.0)
+        contributions = _contributions_of_all(scored, fitted, row, column, against, equal)
+    if not contributions.any():
         return None
     vocabulary = fitted.ensemble.vectorizer.vocabulary_
     contribution_of = dict(zip(scored.words[[row]].indices.tolist(), contributions.tolist(), strict=True))
@@ -119,5 +123,23 @@ def deciding_place(
     for count in counts:
         shares = ((vocabulary.get(word), times / totals[word]) for word, times in count.items())
         sums.append(sum(contribution_of.get(term, 0.0) * share for term, share in shares))
-    best = int(np.argmax(sums))
-    return origin.places[best] if sums[best] > 0 else None
+    return origin.places[int(np.argmax(sums))]
+
+
+def _contributions_of_all(
+    scored: ScoredTexts,
+    fitted: FittedExperts,
+    row: int,
+    column: int,
+    against: int | None,
+    weights: Mapping[str, float],
+) -> np.ndarray:
+    """Contribution of each word of a text by all experts with scores that are sums over words."""
+    words = scored.words[[row]]
+    total = np.zeros(len(words.indices))
+    for name, weight in weights.items():
+        learned = fitted.ensemble.learned.by_expert[name]
+        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
+        if contributions is not None:
+            total = total + contributions
+    return total

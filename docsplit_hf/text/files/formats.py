@@ -16,7 +16,7 @@ from .failures import (
     UNPACKS_TOO_LARGE,
     Refusal,
 )
-from .finding import is_hidden
+from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
 from .mails import ATTACHMENT, Inner, read_eml, read_msg
 from .office_files import read_docx, read_epub, read_open_document, read_pptx
@@ -137,7 +137,9 @@ def _read_inner(
     changes = Changes()
     left_out: list[LeftOut] = []
     for name in names:
-        if any(is_hidden(folder) for folder in PurePosixPath(name).parts if folder not in (".", "..")):
+        folders = PurePosixPath(name.replace("\\", "/")).parts
+        if any(is_hidden(folder) for folder in folders if folder != ".."):
+            left_out.append(LeftOut(name=name, reason=HIDDEN))
             continue
         try:
             budget.take_pages(1)
@@ -157,7 +159,7 @@ def _read_inner(
         changes = add_changes(changes, inner.changes)
         parts.extend(_part_in(name, part) for part in inner.parts)
     if left_out and not any(part.text.strip() for part in parts):
-        raise Refusal(left_out[0].reason if len(names) == 1 else EMPTY, f"no part can be read: {left_out[0].reason}")
+        raise Refusal(EMPTY, f"none of {len(names)} parts can be read; {left_out[0].name}: {left_out[0].reason}")
     return Content(parts=parts, changes=changes._replace(left_out=(*changes.left_out, *left_out)))
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 
-MARK = "\x1e"  # where a line ends; no text of a page has this character
+# Where a line, or the cell of a table, ends; no text of a page has these characters.
+MARK = "\x1e"
+CELL_END = "\x1f"
 DROPPED = ["script", "style", "template", "noscript", "iframe", "object", "svg", "head"]
 BLOCKS = (
     "address, article, aside, blockquote, br, caption, dd, details, div, dl, dt, fieldset, figcaption, figure, footer, "
     "form, h1, h2, h3, h4, h5, h6, header, hr, legend, li, main, nav, ol, option, p, pre, section, summary, table, tr, "
     "ul"
 )
-_SPACE = re.compile(r"[ \t\n\r\f\xa0]+")
+_SPACE = re.compile(rf"[ \t\n\r\f\xa0{CELL_END}]+")
 _MARKS = re.compile(rf" ?{MARK}[ {MARK}]*")
 
 
@@ -28,12 +30,10 @@ def text_of_html(content: str | bytes) -> str:
     for node in tree.body.css("pre"):
         node.replace_with(MARK + node.text().replace("\n", MARK) + MARK)
     for node in tree.body.css("td, th"):
-        node.insert_after(" ")
+        node.insert_after(CELL_END)
     for node in tree.body.css(BLOCKS):
         node.insert_before(MARK)
         node.insert_after(MARK)
-    for node in tree.body.css("li, dd, dt, td, th"):
-        node.insert_before(" ")
     text = _SPACE.sub(" ", tree.body.text())
     text = _MARKS.sub("\n", text).strip()
     return text if not title or text.startswith(title) else f"{title}\n{text}"

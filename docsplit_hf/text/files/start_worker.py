@@ -8,13 +8,18 @@ import types
 from pathlib import Path
 
 
-def start() -> None:
-    """Make packages whose ``__init__`` is not run, and run the worker in them."""
+def make_packages() -> None:
+    """Make the packages of the worker without running their ``__init__``."""
     folder = Path(__file__).resolve().parent
     for name, path in (("docsplit_hf", folder.parents[1]), ("docsplit_hf.text", folder.parent)):
         package = types.ModuleType(name)
         package.__path__ = [str(path)]
         sys.modules[name] = package
+
+
+def start() -> None:
+    """Run the worker."""
+    make_packages()
     importlib.import_module("docsplit_hf.text.files.worker").main()
 
 

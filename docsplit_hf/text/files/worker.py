@@ -73,7 +73,9 @@ def check_size(path: str | Path, options: FileOptions) -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """Say that requests can come, and answer them until there are no more."""
+    answers.write(b"ready\n")
+    answers.flush()
     for line in requests:
         request = json.loads(line)
         options = FileOptions(**request["options"])

@@ -9,6 +9,7 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 from .failures import CRASHED, TIMED_OUT, FailedFile, failed_file
 from .options import FileOptions
@@ -16,7 +17,14 @@ from .places import FileText
 from .records import decode_result
 
 FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
-SECONDS_TO_START = 30.0
+SECONDS_TO_START = 60.0  # on a busy machine
+
+
+class Answer(NamedTuple):
+    """A complete line that a process wrote, empty if it ended before; and whether it was ended for its time."""
+
+    line: bytes
+    timed_out: bool
 
 
 class Worker:
@@ -31,35 +39,25 @@ class Worker:
         """Read a file; return the SHA-256 of its content, empty if unknown, and the text or the failure."""
         if self.files >= FILES_PER_WORKER:
             self.close()
-        is_new = self.process is None or self.process.poll() is not None
-        if is_new:
+        if self.process is None or self.process.poll() is not None:
             self.close()
             self.process = _start_process()
-            self.files = 0
+            if not _wait_for_line(self.process, SECONDS_TO_START).line:
+                self.close()
+                return "", failed_file(str(path), CRASHED, "the process that reads files does not start")
         self.files += 1
-        process = self.process
         request = json.dumps({"path": str(path), "options": asdict(self.options)}).encode() + b"\n"
-        timed_out = threading.Event()
-
-        def end() -> None:
-            timed_out.set()
-            process.kill()
-
-        timer = threading.Timer(self.options.seconds + (SECONDS_TO_START if is_new else 0), end)
-        timer.start()
         try:
-            process.stdin.write(request)
-            process.stdin.flush()
-            answer = process.stdout.readline()
+            self.process.stdin.write(request)
+            self.process.stdin.flush()
+            answer = _wait_for_line(self.process, self.options.seconds)
         except OSError:  # it ended before it read the request
-            answer = b""
-        finally:
-            timer.cancel()
-        if answer.endswith(b"\n"):
-            return decode_result(answer)
-        code = process.wait()
+            answer = Answer(line=b"", timed_out=False)
+        if answer.line:
+            return decode_result(answer.line)
+        code = self.process.wait()
         self.close()
-        if timed_out.is_set():
+        if answer.timed_out:
             return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
         return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
 
@@ -91,3 +89,20 @@ def _start_process() -> subprocess.Popen:
         stderr=subprocess.DEVNULL,
         env=environment,
     )
+
+
+def _wait_for_line(process: subprocess.Popen, seconds: float) -> Answer:
+    """Wait for a line, and end the process if it takes longer."""
+    timed_out = threading.Event()
+
+    def end() -> None:
+        timed_out.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        timer.cancel()
+    return Answer(line=line if line.endswith(b"\n") else b"", timed_out=timed_out.is_set())

@@ -4,7 +4,7 @@
     python -m benchmarks.quality.folder_of_files --files files --texts contracts/train.jsonl.gz --output output/folder
 
 It writes ``docs/results/folder_of_files.json``. Five files of each label are labeled, and all others are not; scanned
-and damaged files are among these. Long texts are read up to ``--max_passages``.
+and damaged files are among these. Of each text, the encoder reads the beginning (``--long_documents first``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def new_pipeline(**options: Any) -> KNNClassifierPipeline:
     return pipeline("docsplit-knn", device="cpu", **options)
 
 
-def measure_accuracy(corpus: Corpus, max_passages: int) -> tuple[dict[str, Any], KNNClassifierPipeline]:
+def measure_accuracy(corpus: Corpus, long_documents: str) -> tuple[dict[str, Any], KNNClassifierPipeline]:
     """Read, embed, fit and answer; return the figures, and the pipeline."""
     cache = corpus.inbox.parent / "cache"
     labeled, reading_labeled = timed(load_files, corpus.labeled, labels=True, cache_dir=cache, show_progress=False)
@@ -91,9 +91,9 @@ def measure_accuracy(corpus: Corpus, max_passages: int) -> tuple[dict[str, Any],
         load_files, corpus.inbox, labels=False, cache_dir=cache, failed_file=failed, show_progress=False
     )
     _, again = timed(load_files, corpus.inbox, labels=False, cache_dir=cache, show_progress=False)
-    pipe = new_pipeline()
+    pipe = new_pipeline(long_documents=long_documents)
     _, adding = timed(pipe.add_examples, labeled, labeled["label"][:])
-    _, embedding = timed(pipe.add_documents, rows, max_passages=max_passages)
+    _, embedding = timed(pipe.add_documents, rows)
     report, fitting = timed(pipe.fit, show_progress=False)
     answers, answering = timed(pipe, rows)
     right = [corpus.labels[Path(file).stem] for file in rows["file"]]
@@ -170,7 +170,7 @@ def measure_sorting(corpus: Corpus, pipe: KNNClassifierPipeline, folder: Path) -
     before = checksums(corpus.inbox)
     shutil.rmtree(folder, ignore_errors=True)
     files = PredictionFiles(corpus.inbox, folder / "answers.csv", sorted_folder=folder)
-    outcome, seconds = timed(classify_file, pipe, files, show_progress=False, max_passages=1)
+    outcome, seconds = timed(classify_file, pipe, files, show_progress=False)
     copies = {path: digest for path, digest in checksums(folder).items() if "/" in path}
     undone, undoing = timed(undo_sorting, folder)
     left = sorted(path for path in checksums(folder) if "/" in path)
@@ -202,16 +202,17 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=600)
     parser.add_argument("--special", type=int, default=30)
     parser.add_argument("--pages", type=int, default=100, help="Number of answers whose pages are checked.")
-    parser.add_argument("--max_passages", type=int, default=4)
+    parser.add_argument("--max_passages", type=int, default=8, help="Passages of a text, where pages are checked.")
+    parser.add_argument("--long_documents", default="first", help="What is read of a text, for the accuracy.")
     arguments = parser.parse_args()
-    record: dict[str, Any] = {"docsplit_hf": docsplit_hf.__version__, "max_passages": arguments.max_passages}
+    record: dict[str, Any] = {"docsplit_hf": docsplit_hf.__version__, "long_documents": arguments.long_documents}
     pipes = {}
     for kind in ("files", "texts"):
         corpus = make_corpus(
             arguments.files, kind, arguments.texts, arguments.output, arguments.per_label, arguments.count,
             arguments.special,
         )  # fmt: skip
-        record[kind], pipes[kind] = measure_accuracy(corpus, arguments.max_passages)
+        record[kind], pipes[kind] = measure_accuracy(corpus, arguments.long_documents)
         print(json.dumps(record[kind]), flush=True)
         if kind == "files":
             record["sorting"] = measure_sorting(corpus, pipes[kind], arguments.output / "sorted")

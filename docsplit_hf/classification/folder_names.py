@@ -9,6 +9,7 @@ from collections.abc import Iterable
 UNSURE = "_unsure"
 FAILED = "_failed"
 MAX_NAME_BYTES = 120  # file systems allow 255, and a number may be added
+MAX_ENDING_BYTES = 10
 EMPTY_NAME = "_"
 _FORBIDDEN = re.compile(r'[\\/:*?"<>|]')
 # Names of devices in Windows, also with an ending.
@@ -38,14 +39,13 @@ def folders_of_labels(labels: Iterable[str]) -> dict[str, str]:
 
 def free_name(name: str, taken: set[str]) -> str:
     """Return the name, or the first of "name (2)", "name (3)", ... that is not taken; the ending of a file stays."""
-    stem, dot, ending = name.rpartition(".")
-    if not stem or len(ending) > 10:
-        stem, dot, ending = name, "", ""
+    ending = _ending_of(name)
+    stem = name.removesuffix(ending)
     number = 1
     candidate = name
     while folded(candidate) in taken:
         number += 1
-        candidate = f"{stem} ({number}){dot}{ending}"
+        candidate = f"{stem} ({number}){ending}"
     return candidate
 
 
@@ -58,11 +58,16 @@ def _shortened(name: str) -> str:
     """Cut a name to ``MAX_NAME_BYTES`` of UTF-8; a short ending of a file stays."""
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
+    ending = _ending_of(name)
+    room = MAX_NAME_BYTES - len(ending.encode())
+    stem = name.removesuffix(ending).encode()[:room].decode(errors="ignore")
+    return f"{stem}{ending}"
+
+
+def _ending_of(name: str) -> str:
+    """The ending of a file name with its dot, such as ".pdf"; empty if there is none, or it is long."""
     stem, dot, ending = name.rpartition(".")
-    if not stem or len(ending.encode()) > 10:
-        stem, dot, ending = name, "", ""
-    room = MAX_NAME_BYTES - len(f"{dot}{ending}".encode())
-    return f"{stem.encode()[:room].decode(errors='ignore')}{dot}{ending}"
+    return f"{dot}{ending}" if stem and len(ending.encode()) <= MAX_ENDING_BYTES else ""
 
 
 def _is_harmless(letter: str) -> bool:

@@ -35,8 +35,7 @@ def as_list(given: Any) -> Any:
 
 def _texts_of_files(table: Any) -> list[dict[str, Any]]:
     """Convert a table made by ``load_files`` into a list of texts with their file and places."""
-    columns = (_values(table["text"]), _values(table[FILE_COLUMN]), _values(table[PLACES_COLUMN]))
-    rows = zip(*columns, strict=True)
+    rows = zip(_values(table["text"]), _values(table[FILE_COLUMN]), _values(table[PLACES_COLUMN]), strict=True)
     return [{"text": text, FILE_COLUMN: file, PLACES_COLUMN: places} for text, file, places in rows]
 
 

@@ -26,6 +26,12 @@ The result is a folder for pipeline("docsplit-knn") with the model, the datastor
     docsplit classify --model_name_or_path output/classification \
         --predict new.csv --predict_output answers.csv
 
+Folders of PDF, Word and other files take the place of tables; sub-folders are labels, and the files of another folder
+are copied into folders by label, which docsplit undo removes again:
+
+    docsplit classify --no_training --dataset_name kinds/ --unlabeled_name inbox/ --output_dir output/kinds \
+        --predict inbox/ --predict_output sorted/
+
 Find wrong labels and duplicate examples, in a file to read, edit and apply:
 
     docsplit classify --model_name_or_path output/classification --audit report.json
@@ -59,7 +65,7 @@ from ..encoders.portable.modeling_knn_classifier import KNNClassifier
 from ..finetuning.evaluation import describe_parts, evaluate_parts
 from ..finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ..text.copies import without_copies
-from ..text.document_folders import FAILED, list_of_failures
+from ..text.document_folders import FAILED, holds_documents, list_of_failures
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, label_names_of, labels_by_name
 from ..text.load_documents import load_unlabeled_texts
@@ -288,16 +294,23 @@ def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_me
 
 
 def prediction_command(folder: str, data: DataArguments) -> str:
-    """Return the command that classifies another file with the same columns."""
+    """Return the command that classifies another file with the same columns, or other documents."""
     options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
+    if data.dataset_name is not None and holds_documents(data.dataset_name):
+        return shlex.join(["docsplit", "classify", *_words(options | {"predict": "new/", "predict_output": "sorted/"})])
     for field in fields(data):
         value = getattr(data, field.name)
         if field.name in FILE_OPTIONS and value != field.default:
             options[field.name] = value
-    words = ["docsplit", "classify"]
+    return shlex.join(["docsplit", "classify", *_words(options)])
+
+
+def _words(options: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line for options by name."""
+    words: list[str] = []
     for name, value in options.items():
         words += [f"--{name}", value]
-    return shlex.join(words)
+    return words
 
 
 def how_to_continue(classifier: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from ..text.files.failures import FailedFile
 from ..text.files.options import MEGABYTE, FileOptions
 from ..text.files.places import FileText
 from ..text.files.reader import read_files
-from ..text.origins import FILE_COLUMN, PLACES_COLUMN, describe_place
+from ..text.origins import describe_place
 from .changes import learn
 from .sessions import Limits, Session, ShownPassage, counted, percentage
 from .uploads import NO_ANSWER, shortened
@@ -20,10 +20,28 @@ ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
 
 
-class Documents(NamedTuple):
-    """Texts of files with their places, as a pipeline takes them, and the files that could not be read."""
+class TextOfFile(TypedDict):
+    """A text with its file and places, as a pipeline takes it."""
 
-    texts: list[dict[str, Any]]
+    text: str
+    file: str
+    places: list[dict[str, str | int]]
+
+
+class DocumentAnswer(TypedDict):
+    """A row of the file of answers."""
+
+    file: str
+    label: str | None
+    score: float | None
+    page: str
+    reason: str | None
+
+
+class Documents(NamedTuple):
+    """Texts of files with their places, and the files that could not be read."""
+
+    texts: list[TextOfFile]
     failed: list[FailedFile]
 
     @property
@@ -48,12 +66,12 @@ def read_documents(paths: Sequence[str] | None, limits: Limits) -> Documents:
         raise ValueError("Choose files or a folder first.")
     limits.check_rows(len(files))
     options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
-    texts: list[dict[str, Any]] = []
+    texts: list[TextOfFile] = []
     failed: list[FailedFile] = []
     for path, read in zip(files, read_files(files, options), strict=True):
         if isinstance(read, FileText):
             places = [place._asdict() for place in read.places]
-            texts.append({"text": read.text, FILE_COLUMN: path.name, PLACES_COLUMN: places})
+            texts.append(TextOfFile(text=read.text, file=path.name, places=places))
         else:
             failed.append(read._replace(file=path.name))
     return Documents(texts, failed)
@@ -99,18 +117,17 @@ def classify_documents(session: Session, given: Documents, sure_only: bool, perc
     session.check_labeled()
     error_rate = error_rate_of(session, percent) if sure_only else None
     has_experts = session.fitted is not None
-    options: dict[str, Any] = {"explain": has_experts}
-    if error_rate:
-        options["reject"] = error_rate
-    answers = session.pipe(given.texts, show_progress=True, **options)
-    rows: list[dict[str, Any]] = []
+    answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
+    rows: list[DocumentAnswer] = []
     shown: list[list[str]] = []
     passages: list[ShownPassage] = []
     for document, answer in zip(given.texts, answers, strict=True):
         page = describe_place(answer)
         label = answer["label"] or NO_ANSWER
-        row = {"file": answer["file"], "label": answer["label"], "score": answer["score"]}
-        rows.append(row | {"page": page, "reason": answer.get("reason")})
+        row = DocumentAnswer(
+            file=answer["file"], label=answer["label"], score=answer["score"], page=page, reason=answer.get("reason")
+        )
+        rows.append(row)
         shown.append([answer["file"], label, percentage(answer["score"]), page])
         explanation = answer.get("explanation", {})
         words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
@@ -118,7 +135,7 @@ def classify_documents(session: Session, given: Documents, sure_only: bool, perc
         caption = f"{answer['file']}, {page}" if page else answer["file"]
         passages.append(ShownPassage(f"{caption}: {label}", passage))
     for failed in given.failed:
-        rows.append({"file": failed.file, "label": None, "score": None, "page": "", "reason": _reason(failed)})
+        rows.append(DocumentAnswer(file=failed.file, label=None, score=None, page="", reason=_reason(failed)))
     target = session.folder / "document_answers.csv"
     write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
     unsure = sum(answer["label"] is None for answer in answers)

@@ -70,6 +70,7 @@ def contents(folder):
 def test_a_classifier_is_made_from_folders_and_failures_are_listed(classifier, files):
     output, printed = classifier
     assert "Fitted on 24 examples of 2 labels and 1" in printed
+    assert f"--model_name_or_path {output} --predict new/ --predict_output sorted/" in printed
     assert f"Files that could not be read: 2, listed with their reasons in {output / 'failed.csv'}." in printed
     failed = {(row["file"].rpartition("/")[2], row["reason"]) for row in read_csv(output / "failed.csv")}
     assert failed == {("scan.pdf", "scanned, without text"), ("damaged.pdf", "damaged")}

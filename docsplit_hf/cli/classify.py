@@ -40,6 +40,7 @@ Find wrong labels and duplicate examples, in a file to read, edit and apply:
 
 import contextlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -463,7 +464,8 @@ def default_settings(options: Options, task: Task | None) -> dict[str, str | flo
 def prediction_files(options: Options) -> PredictionFiles:
     """Return the files of --predict, and check them, before any training."""
     target = Path(options.prediction.predict_output)
-    sorted_folder = target if target.is_dir() or not target.suffix else None
+    is_folder = target.is_dir() or not target.suffix or options.prediction.predict_output.endswith(("/", os.sep))
+    sorted_folder = target if is_folder else None
     if options.prediction.link is not None and sorted_folder is None:
         raise ValueError(f"--link is for sorted files: give a folder by --predict_output, not the file {target}.")
     files = PredictionFiles(

@@ -58,10 +58,13 @@ def test_documents_are_classified_with_their_pages(session, files):
     assert [row["page"] for row in rows[:-1]] == [row[3] for row in found.rows]
 
 
-def test_similar_documents_are_shown_with_file_and_page(session, files):
-    text = read_documents(files["music"][8:9], session.limits).texts[0]["text"]
+def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):
+    long = ["Nothing of interest. " * 60, "The orchestra tuned before the concert, and the choir sang. " * 20]
+    add_documents(session, read_documents([str(write_pdf(tmp_path / "long.pdf", long))], session.limits), "music")
+    text = "The orchestra tuned before the concert, and the choir sang."
     captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
-    assert all(".pdf, page" in caption or caption.endswith(".docx") for caption in captions)
+    assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
+    assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
     assert text_of(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
 
 

@@ -33,6 +33,7 @@ from .file_readers.make_files import LONGEST, read_rows
 
 RECORD = Path("docs/results/folder_of_files.json")
 SUB_FOLDERS = 3
+SHORT = 30_000  # characters of the examples where pages are checked
 
 
 class Corpus(NamedTuple):
@@ -130,7 +131,9 @@ def measure_pages(corpus: Corpus, count: int, max_passages: int) -> dict[str, in
     import pypdfium2
 
     pipe = new_pipeline(long_documents="passages", passage_length=128)
-    pipe.add_examples(corpus.labeled)
+    labeled = load_files(corpus.labeled, labels=True, cache_dir=corpus.inbox.parent / "cache", show_progress=False)
+    labeled = labeled.filter(lambda row: len(row["text"]) < SHORT)  # examples are read to their end
+    pipe.add_examples(labeled, labeled["label"][:])
     pipe.fit(show_progress=False)
     paths = sorted(corpus.inbox.glob("[0-9]/*.pdf"))[:count]
     found = 0
@@ -193,6 +196,13 @@ def checksums(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256_of_file(path) for path in folder.rglob("*") if path.is_file()}
 
 
+def write_record(record: dict[str, Any]) -> None:
+    """Write what was measured so far."""
+    record["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=Path, required=True, help="The output of make_files.")
@@ -206,21 +216,20 @@ def main() -> None:
     parser.add_argument("--long_documents", default="first", help="What is read of a text, for the accuracy.")
     arguments = parser.parse_args()
     record: dict[str, Any] = {"docsplit_hf": docsplit_hf.__version__, "long_documents": arguments.long_documents}
-    pipes = {}
+    corpora: dict[str, Corpus] = {}
     for kind in ("files", "texts"):
         corpus = make_corpus(
             arguments.files, kind, arguments.texts, arguments.output, arguments.per_label, arguments.count,
             arguments.special,
         )  # fmt: skip
-        record[kind], pipes[kind] = measure_accuracy(corpus, arguments.long_documents)
-        print(json.dumps(record[kind]), flush=True)
+        corpora[kind] = corpus
+        record[kind], pipe = measure_accuracy(corpus, arguments.long_documents)
+        write_record(record)
         if kind == "files":
-            record["sorting"] = measure_sorting(corpus, pipes[kind], arguments.output / "sorted")
-            print(json.dumps(record["sorting"]), flush=True)
-            record["pages"] = measure_pages(corpus, arguments.pages, arguments.max_passages)
-            print(json.dumps(record["pages"]), flush=True)
-    record["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    RECORD.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            record["sorting"] = measure_sorting(corpus, pipe, arguments.output / "sorted")
+            write_record(record)
+    record["pages"] = measure_pages(corpora["files"], arguments.pages, arguments.max_passages)
+    write_record(record)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.datastore.files.manifest import DatastoreError
+from docsplit_hf.datastore.milvus.rows import CollectionDescription, to_rows, to_snapshot, to_texts
+from docsplit_hf.datastore.row_table import origins_of
 from docsplit_hf.encoders.chunking import Passages
 from docsplit_hf.text.files.places import Place
 from docsplit_hf.text.origins import Origin
@@ -81,3 +83,13 @@ def test_places_that_no_reader_makes_are_refused(memory_map, tmp_path, monkeypat
     with_origins().save_pretrained(tmp_path)
     with pytest.raises(DatastoreError, match=r"rows-.*the places of 'in/a\.pdf' are no list"):
         KNNDatastore.from_pretrained(tmp_path, memory_map=memory_map)
+
+
+def test_rows_of_a_collection_keep_origins():
+    snapshot = with_origins().snapshot
+    description = CollectionDescription(3, ("x", "y"), False, None)
+    rows, rest = to_rows(snapshot, "examples", 0)
+    assert origins_of(to_snapshot([*rows, *rest], description).rows) == ORIGINS
+    assert to_texts([*rows, *rest], description).texts == TEXTS
+    rows, rest = to_rows(snapshot.documents, "documents", 0)
+    assert origins_of(to_snapshot([*rows, *rest], description, labeled=False).rows) == ORIGINS

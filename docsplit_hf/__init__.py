@@ -25,6 +25,9 @@ _MODULE_OF_NAME = {
     "DocumentEncoder": "encoders.document_encoder",
     "EndpointClassifier": "encoders.backends.endpoint",
     "EndpointEncoder": "encoders.backends.endpoint",
+    "FailedFile": "text.files.failures",
+    "FileOptions": "text.files.options",
+    "FileText": "text.files.places",
     "KNNClassifier": "encoders.portable.modeling_knn_classifier",
     "KNNClassifierConfig": "encoders.portable.configuration_knn_classifier",
     "KNNClassifierPipeline": "classification.pipeline",
@@ -39,10 +42,13 @@ _MODULE_OF_NAME = {
     "group_versions": "text.versions",
     "load_documents": "text.load_documents",
     "load_example_texts": "text.example_texts",
+    "load_files": "text.files.load_files",
     "load_labeled_examples": "text.labeled_examples",
     "load_package_documentation": "text.package_documentation",
     "load_system": "evaluation.systems",
     "metric_path": "metrics.registry",
+    "read_file": "text.files.reader",
+    "read_files": "text.files.reader",
     "segment_documents": "text.segmentation.segment_documents",
 }
 
@@ -74,6 +80,12 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
     from .text.example_texts import load_example_texts as load_example_texts
+    from .text.files.failures import FailedFile as FailedFile
+    from .text.files.load_files import load_files as load_files
+    from .text.files.options import FileOptions as FileOptions
+    from .text.files.places import FileText as FileText
+    from .text.files.reader import read_file as read_file
+    from .text.files.reader import read_files as read_files
     from .text.labeled_examples import load_labeled_examples as load_labeled_examples
     from .text.load_documents import load_documents as load_documents
     from .text.package_documentation import load_package_documentation as load_package_documentation

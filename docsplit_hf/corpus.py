@@ -23,6 +23,7 @@ from .extras import check_extra
 from .shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between
+from .text.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
 from .text.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
 from .text.segmentation.sentences import get_segmenter
 from .training.base_trainer import temporarily
@@ -151,6 +152,8 @@ class EmbedDocuments(PipelineStep):
         keep_texts: Whether the shards have the texts.
         label_key: The key of the label in a document's metadata. None: no labels.
         source: A description of the source, as JSON values; a folder that was begun with another one is refused.
+        keep_files: Whether the shards have ``file`` and ``places`` of a document's metadata, as ``load_files`` gives
+            them.
 
     Raises:
         ValueError: If the folder was begun with another encoder, number of tasks or source, or an argument is not
@@ -172,6 +175,7 @@ class EmbedDocuments(PipelineStep):
         keep_texts: bool = True,
         label_key: str | None = None,
         source: Mapping[str, Any] | None = None,
+        keep_files: bool = False,
     ) -> None:
         super().__init__()
         if dtype not in DTYPES:
@@ -189,6 +193,7 @@ class EmbedDocuments(PipelineStep):
         self.keep_texts = keep_texts
         self.label_key = label_key
         self.source = source
+        self.keep_files = keep_files
 
     def begin(self, tasks: int) -> DocumentEncoder:
         """Write the settings of all shards, or check them, and return the encoder."""
@@ -215,6 +220,8 @@ class EmbedDocuments(PipelineStep):
             "label_names": None,
             "probe": probe.tolist(),
         }
+        if self.keep_files:  # else the description is that of earlier releases
+            shared["keep_files"] = True
         begin_corpus(Path(self.folder), shared)
         return encoder
 
@@ -230,7 +237,8 @@ class EmbedDocuments(PipelineStep):
             if is_finished(folder, rank):
                 logger.info("The shard of task %d is finished already.", rank)
                 return
-            with ShardWriter(folder, rank, encoder.dimension, self.dtype) as shard, sum_up_warnings():
+            writer = ShardWriter(folder, rank, encoder.dimension, self.dtype, self.keep_files)
+            with writer as shard, sum_up_warnings():
                 for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
                     with self.track_time("batch"):
                         self._embed(encoder, documents, shard)
@@ -244,7 +252,9 @@ class EmbedDocuments(PipelineStep):
         ids = [replace_lone_surrogates(str(document.id)) for document in used]
         texts = [replace_lone_surrogates(document.text) for document in used]
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
-        shard.add(ids, texts if self.keep_texts else [None] * len(used), [self._label(one) for one in used], keys)
+        labels = [self._label(document) for document in used]
+        origins = [_origin_of(document) for document in used] if self.keep_files else None
+        shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys, origins)
 
     def _label(self, document: Document) -> str | None:
         """The label in a document's metadata; None without ``label_key``."""
@@ -256,6 +266,11 @@ class EmbedDocuments(PipelineStep):
         if not isinstance(label, (str, int)):
             raise ValueError(f"The label of the document {document.id} is {label!r}: give it one label.")
         return replace_lone_surrogates(str(label))
+
+
+def _origin_of(document: Document) -> Origin | None:
+    """The file and places in a document's metadata; None without a file."""
+    return make_origin(document.metadata.get(FILE_COLUMN), document.metadata.get(PLACES_COLUMN))
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once

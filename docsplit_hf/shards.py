@@ -3,7 +3,8 @@
 A folder has these files, the last three for each task::
 
     corpus.json        settings of all shards: the encoder, the number of tasks, dimension and dtype of the keys
-    00000.parquet      a row for each document: ``id``, ``text`` (null if not kept), ``label`` (or null), ``passages``
+    00000.parquet      a row for each document: ``id``, ``text`` (null if not kept), ``label`` (or null), ``passages``;
+                       ``file`` and ``places`` (JSON), if they are kept
     00000.safetensors  ``keys``, (N, D), in the order of the documents
     00000.json         numbers of documents and passages, checksums of both files; written last: it completes a shard
 """
@@ -19,12 +20,15 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .content_hash import sha256_of_file, sha256_of_parts
 from .encoders.checkpoints.atomic_replacement import apply_umask_to_weights, flush
+
+if TYPE_CHECKING:
+    from .text.origins import Origin
 
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"
@@ -107,7 +111,7 @@ class ShardWriter:
     Until then the keys are held in memory. Files of the same shard that a killed process has left are deleted.
     """
 
-    def __init__(self, folder: Path, task: int, dimension: int, dtype: str) -> None:
+    def __init__(self, folder: Path, task: int, dimension: int, dtype: str, keep_files: bool = False) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -117,6 +121,8 @@ class ShardWriter:
             shutil.rmtree(left, ignore_errors=True)
         self._place = Path(tempfile.mkdtemp(prefix=f".{self._name}-", dir=folder))
         columns = {"id": pa.string(), "text": pa.string(), "label": pa.string(), "passages": pa.int32()}
+        if keep_files:
+            columns |= {"file": pa.string(), "places": pa.string()}
         self._schema = pa.schema(columns)
         self._table_file = self._place / f"{self._name}.parquet"
         self._table = pq.ParquetWriter(self._table_file, self._schema, compression="zstd", store_schema=False)
@@ -124,12 +130,21 @@ class ShardWriter:
         self._rows = 0
 
     def add(
-        self, ids: Sequence[str], texts: Sequence[str | None], labels: Sequence[str | None], keys: np.ndarray
+        self,
+        ids: Sequence[str],
+        texts: Sequence[str | None],
+        labels: Sequence[str | None],
+        keys: np.ndarray,
+        origins: Sequence[Origin | None] | None = None,
     ) -> None:
-        """Append n documents, with one key each, ``(n, D)``."""
+        """Append n documents, with one key each, ``(n, D)``; ``origins``: their files and places, if these are kept."""
         import pyarrow as pa
 
-        self._table.write_table(pa.table([ids, texts, labels, [1] * len(ids)], schema=self._schema))
+        columns: list[Sequence[str | int | None]] = [ids, texts, labels, [1] * len(ids)]
+        if origins is not None:
+            columns.append([None if origin is None else origin.file for origin in origins])
+            columns.append([None if origin is None else origin.places_as_json() for origin in origins])
+        self._table.write_table(pa.table(columns, schema=self._schema))
         self._keys.append(keys.astype(self._keys[0].dtype))
         self._rows += len(ids)
         (self._place / PROGRESS).write_text(str(self._rows))

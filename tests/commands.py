@@ -11,6 +11,7 @@ from docsplit_hf.cli.embed import EmbeddingArguments
 from docsplit_hf.cli.embed_corpus import CorpusArguments
 from docsplit_hf.cli.encoder_arguments import EncoderArguments
 from docsplit_hf.cli.label import LabelingArguments
+from docsplit_hf.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers
@@ -22,6 +23,7 @@ OTHERS = {
     "embed": (EmbeddingArguments, EncoderArguments),
     "embed-corpus": (CorpusArguments, EncoderArguments),
     "label": (LabelingArguments,),
+    "undo": (UndoArguments,),
 }
 
 
@@ -60,6 +62,8 @@ def parse(command):
     name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)
+    if name == "undo":
+        arguments = ["--folder", *arguments]
     if name in OTHERS:
         return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
     if name == "evaluate":

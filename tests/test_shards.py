@@ -8,7 +8,10 @@ import pyarrow.parquet
 import pytest
 from safetensors.numpy import load_file
 
+from docsplit_hf import KNNDatastore
 from docsplit_hf.shards import ShardWriter, begin_corpus, count_documents, is_finished
+from docsplit_hf.text.files.places import Place
+from docsplit_hf.text.origins import Origin
 
 SHARED = {
     "tasks": 3, "dimension": 2, "dtype": "float16", "encoder": {"name": "a", "fingerprint": "1"}, "source": None,
@@ -70,3 +73,16 @@ def test_a_folder_with_other_settings_is_refused(tmp_path, change, message):
     with pytest.raises(ValueError, match=f"was begun with other settings: {message}.*or a new folder"):
         begin_corpus(tmp_path, SHARED | change)
     assert json.loads((tmp_path / "corpus.json").read_text())["probe"] == SHARED["probe"]
+
+
+def test_shards_keep_the_files_of_documents_for_a_datastore(tmp_path):
+    origins = [Origin("a.pdf", (Place("page", "1", 0, 3), Place("page", "2", 4, 7))), None]
+    shared = {"tasks": 1, "dimension": 2, "dtype": "float32", "encoder": {"name": "none"}, "probe": None}
+    begin_corpus(tmp_path, shared | {"label_names": None})
+    with ShardWriter(tmp_path, 0, 2, "float32", keep_files=True) as shard:
+        shard.add(["x", "y"], ["one two", "no file"], ["a", "b"], np.eye(2), origins)
+    datastore = KNNDatastore.from_shards(tmp_path)
+    assert datastore.origins == origins
+    assert datastore.search([[1, 0]], k=1).example(0, 0)["file"] == "a.pdf"
+    datastore.save_pretrained(tmp_path / "saved")
+    assert KNNDatastore.from_pretrained(tmp_path / "saved").origins == origins

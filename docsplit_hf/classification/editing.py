@@ -8,25 +8,26 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from numbers import Number
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
 from ..datastore.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..datastore.knn_datastore import KNNDatastore
-from ..datastore.row_table import ids_among, is_multi_label, take_passages
+from ..datastore.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
 from ..encoders.chunking import Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling
 from .ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
-from .texts_and_labels import check_lengths, names_of_labels, texts_and_pairs
+from .file_inputs import GivenTexts, expand_paths, read_inputs, warn_of_failures
+from .texts_and_labels import check_lengths, names_of_labels
 
 if TYPE_CHECKING:
     from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
     from ..encoders.text_embedder import TextEmbedder
+    from ..text.origins import Origin
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,30 @@ def add_examples(
 
     With ``replace_ids``, new examples replace existing ones with the same ids.
     """
-    texts, pairs = texts_and_pairs(texts)
+    given = texts if isinstance(texts, GivenTexts) else read_inputs(texts)
+    count = len(given.texts) + len(given.failed)
+    if given.failed:
+        check_lengths(range(count), labels, ids)
+        labels = [labels[number] for number in given.numbers]
+        ids = None if ids is None else [ids[number] for number in given.numbers]
+        warn_of_failures(list(given.failed.values()), count)
+    added = _add_read_examples(embedder, datastore, given, labels, ids, allow_new_labels, allow_duplicates, replace_ids)
+    return given.in_order(added)
+
+
+def _add_read_examples(
+    embedder: TextEmbedder,
+    datastore: Store,
+    given: GivenTexts,
+    labels: Sequence[Any],
+    ids: Sequence[str] | None,
+    allow_new_labels: bool,
+    allow_duplicates: bool,
+    replace_ids: bool,
+) -> list[str]:
+    """Add examples whose texts were read, and return their ids."""
+    texts = given.texts
+    pairs = given.pairs
     labels = names_of_labels(labels)
     ids = None if ids is None else list(ids)
     for i, text in enumerate(texts):
@@ -92,6 +116,7 @@ def add_examples(
         new_texts = [texts[i] for i in rows]
         new_pairs = [pairs[i] for i in rows]
         embedded = _embed_examples(embedder, found.documents, new_texts, new_pairs)
+        origins = _origins_of_examples(given, rows, found.documents)
         added = datastore.add(
             embedded.keys,
             [labels[i] for i in rows],
@@ -100,6 +125,7 @@ def add_examples(
             None if ids is None else [ids[i] for i in rows],
             replacing=[*ids_among(replaced_ids, found.rows), *embedded.documents],
             passages=embedded.passages,
+            **origins,
         )
         for i, added_id in zip(rows, added, strict=True):
             ids_by_row[i] = added_id
@@ -161,6 +187,25 @@ def _embed_examples(
     return _Embedded(keys=keys, passages=joined, documents=ids)
 
 
+class _Origins(TypedDict, total=False):
+    """The argument of a store for files and places; absent if no text comes from a file."""
+
+    origins: list[Origin | None]
+
+
+def _origins_of_examples(given: GivenTexts, rows: Sequence[int], documents: Snapshot | None) -> _Origins:
+    """Files and places of new examples; those of the documents that become examples are kept."""
+    own = [None] * len(given.texts) if given.origins is None else given.origins
+    origins = [own[row] for row in rows]
+    if documents is not None and has_origins(documents.rows):
+        known = origins_of(documents.rows)
+        places = rows_of_texts(documents.rows, [given.texts[row] for row in rows], [given.pairs[row] for row in rows])
+        for number, place in enumerate(places.tolist()):
+            if origins[number] is None and place >= 0:
+                origins[number] = known[place]
+    return _Origins(origins=origins) if any(origin is not None for origin in origins) else _Origins()
+
+
 def _embed_in_sorted_order(
     embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
 ) -> tuple[np.ndarray, Passages | None]:
@@ -211,10 +256,18 @@ def add_documents(
     embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
 ) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` describes, and return their ids."""
-    if isinstance(texts, (str, Path)):
-        read = f"docsplit_hf.load_documents({str(texts)!r}, test_size=0)['train']"
-        raise TypeError(f"Expected texts, got {str(texts)!r}. To read a file or a folder: {read}; one text: [text].")
-    texts, pairs = texts_and_pairs(texts)
+    if isinstance(texts, str):
+        raise TypeError(
+            f"Expected texts, got {texts!r}. To read a file or a folder: Path({texts!r}); one text: [text]."
+        )
+    given = read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress)
+    texts = given.texts
+    pairs = given.pairs
+    if given.failed:
+        count = len(texts) + len(given.failed)
+        check_lengths(range(count), ids=ids)
+        ids = None if ids is None else [ids[number] for number in given.numbers]
+        warn_of_failures(list(given.failed.values()), count)
     if not texts:
         logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
     check_lengths(texts, ids=ids)
@@ -234,10 +287,11 @@ def add_documents(
         new_pairs = [pairs[i] for i in new]
         new_ids = None if ids is None else [ids[i] for i in new]
         keys, passages = _embed_in_sorted_order(embedder, new_texts, new_pairs)
-        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages)
+        origins = _Origins() if given.origins is None else _Origins(origins=[given.origins[i] for i in new])
+        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages, **origins)
         for i, document_id in zip(new, added_ids, strict=True):
             added[i] = document_id
-    return added
+    return given.in_order(added)
 
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:

@@ -39,16 +39,18 @@ from .ensemble.content import have_no_content, warn_of_no_content
 from .ensemble.corpus import KeptCorpus
 from .ensemble.fitted_experts import PreparedExperts, prepare_experts
 from .ensemble.predicting import predict_with_experts
+from .file_inputs import expand_paths, labels_of_folders, raise_if_unreadable, read_inputs, with_unreadable
 from .fit import fit
 from .knn.calibration import recalibrate, recalibrate_if_grown
 from .knn.interpolation import predict_with_neighbors
 from .model_card import save_classifier_card
 from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
 from .prediction import Prediction, RequestedParts, make_answer, text_inputs
-from .texts_and_labels import as_list, joined_texts, texts_and_pairs
+from .texts_and_labels import as_list, joined_texts
 
 if TYPE_CHECKING:
     from ..datastore.store import Store, View
+    from ..text.origins import Origin
     from .active_learning import Suggestion
     from .audit.report import Audit, Labels
     from .call_options import ReadingOptions
@@ -163,9 +165,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Classify texts.
 
         Args:
-            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; a list, array, Series,
-                generator or data set of these; or a DataFrame or ``datasets.Dataset`` with the column ``text`` and
-                optionally ``text_pair``.
+            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; the ``Path`` of a file
+                (PDF, Word, HTML, mail, ...); a list, array, Series, generator or data set of these; a DataFrame or
+                ``datasets.Dataset`` with the column ``text`` and optionally ``text_pair``; or the ``Path`` of a folder,
+                for all files in it.
             **kwargs: Options:
 
                 - ``top_k``: the number of labels for each text; None for all.
@@ -215,6 +218,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               It always has the most probable label. ``labels_per_class``: whether the probability holds for the texts
               of each label (each has enough held-out examples), not only for all texts together.
 
+            For a file: ``file``, its path (relative to the folder, if a folder was given), and ``page`` (``pages``, if
+            it crosses their border), the page with the passage that speaks most for the label; ``sheet``, ``slide`` or
+            ``part`` in other formats. A file that cannot be read has no label and no score, and a ``reason`` and a
+            ``remedy``; a single one raises instead.
+
             If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
             with ``start``, ``end`` and ``text``; each neighbor has ``passage``, its best-matching passage, and
             ``text_passage``, the passage of the input that it matched. With ``reject``, ``label`` may be None, with the
@@ -223,18 +231,24 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             distribution.
 
         Raises:
-            TypeError: If an input is neither a text nor such a dictionary.
+            TypeError: If an input is neither a text, such a dictionary, nor a path.
+            UnreadableFile: A ``ValueError``, if the input is a single file that cannot be read.
             ValueError: If an argument is out of its range, or no examples have been added.
         """
-        inputs = as_list(inputs)
+        is_file = isinstance(inputs, Path) and inputs.is_file()
+        inputs = expand_paths(as_list(inputs))
         if isinstance(inputs, list) and not inputs:
             return []
-        return super().__call__(inputs, **kwargs)
+        answers = super().__call__(inputs, **kwargs)
+        if is_file:
+            raise_if_unreadable(answers[0])
+        # As for a text: a list of the best labels, or a list of one.
+        return answers[0] if is_file and "top_k" in kwargs else answers
 
     def add_examples(
         self,
         texts: Any,
-        labels: Sequence[Any],
+        labels: Sequence[Any] | None = None,
         ids: Sequence[str] | None = None,
         allow_new_labels: bool = False,
         allow_duplicates: bool = False,
@@ -246,20 +260,30 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         examples has grown by a tenth, unless they were calibrated on held-out texts.
 
         Args:
-            texts: Texts, or pairs of texts, in any form that a call takes.
-            labels: The name of the label of each text; a list of names if a text may have several labels.
+            texts: Texts, pairs of texts, or paths of files, in any form that a call takes.
+            labels: The name of the label of each text; a list of names if a text may have several labels. None: for the
+                ``Path`` of a folder, the name of the first sub-folder of each file.
             ids: An id for each text, to remove it by. None: they are numbered.
             allow_new_labels: Whether to accept labels that a trained head does not have; only neighbors can predict
                 these.
             allow_duplicates: Whether to add existing examples again, so that they count twice.
 
         Returns:
-            The ids, one for each text. An existing example keeps its id, even if ``ids`` has another one.
+            The ids, one for each text. An existing example keeps its id, even if ``ids`` has another one. None for a
+            file that cannot be read, which is logged.
 
         Raises:
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
         """
+        folder = texts
+        texts = expand_paths(texts)
+        if labels is None:
+            if not (isinstance(folder, Path) and folder.is_dir()):
+                raise TypeError(
+                    "labels are missing: give one for each text, or a Path of a folder with a sub-folder each."
+                )
+            labels = labels_of_folders(texts, folder)
         datastore = datastore_for_adding(self.embedder, self.datastore, labels)
         added = add_examples(self.embedder, datastore, texts, labels, ids, allow_new_labels, allow_duplicates)
         self._use_datastore_with_new_examples(datastore)
@@ -299,14 +323,15 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         A document that ``add_examples`` labels later becomes an example, and is not embedded again.
 
         Args:
-            texts: Texts, or pairs of texts, in any form that a call takes.
+            texts: Texts, pairs of texts, or paths of files, in any form that a call takes; or the ``Path`` of a folder.
             ids: An id for each text, to remove it by. None: they are numbered, "d0", "d1", ...
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
                 call.
 
         Returns:
-            The ids; None for empty or already stored texts: these are skipped, and this is logged.
+            The ids; None for empty or already stored texts, and for files that cannot be read: these are skipped, and
+            this is logged.
 
         Raises:
             TypeError: If a text is not a string.
@@ -654,17 +679,22 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 if done:  # the store may have changed since the last window
                     datastore = self._datastore()
                     view = datastore.view()
-                texts, pairs = texts_and_pairs(window, done)
-                with self.device_placement():
-                    if view.fitted is not None and can_reuse:
-                        embedded = embed_or_reuse(embedder, view, texts, pairs)
-                    else:
-                        embedded = embedder.embed(texts, pairs)
-                joined = joined_texts(texts, pairs)
-                if view.fitted is not None and "reject" not in options:
-                    warn_of_no_content(have_no_content(view, joined), joined, done)
-                answer = partial(self._answers_from_view, embedded, joined, shown, options)
-                yield from read_consistently(datastore, view, answer)
+                given = read_inputs(window, done)
+                texts = given.texts
+                pairs = given.pairs
+                answers = []
+                if texts:
+                    with self.device_placement():
+                        if view.fitted is not None and can_reuse:
+                            embedded = embed_or_reuse(embedder, view, texts, pairs)
+                        else:
+                            embedded = embedder.embed(texts, pairs)
+                    joined = joined_texts(texts, pairs)
+                    if view.fitted is not None and "reject" not in options:
+                        warn_of_no_content(have_no_content(view, joined), joined, done)
+                    answer = partial(self._answers_from_view, embedded, joined, given.origins, shown, options)
+                    answers = read_consistently(datastore, view, answer)
+                yield from with_unreadable(answers, given, best_only="top_k" not in options)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
@@ -681,10 +711,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return self.embedder.with_options(**options)
 
     def _answers_from_view(
-        self, embedded: Predictions, texts: list[str], shown: RequestedParts, options: CallOptions, view: View
+        self,
+        embedded: Predictions,
+        texts: list[str],
+        origins: list[Origin | None] | None,
+        shown: RequestedParts,
+        options: CallOptions,
+        view: View,
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
-        prediction = self._predict(view, embedded, texts, shown, options)
+        prediction = self._predict(view, embedded, texts, origins, shown, options)
         answers = []
         for row in range(len(texts)):
             answer = make_answer(
@@ -703,6 +739,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         view: View,
         embedded: Predictions,
         texts: list[str],
+        origins: list[Origin | None] | None,
         shown: RequestedParts,
         options: CallOptions,
     ) -> Prediction:
@@ -711,7 +748,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         reject = options.get("reject")
         labels_at = options.get("labels_at")
         experts = self._prepare_experts(view)
-        inputs = text_inputs(texts, embedded, view, shown)
+        inputs = text_inputs(texts, embedded, view, shown, origins)
         if experts is not None and not any(name in options for name in KNN_OPTIONS):
             return predict_with_experts(experts, inputs, shown, reject, options.get("novelty"), labels_at)
         if shown.explanation or shown.novelty or reject is not None or labels_at is not None:

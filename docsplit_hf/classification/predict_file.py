@@ -1,4 +1,4 @@
-"""Classification of all texts of a file into another file; interrupted runs are resumed."""
+"""Classification of all texts of a file, or all files of a folder, into another file; interrupted runs are resumed."""
 
 from __future__ import annotations
 
@@ -17,29 +17,43 @@ from ..encoders.backends.registry import precision_settings
 from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import sum_up_warnings
+from ..text.document_folders import FAILED, documents_of, holds_documents, name_of_document
 from ..text.file_formats import find_text_files
+from ..text.files.failures import FailedFile
+from ..text.files.load_files import write_failures
+from ..text.origins import describe_place
 from .call_options import checked_options
 from .ensemble.fit_settings import SUGGESTED_SETTING
+from .file_inputs import FileInput
 from .prediction import NO_CONTENT
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .sorted_files import Sorted, check_folder, sort_files
 
 if TYPE_CHECKING:
     from .call_options import CallOptions
     from .pipeline import KNNClassifierPipeline
+    from .sorted_files import Link
 
 logger = logging.getLogger(__name__)
 
 
 class PredictionFiles(NamedTuple):
-    """File with the texts to classify, and file for the answers."""
+    """File with the texts to classify, or folder with the files to classify, and file for the answers."""
 
-    source: Path  # a file, or a folder of .txt files
+    source: Path  # a file, a folder of .txt files or of documents, or a pattern of files
     target: Path  # .csv, .jsonl or .parquet
     text_column: str = "text"
     text_pair_column: str | None = None
     csv_separator: str | None = None
     encoding: str | None = None
     safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
+    sorted_folder: Path | None = None  # folder to sort the files into, by label
+    link: Link | None = None  # to sorted files; None to copy them
+
+    @property
+    def has_documents(self) -> bool:
+        """Whether the source has documents (PDF, Word, ...): each is a row, whose text is not written."""
+        return holds_documents(self.source) or (self.sorted_folder is not None and self.source.is_dir())
 
     @property
     def columns(self) -> list[str]:
@@ -47,7 +61,9 @@ class PredictionFiles(NamedTuple):
         return [self.text_column] + ([self.text_pair_column] if self.text_pair_column else [])
 
     def rows(self) -> Iterator[Row]:
-        """Read the rows of the file."""
+        """Read the rows of the file; of documents, which are read when they are classified, rows without columns."""
+        if self.has_documents:
+            return ({} for _ in documents_of(self.source))
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
 
     @property
@@ -63,6 +79,8 @@ class Outcome(NamedTuple):
     without_text: int  # rows without a text, which get no label
     resumed: int  # rows answered by an earlier run
     rejected: int  # rows with a rejected text
+    failed: int = 0  # files that could not be read
+    sorted_files: Sorted | None = None  # the files that were sorted into a folder
 
 
 class Content(NamedTuple):
@@ -86,6 +104,22 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
         ValueError: If the answers cannot be written, or a column is missing.
     """
     check_output(files.target, files.safe_csv)
+    if files.sorted_folder is not None:
+        if not files.has_documents:
+            raise ValueError(
+                f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
+                "a .csv, .jsonl or .parquet file."
+            )
+        check_folder(files.sorted_folder, files.source)
+    if files.has_documents:
+        # A run that was killed while it sorted files is finished.
+        is_unfinished = files.sorted_folder is not None and files.partial.exists()
+        if files.target.exists() and not overwrite and not is_unfinished:
+            raise ValueError(
+                f"{files.target} is there already: choose another place for the answers, or replace it "
+                "(--overwrite_output_dir)."
+            )
+        return Content(columns=[], rows=len(documents_of(files.source)))
     if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
         replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
         raise ValueError(f"{files.target} is there already: choose another file for the answers{replace}.")
@@ -122,6 +156,9 @@ def classify_file(
     neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets
     neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
+    Of documents, the columns are ``file``, ``label``, ``score``, ``page`` and ``reason``, and those of the options.
+    Documents that cannot be read have neither label nor score, and are listed in ``failed.csv`` beside the answers.
+
     Args:
         pipe: The pipeline.
         files: The files.
@@ -144,6 +181,8 @@ def classify_file(
         call_options["return_neighbors"] = return_neighbors
     parameters = _parameters(pipe, call_options)
     added = ["label", "score", *_more_columns(pipe, parameters)]
+    if files.has_documents:
+        added = list(dict.fromkeys([*DOCUMENT_ANSWER_COLUMNS, *added]))
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -151,15 +190,18 @@ def classify_file(
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
-        made_with = to_json([_fingerprint(pipe), _checksum(files.source), *reading, parameters])
+        made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, parameters])
         done = _start(files.partial, made_with, content.rows)
         with (
             open(files.partial, "a", encoding="utf-8") as partial,
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
-            for block in blocks_of(itertools.islice(files.rows(), done, None)):
-                answers = _answers(pipe, block, files.columns, call_options, "reject" in parameters)
+            for block in blocks_of(itertools.islice(_inputs(files), done, None)):
+                if files.has_documents:
+                    answers = _answers_to_documents(pipe, block, call_options)
+                else:
+                    answers = _answers(pipe, block, files.columns, call_options, "reject" in parameters)
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
@@ -167,8 +209,56 @@ def classify_file(
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         reject_label = parameters.get("reject_label")
         without_label = sum(answer["label"] in (None, reject_label) for answer in _kept_answers(files.partial))
+        sorted_files = _finish_documents(files, reject_label) if files.has_documents else None
         files.partial.unlink()
-    return Outcome(rows=content.rows, without_text=without_text, resumed=done, rejected=without_label - without_text)
+    return Outcome(
+        rows=content.rows,
+        without_text=0 if files.has_documents else without_text,
+        resumed=done,
+        rejected=without_label - without_text,
+        failed=without_text if files.has_documents else 0,
+        sorted_files=sorted_files,
+    )
+
+
+def _inputs(files: PredictionFiles) -> Iterator[Row | FileInput]:
+    """The rows of a table, or the documents of a folder."""
+    if not files.has_documents:
+        return files.rows()
+    return (FileInput(path, name_of_document(path, files.source)) for path in documents_of(files.source))
+
+
+def _answers_to_documents(pipe: KNNClassifierPipeline, block: list[FileInput], options: CallOptions) -> list[Row]:
+    """Answer each document, with the column ``page``."""
+    answers = []
+    for answer in pipe(block, **options):
+        best: Row = dict(answer[0]) if isinstance(answer, list) else dict(answer)
+        row = {"file": best["file"], "label": best["label"], "score": best["score"], "page": _page(best)} | best
+        row["page"] = _page(best)
+        if isinstance(answer, list):  # with top_k
+            row["top_k"] = answer
+        answers.append(row)
+    return answers
+
+
+def _page(answer: Row) -> str | None:
+    """Name the page of an answer: its number, several, or "sheet Prices"; None if it is not known."""
+    described = describe_place(answer)
+    return described.removeprefix("pages ").removeprefix("page ") or None
+
+
+def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorted | None:
+    """List the files that could not be read, and sort files into folders, if that is wanted."""
+    failures = []
+    for answer in _kept_answers(files.partial):
+        if answer["score"] is None:
+            failures.append(FailedFile(answer["file"], answer["reason"], answer["remedy"], answer.get("detail", "")))
+    if failures:
+        write_failures(failures, files.target.with_name(FAILED))
+    if files.sorted_folder is None:
+        return None
+    paths = {name_of_document(path, files.source): path for path in documents_of(files.source)}
+    return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, files.link, reject_label)
 
 
 def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
@@ -182,6 +272,7 @@ def _write_answers(files: PredictionFiles, columns: list[str], added: list[str])
     write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 
 
+DOCUMENT_ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
 COLUMN_OF_OPTION = {
     "return_neighbors": "neighbors",
     "explain": "explanation",
@@ -231,12 +322,25 @@ def _fingerprint(pipe: KNNClassifierPipeline) -> str:
     return sha256_of_parts(parts)
 
 
-def _checksum(source: Path) -> str:
+def _checksum(files: PredictionFiles) -> str:
     """SHA-256 of a file, or of the files of a folder."""
+    source = files.source
+    if files.has_documents:
+        documents = documents_of(source)
+        listed = [(name_of_document(file, source), _checksum_of_document(file)) for file in documents]
+        return sha256_of_parts([to_json(listed).encode()])
     if source.is_file():
         return sha256_of_file(source)
     names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in sorted(find_text_files(source))]
     return sha256_of_parts([to_json(names).encode()])
+
+
+def _checksum_of_document(path: Path) -> str:
+    """SHA-256 of a document; its error, if it cannot be opened."""
+    try:
+        return sha256_of_file(path)
+    except OSError as error:
+        return type(error).__name__
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:

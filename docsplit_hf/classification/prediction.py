@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
 from ..datastore.snapshot import ExampleShown
+from ..text.origins import PlaceShown
 
 if TYPE_CHECKING:
     from ..datastore.snapshot import SearchResult
     from ..datastore.store import View
-    from ..encoders.chunking import Passages
     from ..encoders.text_embedder import Predictions
+    from ..text.origins import Origin
 
 NO_CONTENT = "no content"  # reason of an answer without a label
 
 
-class TextSpan(TypedDict):
-    """Part of a text, in characters."""
+class TextSpan(PlaceShown):
+    """Part of a text, in characters; with the file and its pages, if the text comes from one."""
 
     start: int
     end: int
@@ -58,18 +59,23 @@ class ScoredLabel(TypedDict):
     score: float
 
 
-class Answer(TypedDict, total=False):
-    """Answer to a text, as calls of the pipeline return it."""
+class Answer(PlaceShown, total=False):
+    """Answer to a text, as calls of the pipeline return it.
 
-    label: str | None  # None if the text was rejected
-    score: float  # probability of the label
+    If the text comes from a file: with the file, and the pages of the passage that speaks most for the label.
+    """
+
+    label: str | None  # None if the text was rejected, or the file was not read
+    score: float | None  # probability of the label; None if the file was not read
     neighbors: list[ShownText]
     explanation: Explanation
     # Names of the labels above their thresholds, if a text may have several; with labels_at the set of labels, most
     # probable first.
     labels: list[str] | list[ScoredLabel]
     labels_per_class: bool  # whether the level of labels_at holds for the texts of each label
-    reason: str  # of a rejection
+    reason: str  # of a rejection, or why the file was not read
+    detail: str  # about that reason
+    remedy: str  # what to do about that reason
     novelty: float  # from 0 to 1
     read: float  # fraction of the text that was read
     documents: list[ShownText]
@@ -101,6 +107,23 @@ class TextInputs(NamedTuple):
     texts: Sequence[str]  # pairs of texts are joined
     embedded: Predictions
     documents: SearchResult | None
+    origins: Sequence[Origin | None] | None = None  # None if no text comes from a file
+
+    def origin(self, row: int) -> Origin | None:
+        """Return the file and places of a text; None if it comes from no file."""
+        return None if self.origins is None else self.origins[row]
+
+    def span(self, row: int, start: int, end: int) -> TextSpan:
+        """Describe a part of a text."""
+        span = TextSpan(start=start, end=end, text=self.texts[row][start:end])
+        origin = self.origin(row)
+        return span if origin is None else span | origin.shown(start, end)
+
+    def passage(self, row: int, number: int) -> TextSpan:
+        """Describe the part of a text that its passage ``number`` covers."""
+        _, spans = self.embedded.passages.of(row)
+        start, end = spans[number].tolist()
+        return self.span(row, start, end)
 
 
 class Rejection(NamedTuple):
@@ -132,7 +155,13 @@ class Prediction(NamedTuple):
     explain: Callable[[int, int], Explanation] | None = None  # of a text and a label, by number; by fitted experts
 
 
-def text_inputs(texts: Sequence[str], embedded: Predictions, view: View, shown: RequestedParts) -> TextInputs:
+def text_inputs(
+    texts: Sequence[str],
+    embedded: Predictions,
+    view: View,
+    shown: RequestedParts,
+    origins: Sequence[Origin | None] | None = None,
+) -> TextInputs:
     """Put together texts and their embeddings, and search the nearest documents, if they are shown.
 
     Raises:
@@ -143,7 +172,7 @@ def text_inputs(texts: Sequence[str], embedded: Predictions, view: View, shown: 
         if not view.count("documents"):
             raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
         documents = view.search(embedded.retrieval_embeddings, shown.documents, embedded.passages, "documents")
-    return TextInputs(texts=texts, embedded=embedded, documents=documents)
+    return TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)
 
 
 def make_answer(
@@ -182,6 +211,9 @@ def make_answer(
             answer["explanation"] = prediction.explain(row, int(label))
         answers.append(answer)
     best = answers[0]
+    origin = prediction.inputs.origin(row)
+    if origin is not None:
+        best |= _place(prediction, row, origin, best.get("explanation"))
     if best_only and prediction.thresholds is not None:
         above = np.flatnonzero(scores >= prediction.thresholds)
         best["labels"] = [prediction.label_names[label] for label in above]
@@ -238,11 +270,25 @@ def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank:
     passages = prediction.inputs.embedded.passages
     if passages is None or passages.counts[row] == 1:
         return {}
-    return {"text_passage": span_of(prediction.inputs.texts[row], passages, row, found.query_passage(row, rank))}
+    return {"text_passage": prediction.inputs.passage(row, found.query_passage(row, rank))}
 
 
-def span_of(text: str, passages: Passages, row: int, number: int) -> TextSpan:
-    """Part of text number ``row`` that its passage ``number`` covers."""
-    _, spans = passages.of(row)
-    start, end = spans[number].tolist()
-    return TextSpan(start=start, end=end, text=text[start:end])
+def _place(prediction: Prediction, row: int, origin: Origin, explanation: Explanation | None) -> PlaceShown:
+    """Name the file of a text, and the pages of the passage that speaks most for its label, if it is known.
+
+    ``explanation``: of the most probable label, if it was made already.
+    """
+    if len(origin.places) == 1:
+        return origin.shown(0, len(prediction.inputs.texts[row]))
+    passage: Mapping[str, Any] = {}
+    if origin.places and prediction.explain is not None:
+        if explanation is None:
+            explanation = prediction.explain(row, int(np.argmax(prediction.probabilities[row])))
+        passage = explanation.get("passage", {})
+    elif origin.places and prediction.neighbor_weights.shape[1]:
+        passage = _text_passage(prediction, prediction.neighbors, row, 0).get("text_passage", {})
+    place = PlaceShown(file=origin.file)
+    for name in PlaceShown.__annotations__:
+        if name in passage:
+            place[name] = passage[name]
+    return place

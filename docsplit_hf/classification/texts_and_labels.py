@@ -9,6 +9,7 @@ from typing import Any
 
 from ..datastore.row_table import is_multi_label
 from ..text.labels import label_name
+from ..text.origins import FILE_COLUMN, PLACES_COLUMN
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,8 @@ def as_list(given: Any) -> Any:
     if columns is not None and hasattr(given, "__len__"):
         if "text" not in columns:
             raise TypeError(f"There is no column 'text' among {list(columns)}: rename one, or pass one column.")
+        if FILE_COLUMN in columns and PLACES_COLUMN in columns:
+            return _texts_of_files(given)
         if "text_pair" not in columns:
             return _values(given["text"])
         pairs = zip(_values(given["text"]), _values(given["text_pair"]), strict=True)
@@ -28,6 +31,12 @@ def as_list(given: Any) -> Any:
     if getattr(given, "ndim", 1) != 1:
         raise TypeError(f"Expected one text in each row, got an array of shape {tuple(given.shape)}: pass one column.")
     return _values(given) if isinstance(given, Sequence) or hasattr(given, "tolist") else given
+
+
+def _texts_of_files(table: Any) -> list[dict[str, Any]]:
+    """Convert a table made by ``load_files`` into a list of texts with their file and places."""
+    rows = zip(_values(table["text"]), _values(table[FILE_COLUMN]), _values(table[PLACES_COLUMN]), strict=True)
+    return [{"text": text, FILE_COLUMN: file, PLACES_COLUMN: places} for text, file, places in rows]
 
 
 def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | None]]:
@@ -38,11 +47,11 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
     texts = []
     pairs = []
     for i, item in enumerate(given, first):
-        if isinstance(item, dict) and not {"text"} <= set(item) <= {"text", "text_pair"}:
+        if isinstance(item, dict) and not {"text"} <= set(item) <= {"text", "text_pair", FILE_COLUMN, PLACES_COLUMN}:
             raise TypeError(f"Text {i} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
         text, pair = (item["text"], item.get("text_pair")) if isinstance(item, dict) else (item, None)
         if not isinstance(text, str):
-            instead = f"{text!r}.read_text()" if isinstance(text, Path) else "only rows that have one"
+            instead = "the rows of docsplit_hf.load_files" if isinstance(text, Path) else "only rows that have one"
             raise TypeError(f"Text {i} is {text!r}, not a string: give {instead}.")
         if not isinstance(pair, (str, type(None))):
             raise TypeError(f"Text pair {i} is {pair!r}, not a string.")

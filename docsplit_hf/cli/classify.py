@@ -26,13 +26,21 @@ The result is a folder for pipeline("docsplit-knn") with the model, the datastor
     docsplit classify --model_name_or_path output/classification \
         --predict new.csv --predict_output answers.csv
 
+Folders of PDF, Word and other files take the place of tables; sub-folders are labels, and the files of another folder
+are copied into folders by label, which docsplit undo removes again:
+
+    docsplit classify --no_training --dataset_name kinds/ --unlabeled_name inbox/ --output_dir output/kinds \
+        --predict inbox/ --predict_output sorted/
+
 Find wrong labels and duplicate examples, in a file to read, edit and apply:
 
     docsplit classify --model_name_or_path output/classification --audit report.json
     docsplit classify --model_name_or_path output/classification --apply_audit report.json
 """
 
+import contextlib
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -48,6 +56,7 @@ from ..classification.ensemble.report import FitReport
 from ..classification.model_card import save_classifier_card
 from ..classification.pipeline import KNNClassifierPipeline
 from ..classification.predict_file import PredictionFiles, check_files, classify_file
+from ..classification.sorted_files import Sorted
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.store import Store
 from ..encoders.checkpoints.checkpoint import load_tokenizer, open_checkpoint
@@ -57,6 +66,7 @@ from ..encoders.portable.modeling_knn_classifier import KNNClassifier
 from ..finetuning.evaluation import describe_parts, evaluate_parts
 from ..finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ..text.copies import without_copies
+from ..text.document_folders import FAILED, holds_documents, list_of_failures
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, label_names_of, labels_by_name
 from ..text.load_documents import load_unlabeled_texts
@@ -86,6 +96,7 @@ ENCODER_OPTIONS = ("pooling", "max_length", "long_documents", "passage_length")
 NEW_CLASSIFIER_OPTIONS = (
     *ENCODER_OPTIONS, "retrieval_pooling", "retrieval_dimension", "classifier_activation",
 )  # fmt: skip
+ANSWERS = "answers.csv"  # in a folder of sorted files
 SMALL_ENCODER_LEARNING_RATE = 1e-3  # a small encoder hardly learns with the 2e-5 of the paper
 
 
@@ -289,16 +300,23 @@ def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_me
 
 
 def prediction_command(folder: str, data: DataArguments) -> str:
-    """Return the command that classifies another file with the same columns."""
+    """Return the command that classifies another file with the same columns, or other documents."""
     options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
+    if data.dataset_name is not None and holds_documents(data.dataset_name):
+        return shlex.join(["docsplit", "classify", *_words(options | {"predict": "new/", "predict_output": "sorted/"})])
     for field in fields(data):
         value = getattr(data, field.name)
         if field.name in FILE_OPTIONS and value != field.default:
             options[field.name] = value
-    words = ["docsplit", "classify"]
+    return shlex.join(["docsplit", "classify", *_words(options)])
+
+
+def _words(options: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line for options by name."""
+    words: list[str] = []
     for name, value in options.items():
         words += [f"--{name}", value]
-    return shlex.join(words)
+    return words
 
 
 def how_to_continue(classifier: str) -> str:
@@ -399,15 +417,32 @@ def predict(
         )
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how_to_continue(classifier)}") from interrupt
-    answered = outcome.rows - outcome.without_text - outcome.rejected
+    answered = outcome.rows - outcome.without_text - outcome.failed - outcome.rejected
     resumed = f" ({outcome.resumed:,} rows before the interruption)" if outcome.resumed else ""
     message = f"{answered:,} texts were classified{resumed}: {files.target}."
     if outcome.without_text:
         message += f" Rows without a text got no label: {outcome.without_text:,}."
     if outcome.rejected:
         message += f" Texts that are uncertain, novel or without content got no label: {outcome.rejected:,}."
+    if outcome.failed:
+        listed = files.target.with_name(FAILED)
+        message += f" Files that could not be read: {outcome.failed:,}, listed with their reasons in {listed}."
     print(message)
+    if outcome.sorted_files is not None:
+        print(describe_sorted(outcome.sorted_files, files.sorted_folder))
     return {"predict_output": str(files.target), **outcome._asdict()}
+
+
+def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
+    """Describe the files that were sorted into a folder, and how to undo it."""
+    lines = [f"{sorted_files.files:,} files were sorted into {folder}:"]
+    lines += [f"  {count:7,}  {name}" for name, count in sorted_files.by_folder.items()]
+    if sorted_files.renamed:
+        lines.append(f"Names that were changed, mostly by a number, as files had the same: {sorted_files.renamed:,}.")
+    if sorted_files.missing:
+        lines.append(f"Files that are gone or no regular files, and were not sorted: {sorted_files.missing:,}.")
+    lines.append(f"To remove them again: {shlex.join(['docsplit', 'undo', str(folder)])}")
+    return "\n".join(lines)
 
 
 def predict_with_existing(options: Options, files: PredictionFiles) -> dict[str, Any] | None:
@@ -433,14 +468,21 @@ def default_settings(options: Options, task: Task | None) -> dict[str, str | flo
 
 def prediction_files(options: Options) -> PredictionFiles:
     """Return the files of --predict, and check them, before any training."""
+    target = Path(options.prediction.predict_output)
+    is_folder = target.is_dir() or not target.suffix or options.prediction.predict_output.endswith(("/", os.sep))
+    sorted_folder = target if is_folder else None
+    if options.prediction.link is not None and sorted_folder is None:
+        raise ValueError(f"--link is for sorted files: give a folder by --predict_output, not the file {target}.")
     files = PredictionFiles(
         source=Path(options.prediction.predict),
-        target=Path(options.prediction.predict_output),
+        target=target if sorted_folder is None else target / ANSWERS,
         text_column=options.data.text_column,
         text_pair_column=options.data.text_pair_column,
         csv_separator=options.data.csv_separator,
         encoding=options.data.encoding,
         safe_csv=options.prediction.safe_csv,
+        sorted_folder=sorted_folder,
+        link=options.prediction.link,
     )
     check_files(files, options.run.overwrite_output_dir)
     return files
@@ -458,7 +500,9 @@ def refuse_second_training(options: Options, files: PredictionFiles) -> None:
 
 def load_texts(options: Options) -> Texts:
     """Load the examples and the documents; the first process prepares the cache for the others."""
-    with options.run.main_process_first(desc="preparing examples"):
+    is_first_process = options.run.process_index == 0
+    listed = list_of_failures(options.run.output_dir) if is_first_process else contextlib.nullcontext()
+    with listed, options.run.main_process_first(desc="preparing examples"):
         splits = load_splits(options.data, options.run.seed)
         documents = load_unlabeled(options.data, splits, options.model.no_training)
     if options.prediction.predict_reject is not None and is_multi_label(splits["train"]):

@@ -98,8 +98,9 @@ class DataArguments:
     dataset_name: str | None = HfArg(
         default=None,
         help="A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder "
-        "has such files named train and optionally validation and test, or a folder of .txt files for each class. To "
-        "try it: 'documentation', the documentation of installed packages, by package.",
+        "has such files named train and optionally validation and test, or a folder of .txt files or documents (PDF, "
+        "Word, HTML, mail, ...) for each class. To try it: 'documentation', the documentation of installed packages, "
+        "by package.",
     )
     task_name: str | None = HfArg(
         default=None,
@@ -109,7 +110,8 @@ class DataArguments:
     unlabeled_name: str | None = HfArg(
         default=None,
         help="Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same "
-        "--text_column; a .txt file with one document per line; a folder of .txt files; or a data set on the Hub.",
+        "--text_column; a .txt file with one document per line; a folder, or a pattern such as 'inbox/**/*.pdf', of "
+        ".txt files or documents; or a data set on the Hub.",
     )
     teacher: str | None = HfArg(
         default=None,
@@ -198,16 +200,24 @@ class PredictionArguments:
 
     predict: str | None = HfArg(
         default=None,
-        help="Texts to classify: a .jsonl, .json, .csv, .tsv, .parquet or .txt file (also .gz), or a folder of .txt "
-        "files, with the same --text_column. Without --dataset_name and --task_name nothing is trained, and the "
-        "classifier is --model_name_or_path, or the one in --output_dir.",
+        help="Texts to classify: a .jsonl, .json, .csv, .tsv, .parquet or .txt file (also .gz), with the same "
+        "--text_column; or a folder, or a pattern such as 'inbox/**/*.pdf', of .txt files or documents. Without "
+        "--dataset_name and --task_name nothing is trained, and the classifier is --model_name_or_path, or the one in "
+        "--output_dir.",
     )
     predict_output: str = HfArg(
         default="answers.csv",
-        help="The .csv, .jsonl or .parquet file for the answers: the columns of --predict, label and score. To "
-        "continue after an interruption, run the same command again; if the training was finished, without "
+        help="The .csv, .jsonl or .parquet file for the answers: the columns of --predict, label and score; of "
+        "documents file, label, score, page and reason. A folder: the documents are also copied into sub-folders by "
+        "label, those without a label into _unsure, those that cannot be read into _failed; docsplit undo removes "
+        "them. To continue after an interruption, run the same command again; if the training was finished, without "
         "--dataset_name and --task_name, and with the classifier as --model_name_or_path. --overwrite_output_dir "
         "replaces the file.",
+    )
+    link: str | None = HfArg(
+        default=None,
+        help="With a folder as --predict_output: make links to the documents instead of copies.",
+        metadata={"choices": ["hard", "symbolic"]},
     )
     predict_top_k: int | None = HfArg(default=None, help="Also write this many labels per text, with their scores.")
     predict_neighbors: int = HfArg(default=0, help="Also write this many of the nearest examples of each text.")
@@ -327,7 +337,11 @@ def check_options(
     given: set[str], model: ModelArguments, data: DataArguments, datastore: DatastoreArguments, run: RunArguments
 ) -> None:
     """Raise if options contradict each other; ``given``: the names of those on the command line."""
-    answer_options = {name for name in given if name.startswith("predict_")} | given & {"safe_csv", "max_passages"}
+    answer_options = {name for name in given if name.startswith("predict_")} | given & {
+        "safe_csv",
+        "max_passages",
+        "link",
+    }
     if answer_options and "predict" not in given:
         raise ValueError(f"--{sorted(answer_options)[0]} is for the answers to a file: give the file by --predict.")
     has_examples = bool(data.dataset_name or data.task_name)

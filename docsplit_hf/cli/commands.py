@@ -21,6 +21,7 @@ COMMANDS = {
     "embed": Command("cli.embed", "turn the texts of a file into embeddings"),
     "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
+    "undo": Command("cli.undo", "remove the files that classify has sorted into folders"),
     "demo": Command("cli.demo", "try it on a page in the browser"),
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.

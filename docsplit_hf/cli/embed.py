@@ -22,6 +22,7 @@ from ..encoders.checkpoints.inside_folder import refuse_links
 from ..encoders.chunking import SINGLE_CHUNK
 from ..encoders.document_encoder import DocumentEncoder
 from ..encoders.text_warnings import sum_up_warnings
+from ..text.document_folders import list_of_failures
 from ..text.load_documents import load_documents
 from ..text.segmentation.segment_documents import check_text_column
 from ..training.command_line import parse_arguments, run_script
@@ -35,7 +36,9 @@ MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 i
 class EmbeddingArguments:
     """Input and output."""
 
-    dataset_name: str | None = HfArg(default=None, help="Required. A file, a folder, or a data set on the Hub.")
+    dataset_name: str | None = HfArg(
+        default=None, help="Required. A file, a folder or pattern of files, or a data set on the Hub."
+    )
     text_column: str = HfArg(default="text", help="The column with the texts.")
     output: str = HfArg(
         default="embeddings.parquet",
@@ -134,7 +137,8 @@ def main() -> dict[str, Any]:
         raise ValueError(f"{output}: embeddings are written as Parquet, so --output must end in .parquet.")
     if output.exists():
         raise ValueError(f"{output} exists already: choose another --output, or delete it.")
-    rows = read_rows(arguments)
+    with list_of_failures(output.parent):
+        rows = read_rows(arguments)
     encoder = load_encoder(encoder_arguments, rows, arguments.text_column)
     cache = output.with_name(f"{output.name}.partial")
     cache.mkdir(parents=True, exist_ok=True)

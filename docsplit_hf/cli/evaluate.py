@@ -32,6 +32,7 @@ from ..evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ..evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
 from ..evaluation.tasks import EvaluationTask, load_evaluation_task
 from ..extras import install_line, is_installed
+from ..text.document_folders import list_of_failures
 from ..training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
 
@@ -139,14 +140,15 @@ def main() -> dict[str, Any]:
     parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
     arguments, settings = parse_arguments(parser, main=MAIN_OPTIONS)
     check(parser, arguments, PROTOCOLS)
-    tasks = load_tasks(
-        load_evaluation_task,
-        arguments.tasks,
-        max_train_examples=settings.max_train_examples,
-        max_test_examples=settings.max_test_examples,
-        seed=settings.seed,
-        **arguments.file_options(),
-    )
+    with list_of_failures(arguments.output_dir):
+        tasks = load_tasks(
+            load_evaluation_task,
+            arguments.tasks,
+            max_train_examples=settings.max_train_examples,
+            max_test_examples=settings.max_test_examples,
+            seed=settings.seed,
+            **arguments.file_options(),
+        )
     return evaluate(arguments, settings, tasks, load_systems(arguments, settings.max_length), sys.argv)
 
 

@@ -25,6 +25,7 @@ from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..text.labeled_examples import load_labeled_examples
 from ..text.labels import is_multi_label, labels_by_name
 from ..text.load_documents import load_unlabeled_texts
+from ..text.origins import FILE_COLUMN
 from ..training.command_line import parse_arguments, run_script, show_log
 from .labeling.files import (
     LABELS,
@@ -62,8 +63,8 @@ class LabelingArguments:
     documents: str | None = HfArg(
         default=None,
         help="Documents to label: a .jsonl, .json, .csv, .tsv or .parquet file with a column of texts; a .txt file "
-        "with one document per line; a folder of .txt files; or a data set on the Hub. Default: the documents of the "
-        "classifier in --output_dir.",
+        "with one document per line; a folder, or a pattern of files, of .txt files or documents (PDF, Word, ...); or "
+        "a data set on the Hub. Default: the documents of the classifier in --output_dir.",
     )
     labels: list[str] = HfArg(
         default_factory=list,
@@ -202,7 +203,9 @@ def load_documents(arguments: LabelingArguments) -> dict[Content, str]:
     loaded = load_unlabeled_texts(arguments.documents, **arguments.columns())
     pairs = loaded["text_pair"][:] if "text_pair" in loaded.column_names else [None] * len(loaded)
     files = {}
-    if Path(arguments.documents).is_dir():
+    if FILE_COLUMN in loaded.column_names:
+        files = dict(zip(loaded["text"], loaded[FILE_COLUMN], strict=True))
+    elif Path(arguments.documents).is_dir():
         files = {row["text"]: row["id"] for row in read_texts(Path(arguments.documents), encoding=arguments.encoding)}
     contents = zip(loaded["text"][:], pairs, strict=True)
     return {content: files.get(content[0]) or id_of(content) for content in contents}

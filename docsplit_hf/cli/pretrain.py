@@ -26,6 +26,7 @@ Wikipedia, streamed, on several GPUs:
         --dataset_config_name 20231101.en --streaming --max_steps 100000 --output_dir output/wikipedia
 """
 
+import contextlib
 import os
 from typing import Any
 
@@ -43,6 +44,7 @@ from ..pretraining.collator import DataCollatorForDocSplit, default_max_length
 from ..pretraining.half_retrieval import describe_progress, evaluations_by_step
 from ..pretraining.model import AutoModelForDocSplit
 from ..pretraining.objectives import get_trainer_class
+from ..text.document_folders import list_of_failures
 from ..text.load_documents import load_documents
 from ..text.package_documentation import DOCUMENTATION, load_package_documentation
 from ..text.segmentation.segment_documents import check_text_column, default_processes, segment_documents
@@ -173,7 +175,8 @@ def main() -> dict[str, Any]:
     # Logs, model card and summary compare the model with its state before training.
     arguments.eval_on_start = arguments.eval_strategy != IntervalStrategy.NO and not resume
 
-    with arguments.main_process_first(desc="preparing documents"):  # the other processes then read the cache
+    listed = list_of_failures(arguments.output_dir) if arguments.process_index == 0 else contextlib.nullcontext()
+    with listed, arguments.main_process_first(desc="preparing documents"):  # the other processes then read the cache
         model, collator, documents = prepare(model_arguments, data, arguments)
     trainer_class = get_trainer_class(arguments.objective)
     trainer = trainer_class(model, arguments, documents["train"], documents.get("test"), collator)

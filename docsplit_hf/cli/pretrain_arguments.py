@@ -100,8 +100,8 @@ class DataArguments:
 
     dataset_name: str | None = HfArg(
         default=None,
-        help="Required. A file, a folder, or a data set on the Hub. To try it: 'documentation', the documentation of "
-        "installed packages.",
+        help="Required. A file, a folder or pattern of files, or a data set on the Hub. To try it: 'documentation', "
+        "the documentation of installed packages.",
     )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")

@@ -22,6 +22,7 @@ from .row_table import (
     ids_among,
     is_counted,
     make_rows,
+    origins_of,
     rename_labels,
     several_passages,
     take_passages,
@@ -33,6 +34,7 @@ from .snapshot import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..text.origins import Origin
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ class _NewRows(NamedTuple):
     text_pairs: Iterable[str | None] | None
     ids: Iterable[str | None] | None
     passages: Passages | None
+    origins: Iterable[Origin | None] | None = None
 
 
 def empty_snapshot(
@@ -85,6 +88,7 @@ def add_rows(
     ids: Iterable[str | None] | None = None,
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
+    origins: Iterable[Origin | None] | None = None,
 ) -> Snapshot:
     """Add examples, as ``KNNDatastore.add`` does. ``arrays``: buffers that are reused between calls."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
@@ -92,7 +96,7 @@ def add_rows(
     if len(encoded) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(encoded)} labels: pass one for each key.")
     others = () if snapshot.documents is None else (snapshot.documents.rows,)
-    new = _NewRows(keys, encoded, texts, text_pairs, ids, passages)
+    new = _NewRows(keys, encoded, texts, text_pairs, ids, passages, origins)
     grown = _append(snapshot, new, others, "", arrays or GrowingArrays())
     return replace(grown, label_names=names)
 
@@ -105,11 +109,12 @@ def add_documents(
     ids: Iterable[str | None] | None = None,
     passages: Passages | None = None,
     arrays: GrowingArrays | None = None,
+    origins: Iterable[Origin | None] | None = None,
 ) -> Snapshot:
     """Add documents without labels. Their ids must differ from those of the examples."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     no_labels = np.zeros((len(keys), 0), dtype=bool)
-    new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages)
+    new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages, origins)
     before = snapshot.documents or no_documents(snapshot)
     grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX, arrays or GrowingArrays())
     return replace(snapshot, documents=grown)
@@ -132,7 +137,7 @@ def _append(
     count = len(new.keys)
     ids = [None] * count if new.ids is None else list(new.ids)
     ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
-    new_table = make_rows(count, ids, new.texts, new.text_pairs)
+    new_table = make_rows(count, ids, new.texts, new.text_pairs, new.origins)
     table = append_rows(snapshot.rows, new_table, *others)
     new_passages = None if new.passages is None else check_passages(new.passages, new.keys, new_table)
     if new_passages is not None and isinstance(snapshot.keys, MappedKeys):
@@ -191,7 +196,8 @@ def _as_new_rows(snapshot: Snapshot, keys: np.ndarray, labels: np.ndarray, prefi
     """Convert the rows of another snapshot to new rows with these keys and labels."""
     texts = snapshot.rows["text"].to_pylist()
     text_pairs = snapshot.rows["text_pair"].to_pylist()
-    return _NewRows(keys, labels, texts, text_pairs, uncounted_ids(snapshot, prefix), snapshot.passages)
+    ids = uncounted_ids(snapshot, prefix)
+    return _NewRows(keys, labels, texts, text_pairs, ids, snapshot.passages, origins_of(snapshot.rows))
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:

@@ -9,6 +9,7 @@ import numpy as np
 from ..encoders.chunking import SEVERAL_VECTORS, Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..text.origins import origins_of_rows
 from .changes import add_rows, empty_snapshot
 from .snapshot_index import update_index
 
@@ -37,10 +38,11 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
     empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # before the texts are embedded
     keys, passages = _embed_by_all_processes(embedder, texts, pairs)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
+    origins = origins_of_rows(dataset)
     if not store_texts:
         texts = None
         pairs = None
-    return update_index(add_rows(empty, keys, labels, texts, pairs, ids, passages), rebuild=True)
+    return update_index(add_rows(empty, keys, labels, texts, pairs, ids, passages, origins=origins), rebuild=True)
 
 
 def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:

@@ -30,7 +30,15 @@ from .files.datastore_files import load_snapshot, save_snapshot
 from .files.from_shards import open_shards
 from .index import EXACT, IndexOptions
 from .keys import GrowingArrays, as_matrix
-from .row_table import TEXT_COLUMNS, encode_known_labels, is_multi_label, take_passages
+from .row_table import (
+    ORIGIN_COLUMNS,
+    TEXT_COLUMNS,
+    encode_known_labels,
+    has_origins,
+    is_multi_label,
+    origins_of,
+    take_passages,
+)
 from .snapshot import FittedState, Snapshot
 from .snapshot_index import change_index, update_index
 
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from ..encoders.backends.torch_backend import BFloat16
     from ..encoders.chunking import Passages
     from ..encoders.portable.modeling_knn_classifier import KNNClassifier
+    from ..text.origins import Origin
     from .snapshot import SearchResult
     from .store import Store
 
@@ -75,6 +84,7 @@ class KNNDatastore:
         rerank: Fetch ``rerank * k`` candidates from the index, and keep the k nearest by the stored keys. None: 4 with
             PQ codes, which order candidates roughly, else 1. Distances are always exact.
         probe: Embeddings of a few fixed texts, ``(P, D)``, used to check later that the same encoder is in use.
+        origins: For each text its file and its pages or other places in it; None for a text that comes from no file.
 
     Raises:
         ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
@@ -107,11 +117,12 @@ class KNNDatastore:
         rerank: int | None = None,
         probe: Any = None,
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> None:
         keys = as_matrix(keys, "keys")
         multi_label = is_multi_label(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
-        filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages)
+        filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages, origins=origins)
         self.__setstate__(update_index(filled, rebuild=True))
 
     @classmethod
@@ -262,7 +273,8 @@ class KNNDatastore:
         parts: list[bytes | np.ndarray] = []
         for state in (self._state, self._state.documents):
             if state is not None:
-                rows = [state.rows[name].to_pylist() for name in TEXT_COLUMNS]
+                left_out = () if has_origins(state.rows) else ORIGIN_COLUMNS
+                rows = [state.rows[name].to_pylist() for name in TEXT_COLUMNS if name not in left_out]
                 described = json.dumps([state.label_names, *rows, state.options.factory])
                 parts += [np.ascontiguousarray(state.keys), np.ascontiguousarray(state.labels), described.encode()]
         return sha256_of_parts(parts)
@@ -330,6 +342,11 @@ class KNNDatastore:
         """The second texts of the rows."""
         return self._state.rows["text_pair"].to_pylist()
 
+    @property
+    def origins(self) -> list[Origin | None]:
+        """The file and the places of each text; None for texts that come from no file."""
+        return origins_of(self._state.rows)
+
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """Find the nearest rows of each query.
 
@@ -394,11 +411,12 @@ class KNNDatastore:
         ids: Iterable[str] | None = None,
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add rows: all of them, or none if one is rejected.
 
         Args:
-            keys, labels, texts, text_pairs, ids, passages: As for the class.
+            keys, labels, texts, text_pairs, ids, passages, origins: As for the class.
             replacing: Ids of rows and unlabeled documents that are removed at the same moment.
 
         Returns:
@@ -409,7 +427,7 @@ class KNNDatastore:
         """
         with self._writing:
             state = remove_either(self._state, replacing)
-            grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, self._arrays)
+            grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, self._arrays, origins)
             return self._use_with_new_rows(grown, len(state.keys))
 
     def merge(self, other: Store) -> list[str]:
@@ -470,11 +488,12 @@ class KNNDatastore:
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add unlabeled documents: all of them, or none if one is rejected. Searches of the examples do not find them.
 
         Args:
-            keys, texts, text_pairs, passages: As for the class.
+            keys, texts, text_pairs, passages, origins: As for the class.
             ids: Unique ids, not used by an example. None: "d0", "d1", ...
 
         Returns:
@@ -485,7 +504,7 @@ class KNNDatastore:
         """
         with self._writing:
             first_new_row = 0 if self._state.documents is None else len(self._state.documents.keys)
-            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, self._arrays)
+            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, self._arrays, origins)
             self._state = update_index(grown)
             return grown.documents.rows["id"].slice(first_new_row).to_pylist()
 

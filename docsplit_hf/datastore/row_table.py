@@ -1,4 +1,4 @@
-"""Ids, texts, labels and passages of rows."""
+"""Ids, texts, files, labels and passages of rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from ..encoders.chunking import Passages
 from ..text.characters import replace_lone_surrogates
+from ..text.origins import Origin
 from .keys import BLOCK_ROWS, as_matrix, check_finite
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TEXT_COLUMNS = ("id", "text", "text_pair")
+ORIGIN_COLUMNS = ("file", "places")  # the file of a text, and its places as JSON
+TEXT_COLUMNS = ("id", "text", "text_pair", *ORIGIN_COLUMNS)
 # Each call of add makes a chunk of a column, and many chunks slow down look-ups.
 MAX_SMALL_CHUNKS = 256  # with more, they are joined
 SMALL_CHUNK = 4_096  # rows
@@ -28,12 +30,20 @@ def make_rows(
     ids: Iterable[str],
     texts: Iterable[str | None] | None = None,
     text_pairs: Iterable[str | None] | None = None,
+    origins: Iterable[Origin | None] | None = None,
 ) -> pa.Table:
     """Make a table of ``count`` rows with distinct ids."""
     import pyarrow as pa
 
+    files: list[str | None] | None = None
+    places: list[str | None] | None = None
+    if origins is not None:
+        origins = list(origins)
+        files = [None if origin is None else origin.file for origin in origins]
+        places = [None if origin is None else origin.places_as_json() for origin in origins]
     columns = {}
-    for name, column in (("id", ids), ("text", texts), ("text_pair", text_pairs)):
+    given = {"id": ids, "text": texts, "text_pair": text_pairs, "file": files, "places": places}
+    for name, column in given.items():
         values = [None] * count if column is None else list(column)
         if len(values) != count:
             raise ValueError(f"There are {count} keys, but {len(values)} values of {name}: pass one for each key.")
@@ -53,6 +63,40 @@ def make_rows(
     if repeated is not None:
         raise ValueError(f"The id {repeated!r} is given twice: give each row its own id.")
     return table
+
+
+def with_origin_columns(table: pa.Table) -> pa.Table:
+    """Add empty columns for the files of the texts, if the table has none."""
+    import pyarrow as pa
+
+    for name in ORIGIN_COLUMNS:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), pa.string()))
+    return table
+
+
+def has_origins(table: pa.Table) -> bool:
+    """Whether a row has a file."""
+    return table["file"].null_count < len(table)
+
+
+def origins_of(table: pa.Table) -> list[Origin | None]:
+    """Return the file and the places of each row; None for a row without a file."""
+    origins: list[Origin | None] = []
+    for file, places in zip(table["file"].to_pylist(), table["places"].to_pylist(), strict=True):
+        origins.append(None if file is None else Origin.from_json(file, places))
+    return origins
+
+
+def describe_invalid_origins(table: pa.Table) -> str | None:
+    """Describe what is wrong with files and places from a file; None if they are valid."""
+    if not has_origins(table):
+        return None if table["places"].null_count == len(table) else "a row has places, and no file"
+    try:
+        origins_of(table)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def describe_invalid_ids(ids: pa.ChunkedArray) -> str | None:

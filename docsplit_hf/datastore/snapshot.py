@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from ..text.characters import replace_lone_surrogates
+from ..text.origins import PlaceShown
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
 from .keys import as_queries, exact_search, freeze, nearest_candidates
 from .mapped_keys import MappedKeys
-from .row_table import check_passages, rows_at, take_passages, values_of
+from .row_table import check_passages, origins_of, rows_at, take_passages, values_of
 
 if TYPE_CHECKING:
     import faiss
@@ -82,7 +83,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and replace_lone_surrogates(value) == value
 
 
-class PassageShown(TypedDict, total=False):
+class PassageShown(PlaceShown, total=False):
     """The nearest passage of a row: its span in characters of the text, and its text if the row has one."""
 
     start: int
@@ -99,6 +100,7 @@ class ExampleShown(TypedDict, total=False):
     text_pair: str | None
     id: str
     distance: float  # squared L2
+    file: str  # only of a text that comes from a file
     passage: PassageShown
 
 
@@ -157,11 +159,16 @@ class SearchResult:
         shown["text_pair"] = row["text_pair"]
         shown["id"] = row["id"]
         shown["distance"] = float(self.distances[query, rank])
+        origin = origins_of(self.table.slice(position, 1))[0]
+        if origin is not None:
+            shown["file"] = origin.file
         if self.passages is not None and self.passages.counts[position] > 1:
             start, end = self.passage_spans[query, rank].tolist()
             shown["passage"] = {"start": start, "end": end}
             if row["text"] is not None:
                 shown["passage"]["text"] = row["text"][start:end]
+            if origin is not None:
+                shown["passage"] |= origin.shown(start, end)
         return shown
 
     def query_passage(self, query: int, rank: int) -> int:

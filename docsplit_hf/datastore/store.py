@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ..encoders.chunking import Passages
+    from ..text.origins import Origin
     from .snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
 
 Result = TypeVar("Result")
@@ -100,11 +101,18 @@ class Store(Protocol):
         ids: Any = None,
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add examples, in place of the examples and documents ``replacing``; return their ids."""
 
     def add_documents(
-        self, keys: Any, texts: Any = None, text_pairs: Any = None, ids: Any = None, passages: Passages | None = None
+        self,
+        keys: Any,
+        texts: Any = None,
+        text_pairs: Any = None,
+        ids: Any = None,
+        passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add documents without labels; return their ids."""
 

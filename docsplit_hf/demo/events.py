@@ -17,6 +17,7 @@ import gradio as gr
 from ..text.columns import columns_of, guess_columns
 from . import uploads, views
 from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
+from .documents import Documents, add_documents, classify_documents, read_documents
 from .kept_sessions import KeptSessions
 from .sessions import Limits, Session, SharedModel, counted
 
@@ -239,6 +240,45 @@ class Events:
         given = uploads.texts_of_file(file, text, label_column, self.limits, options)
         return self.change(key, add_texts, given) | {"file": None}
 
+    def add_documents(self, key: Key, files: list[str] | None, folder: list[str] | None, label: str) -> Values:
+        """Add documents, and list those that cannot be read."""
+        given = read_documents([*(files or ()), *(folder or ())], self.limits)
+        shown = {"docs_failed": _failed_documents(given)}
+        if not given.texts:
+            gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
+            return shown
+        head = self.change(key, add_documents, given, label or "")
+        return head | shown | {"docs_files": None, "docs_folder": None}
+
+    def classify_documents(
+        self, key: Key, files: list[str] | None, folder: list[str] | None, sure_only: bool, percent: int
+    ) -> Values:
+        """Classify documents, offer the answers for download, and list those that cannot be read."""
+        session = self.sessions[key]
+        given = read_documents([*(files or ()), *(folder or ())], self.limits)
+        with session.lock:
+            if session.stale:
+                learn(session)
+            found = classify_documents(session, given, sure_only, percent)
+            session.passages = found.passages
+        caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
+        return {
+            "docs_answered": found.summary,
+            "docs_answers": gr.DownloadButton(value=str(found.path), visible=True),
+            "docs_rows": gr.Dataframe(found.rows, label=caption, visible=bool(found.rows)),
+            "docs_passage": gr.HighlightedText([], visible=False),
+            "asked_docs_failed": _failed_documents(given),
+        }
+
+    def open_document(self, key: Key, clicked: gr.EventData) -> Values:
+        """Show the passage that decided the answer to the document of a row."""
+        passages = self.sessions[key].passages
+        row = clicked.index[0]
+        if row >= len(passages):
+            return {}
+        found = passages[row]
+        return {"docs_passage": gr.HighlightedText(found.passage, label=found.caption, visible=True)}
+
     def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""
         if any(self.sessions[key].counts()):
@@ -394,6 +434,12 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
+def _failed_documents(given: Documents) -> gr.Dataframe:
+    """Make the table of documents that could not be read."""
+    caption = f"{counted(len(given.failed), 'file')} could not be read"
+    return gr.Dataframe(given.failed_rows, label=caption, visible=bool(given.failed))
+
+
 def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
     """Make the table of a file's first rows, with the chosen columns first."""
     roles = {} if label is None else {label: "label"}  # before the text, which fills a narrow screen
@@ -450,6 +496,8 @@ def _opened(session: Session, row_id: str) -> Values:
     """Show a text with buttons to change its label."""
     found = views.text_of(session, row_id)
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
+    if found.file is not None:
+        caption += f", from {found.file}"
     other_labels = [name for name in session.labels if name != found.label]
     shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
     return shown | _label_choices("opened", other_labels)

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 
 from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
+from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .kept_sessions import VISITOR, visitor_of
 from .sessions import LABEL_CHARACTERS, Limits, SharedModel
@@ -155,6 +156,13 @@ def _texts(parts: Parts, limits: Limits) -> None:
                 label="Or lines without labels", placeholder="One text in each line.", lines=3, max_lines=12
             )
             parts["add_lines"] = gr.Button("Add these lines")
+    with gr.Accordion("Or documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
+        _documents(parts, "docs", limits)
+        parts["docs_label"] = gr.Textbox(
+            label="Their label, the same for all", placeholder="Empty: they have none", max_length=LABEL_CHARACTERS
+        )
+        parts["add_docs"] = gr.Button("Add the documents", variant="primary")
+        _failed(parts, "docs")
     with gr.Accordion("Or open a saved classifier", open=False):
         parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
         parts["load"] = gr.Button("Load it, in place of the texts on this page")
@@ -230,6 +238,16 @@ def _use(parts: Parts, limits: Limits) -> None:
         parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
         parts["first"] = gr.Dataframe(headers=["Text", "Label", "Sure"], column_widths=["56%", "24%", "20%"],
                                       label="The first answers", visible=False, **TABLE)  # fmt: skip
+    with gr.Accordion("Classify documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
+        _documents(parts, "asked_docs", limits)
+        parts["ask_docs"] = gr.Button("Classify the documents", variant="primary")
+        parts["docs_answered"] = gr.Markdown(elem_id="docs_answered")
+        parts["docs_answers"] = gr.DownloadButton("Download the answers to the documents", visible=False)
+        parts["docs_rows"] = gr.Dataframe(headers=["File", "Label", "Sure", "Page"], elem_id="docs_rows",
+                                          column_widths=["40%", "24%", "16%", "20%"], max_height=420,
+                                          visible=False, **TABLE)  # fmt: skip
+        parts["docs_passage"] = _highlighted("", elem_id="docs_passage", visible=False)
+        _failed(parts, "asked_docs")
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(
             "A zip with the encoder, the texts and what was learned from them: weights, tables and JSON, no pickle. "
@@ -251,10 +269,29 @@ def _upload(parts: Parts, name: str, label: str) -> None:
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
 
 
-def _highlighted(label: str) -> gr.HighlightedText:
+def _documents(parts: Parts, name: str, limits: Limits) -> None:
+    """Lay out documents to choose or drop, as files or as a folder."""
+    with gr.Row():
+        parts[f"{name}_files"] = gr.File(label="Documents", file_count="multiple", height=130)
+        parts[f"{name}_folder"] = gr.File(label="A folder of documents", file_count="directory", height=130)
+    gr.Markdown(
+        f"At most {limits.rows:,} documents of {limits.megabytes} MB and {limits.characters:,} characters each.",
+        elem_classes="lead",
+    )
+
+
+def _failed(parts: Parts, name: str) -> None:
+    """Lay out the list of documents that could not be read."""
+    parts[f"{name}_failed"] = gr.Dataframe(headers=FAILED_HEADERS, column_widths=["30%", "30%", "40%"],
+                                           elem_id=f"{name}_failed", label="Could not be read", max_height=420,
+                                           visible=False, **TABLE)  # fmt: skip
+
+
+def _highlighted(label: str, elem_id: str | None = None, visible: bool = True) -> gr.HighlightedText:
     """A text with marked words."""
     return gr.HighlightedText(label=label, color_map={WORD: "#f59e0b"}, show_inline_category=False,
-                              combine_adjacent=False, elem_classes="text-box", interactive=False)  # fmt: skip
+                              combine_adjacent=False, elem_classes="text-box", interactive=False,
+                              elem_id=elem_id, visible=visible)  # fmt: skip
 
 
 def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
@@ -434,6 +471,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     on(parts["add_file"].click, events.add_file, file, over="file", busy="add_file")
     pasted = ["key", "labeled", "unlabeled"]
     on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
+    documents = ["key", "docs_files", "docs_folder", "docs_label"]
+    on(parts["add_docs"].click, events.add_documents, documents, over="docs_files", busy="add_docs")
     on(parts["example"].click, events.add_examples, ["key"], over="status", busy="example")
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
@@ -449,6 +488,9 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     new_file = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator"]
     on(parts["classify"].click, events.classify, new_file, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
+    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent"]
+    on(parts["ask_docs"].click, events.classify_documents, asked, over="asked_docs_files", busy="ask_docs")
+    connector.open_text("docs_rows", events.open_document, "docs_passage")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)

@@ -148,6 +148,13 @@ class Finding(NamedTuple):
     text: str
 
 
+class ShownPassage(NamedTuple):
+    """The passage of a document that decided, its words marked, and a caption with its file and page."""
+
+    caption: str
+    passage: list[tuple[str, str | None]]
+
+
 class MapLayout(NamedTuple):
     """The positions of texts on the map."""
 
@@ -178,6 +185,7 @@ class Session:
     kept: list[str] = field(default_factory=list)  # ids of texts with confirmed labels
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
+    passages: list[ShownPassage] = field(default_factory=list)  # of the documents that were classified last
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     step: str | None = None  # the name of its state on disk; None: not saved
     stale: bool = False  # whether labels were added since the last fit

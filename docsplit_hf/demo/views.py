@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from ..classification.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from ..text.origins import describe_place
 from .sessions import Finding, MapLayout, Session, counted, percentage
 from .uploads import shortened
 
@@ -203,12 +204,20 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
         ),
         neighbors=[
             Neighbor(
-                caption=f"{one['label']} · {percentage(one['weight'])} of the vote",
+                caption=f"{one['label']} · {percentage(one['weight'])} of the vote{_file_of(one)}",
                 passage=highlight_passage(one["text"], words, one.get("passage")),
             )
             for one in best["neighbors"]
         ],
     )
+
+
+def _file_of(neighbor: Mapping[str, Any]) -> str:
+    """The file of a neighbor, with the page of its passage; empty if it comes from no file."""
+    if "file" not in neighbor:
+        return ""
+    page = describe_place(neighbor.get("passage", {}))
+    return f" · {neighbor['file']}{f', {page}' if page else ''}"
 
 
 def _confidence_text(label: str, is_given: bool, score: float, is_novel: bool, percent: int | None) -> str:
@@ -386,10 +395,11 @@ def document_map(session: Session) -> DocumentMap:
 
 
 class LabeledText(NamedTuple):
-    """A text, and its label or None."""
+    """A text, its label or None, and its file or None."""
 
     text: str
     label: str | None
+    file: str | None = None
 
 
 def text_of(session: Session, row_id: str) -> LabeledText:
@@ -397,11 +407,15 @@ def text_of(session: Session, row_id: str) -> LabeledText:
     store = session.pipe.datastore
     if row_id in (ids := store.ids):
         row = ids.index(row_id)
-        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]])
+        origin = store.origins[row]
+        file = None if origin is None else origin.file
+        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]], file)
     documents = store.documents
     if documents is None or row_id not in (ids := documents.ids):
         raise ValueError("This text is not there any more.")
-    return LabeledText(documents.texts[ids.index(row_id)] or "", None)
+    row = ids.index(row_id)
+    origin = documents.origins[row]
+    return LabeledText(documents.texts[row] or "", None, None if origin is None else origin.file)
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import pandas as pd
 from datasets import Dataset, DatasetDict
 
 from ..content_hash import sha256_of_parts
+from ..text.document_folders import documents_of, holds_documents
 from ..text.file_formats import find_columns, find_text_files
 from ..text.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..text.labeled_examples import load_labeled_examples
@@ -269,7 +270,8 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
         return False
     if file != path or not path.is_dir():
         return "label" in find_columns(file, csv_separator=csv_separator, encoding=encoding)
-    classes = sorted({file.relative_to(path).parts[0] for file in find_text_files(path) if file.parent != path})
+    files = documents_of(path) if holds_documents(path) else find_text_files(path)
+    classes = sorted({file.relative_to(path).parts[0] for file in files if file.parent != path})
     if len(classes) < 2:
         return False
     shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")

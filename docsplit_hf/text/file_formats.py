@@ -1,4 +1,4 @@
-"""Read a file, or a folder of .txt files, as rows, with errors that name the file."""
+"""Read a file, or a folder of .txt files or documents, as rows, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict
 
+from .document_folders import DOCUMENT_COLUMNS, holds_documents, load_document_folder
 from .spreadsheet_cells import MARKER, original_cell
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)
 def load_file(
     path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
 ) -> Dataset | IterableDataset:
-    """Load a file, or a folder with a row for each ``.txt`` file and its first subfolder as ``label``.
+    """Load a file, or a folder with a row for each ``.txt`` file or document and its first subfolder as ``label``.
+
+    Documents also have the columns ``file`` and ``places``.
 
     A ``.txt`` file by itself has a row for each line. The shards of a stream are byte ranges of a ``.jsonl`` file, row
     groups, or files.
@@ -44,6 +47,10 @@ def load_file(
         codecs.lookup(encoding or "utf-8")
     except LookupError as error:
         raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
+    if holds_documents(path):
+        refuse_separator("documents", csv_separator)
+        documents = load_document_folder(path, encoding)
+        return documents.to_iterable_dataset(min(MOST_RANGES, len(documents))) if streaming else documents
     if path.is_dir():
         return _load_folder(path, streaming, encoding)
     kind = file_format(path)
@@ -88,6 +95,8 @@ def without_gz(path: Path) -> Path:
 
 def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
     """List the columns of a file from its beginning: in JSON, from the first rows."""
+    if holds_documents(path):
+        return [*DOCUMENT_COLUMNS, "label"]
     if path.is_file() and file_format(path) == "json":
         rows = read_json_rows(path, encoding)
         return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
@@ -290,7 +299,9 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
 
     paths = sorted(find_text_files(folder))
     if not paths:
-        raise FileNotFoundError(f"The folder {folder} holds no .txt file. Give a file, or a data set on the Hub.")
+        raise FileNotFoundError(
+            f"The folder {folder} holds no text or document. Give a file, or a data set on the Hub."
+        )
     labels = [next(iter(path.relative_to(folder).parts[:-1]), None) for path in paths]
     files = [(str(path), label, file_state(path)) for path, label in zip(paths, labels, strict=True)]
     features = datasets.Features(text=datasets.Value("string"), label=datasets.Value("string"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .characters import replace_lone_surrogates
+from .document_folders import holds_documents
 from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
@@ -23,6 +24,7 @@ from .labels import (
     number_or_name,
     separate_labels,
 )
+from .origins import FILE_COLUMN, PLACES_COLUMN
 from .sources import (
     KEPT,
     NO_LABEL,
@@ -88,8 +90,9 @@ def load_labeled_examples(
     Args:
         source: A data set on the Hub or in memory; a pandas DataFrame; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv`` or
             ``.parquet`` file (also compressed with gzip), used as training set; a folder with files named after their
-            split; a folder with a folder of ``.txt`` files for each class; or a folder with such a folder for each
-            split: ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only empty fields are missing:
+            split; a folder with a folder of ``.txt`` files or documents (PDF, Word, HTML, mail, ..., which also get the
+            columns ``file`` and ``places``) for each class; or a folder with such a folder for each split:
+            ``train/sci.med/1.txt`` has the label ``sci.med``. In a ``.csv`` file only empty fields are missing:
             ``NA``, ``true`` and ``007`` are strings.
         config_name: Configuration of a data set on the Hub.
         text_column: Column with the texts.
@@ -210,11 +213,15 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     import datasets
 
     columns = options.columns
+    is_documents = isinstance(split, Path) and holds_documents(split)
+    if is_documents:  # their columns are not those of a table
+        columns = columns | {"text": "text", "label": "label"}
     string = datasets.Value("string")
     boolean = datasets.Value("bool")
     example_features = {name: datasets.List(string) if name == "label" else string for name in columns}
     features = datasets.Features({**example_features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
-    if isinstance(split, Path) and split.is_file() and file_format(split) == "json":
+    is_table = isinstance(split, Path) and split.is_file() and not is_documents
+    if is_table and file_format(split) == "json":
         with naming(split):
             refuse_separator("json", options.csv_separator)
             examples = datasets.Dataset.from_generator(
@@ -250,6 +257,9 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
         features=features,
         desc=f"Reading {split_name}",
     )
+    if {FILE_COLUMN, PLACES_COLUMN} <= set(rows.column_names):
+        origins = rows.select_columns([FILE_COLUMN, PLACES_COLUMN])
+        examples = datasets.concatenate_datasets([examples, origins], axis=1)
     return _ReadSplit(examples, class_names or [])
 
 
@@ -361,8 +371,7 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
     for new in (found["train"], set().union(*found.values())):
         names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
-    features = {name: feature for name, feature in splits["train"].features.items() if name not in TEMPORARY_COLUMNS}
-    features = datasets.Features({**features, "label": datasets.List(label) if is_list == {True} else label})
+    label = datasets.List(label) if is_list == {True} else label
     numbers = {name: number for number, name in enumerate(names)}
     return {
         name: split.map(
@@ -370,11 +379,19 @@ def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column
             batched=True,
             fn_kwargs={"numbers": numbers},
             remove_columns=list(TEMPORARY_COLUMNS),
-            features=features,
+            features=_numbered_features(split, label),
             desc=f"Numbering the labels of {name}",
         )
         for name, split in splits.items()
     }
+
+
+def _numbered_features(split: Dataset, label: Any) -> Any:
+    """The types of the columns of a split after numbering."""
+    import datasets
+
+    kept = {name: feature for name, feature in split.features.items() if name not in TEMPORARY_COLUMNS}
+    return datasets.Features({**kept, "label": label})
 
 
 def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[str, list[Any]]:

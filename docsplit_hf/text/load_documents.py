@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .document_folders import DOCUMENT_COLUMNS, holds_documents
 from .file_formats import load_file, naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
+from .origins import FILE_COLUMN, PLACES_COLUMN
 from .sources import (
     NOT_A_STRING,
     as_dataset,
@@ -49,9 +51,10 @@ def load_documents(
 
     Args:
         source: A data set on the Hub or in memory; a ``.jsonl``, ``.json``, ``.csv``, ``.tsv``, ``.parquet`` or
-            ``.txt`` file (also compressed with gzip); a folder of ``.txt`` files at any depth; or a pandas DataFrame,
-            or a Series of texts. A single ``.txt`` file has one document per line; in a folder each file is one
-            document.
+            ``.txt`` file (also compressed with gzip); a folder, at any depth, of ``.txt`` files or of documents (PDF,
+            Word, HTML, mail, ..., which also get the columns ``file`` and ``places``); a pattern such as
+            ``"inbox/**/*.pdf"``; or a pandas DataFrame, or a Series of texts. A single ``.txt`` file has one document
+            per line; in a folder each file is one document.
         config_name: Configuration of a data set on the Hub.
         split: Split of a data set on the Hub.
         streaming: Read during use instead of downloading and converting first. The training documents are shuffled
@@ -88,7 +91,10 @@ def load_documents(
     path = local_path(source, csv_separator, encoding)
     if path is not None:
         loaded = load_file(path, streaming, csv_separator, encoding)
-        loaded = loaded.select_columns(["text"]) if path.is_dir() else loaded
+        if holds_documents(path):
+            loaded = loaded.select_columns(list(DOCUMENT_COLUMNS))
+        elif path.is_dir():
+            loaded = loaded.select_columns(["text"])
     elif isinstance(source, str | Path):
         loaded = load_from_hub(str(source), config_name, split=split, streaming=streaming)
     else:
@@ -106,7 +112,7 @@ def load_unlabeled_texts(
     encoding: str | None = None,
     held_out: Iterable[Dataset] = (),
 ) -> Dataset:
-    """Load documents with the columns ``text`` and, for pairs, ``text_pair``.
+    """Load documents with the columns ``text`` and, for pairs, ``text_pair``; for files, ``file`` and ``places``.
 
     Unusable texts are dropped and counted in the log. So are texts in ``held_out``, so that none of them is learned
     from.
@@ -115,7 +121,8 @@ def load_unlabeled_texts(
         source, test_size=0, text_column=text_column, csv_separator=csv_separator, encoding=encoding
     )
     rows = loaded["train"]
-    if rows.column_names == ["text"]:  # of .txt files
+    has_origins = {FILE_COLUMN, PLACES_COLUMN} <= set(rows.column_names)
+    if rows.column_names == ["text"] or has_origins:  # of .txt files or documents
         text_column = "text"
     columns = {"text": text_column}
     if text_pair_column:
@@ -125,7 +132,9 @@ def load_unlabeled_texts(
             found = sorted(rows.column_names)
             raise ValueError(f"There is no column {column!r} in {source}, only {found}: choose {name}_column.")
         refuse_other_types(rows.features[column], column, f"{name}_column")
-    texts = rows.select_columns(list(columns.values())).rename_columns({old: new for new, old in columns.items()})
+    origins = [FILE_COLUMN, PLACES_COLUMN] if has_origins else []
+    texts = rows.select_columns([*columns.values(), *origins])
+    texts = texts.rename_columns({old: new for new, old in columns.items()})
     values = zip(*(texts[name][:] for name in columns), strict=True)
     outcomes = [NOT_A_STRING if None in row else outcome_of(row) for row in values]
     usable = keep_usable(texts, outcomes)

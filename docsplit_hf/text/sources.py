@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .document_folders import holds_documents, is_pattern
 from .file_formats import FILE_FORMATS, find_text_files, without_gz
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ DROP_REASONS = (NO_LABEL, NOT_A_STRING, EMPTY, SINGLE_SENTENCE)  # in their orde
 def local_path(source: Any, csv_separator: str | None, encoding: str | None) -> Path | None:
     """Path of a source that is a file or folder; None for the Hub and data in memory, which refuse file options."""
     if isinstance(source, str | Path):
-        if Path(source).exists():
+        if Path(source).exists() or is_pattern(source):
             return Path(source)
         refuse_missing_file(str(source))
     for name, value in (("csv_separator", csv_separator), ("encoding", encoding)):
@@ -83,11 +84,11 @@ def find_splits(
     """Find the splits of a source by name: rows in memory, or unread paths.
 
     A file, a data set and a DataFrame are the training set. A folder has files named after their split, or a folder of
-    ``.txt`` files for each class, or such a folder for each split.
+    ``.txt`` files or documents for each class, or such a folder for each split.
     """
     path = local_path(source, csv_separator, encoding)
     if path is not None:
-        return {"train": path} if path.is_file() else _splits_in(path)
+        return _splits_in(path) if path.is_dir() else {"train": path}
     if isinstance(source, dict):
         return {name: as_dataset(rows) for name, rows in source.items()}
     if isinstance(source, str | Path):
@@ -117,8 +118,8 @@ def _splits_in(folder: Path) -> dict[str, Path]:
 
 
 def _holds_texts(folder: Path) -> bool:
-    """Whether a path is a folder with ``.txt`` files."""
-    return folder.is_dir() and next(find_text_files(folder), None) is not None
+    """Whether a path is a folder with ``.txt`` files or documents."""
+    return folder.is_dir() and (next(find_text_files(folder), None) is not None or holds_documents(folder))
 
 
 def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:

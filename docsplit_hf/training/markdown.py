@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..encoders.checkpoints.inside_folder import write_file
+from ..text.document_folders import is_pattern
 from .distributed import process_count
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ PACKAGES = ("docsplit_hf", "transformers", "accelerate", "datasets", "torch")
 
 def public_name(name: str) -> str:
     """A name to publish in a card: of a path on this machine, only its last part."""
+    if is_pattern(name):
+        return Path(name).name
     return Path(name).resolve().name if Path(name).exists() else name
 
 

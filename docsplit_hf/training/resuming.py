@@ -20,6 +20,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
 from ..content_hash import sha256_of_json
 from ..encoders.checkpoints.inside_folder import refuse_links
+from ..text.document_folders import FAILED
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .markdown import public_name
@@ -101,7 +102,8 @@ def check_output_dir(
 ) -> None:
     """Refuse an output folder that is not empty, or that contains ``model``, the checkpoint to start a new run from."""
     folder = Path(output_dir)
-    if folder.is_dir() and any(folder.iterdir()) and not resume and not overwrite:
+    is_used = folder.is_dir() and any(path.name != FAILED for path in folder.iterdir())
+    if is_used and not resume and not overwrite:
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
         raise ValueError(
             f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "

@@ -65,14 +65,14 @@ class DictionaryStore:
     def sample(self, passages, least):
         return self.snapshot.take(self.snapshot.sampled_rows(passages, least))
 
-    def add(self, keys, labels, texts=None, text_pairs=None, ids=None, replacing=(), passages=None):
+    def add(self, keys, labels, texts=None, text_pairs=None, ids=None, replacing=(), passages=None, origins=None):
         names = [name for given in labels for name in ([given] if isinstance(given, str) else given)]
         self.label_names = tuple(dict.fromkeys([*self.label_names, *names]))
         for row_id in replacing:
             (self.examples if row_id in self.examples else self.unlabeled).pop(row_id)
         return self._put(self.examples, ids, zip(keys, labels, texts, text_pairs, strict=True))
 
-    def add_documents(self, keys, texts=None, text_pairs=None, ids=None, passages=None):
+    def add_documents(self, keys, texts=None, text_pairs=None, ids=None, passages=None, origins=None):
         return self._put(self.unlabeled, ids, zip(keys, [None] * len(keys), texts, text_pairs, strict=True))
 
     def remove(self, ids):

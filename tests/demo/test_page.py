@@ -1,5 +1,6 @@
 """The page in a real browser: a new user with mouse and with keyboard, and an attacker."""
 
+import csv
 import json
 import urllib.error
 import urllib.request
@@ -9,6 +10,9 @@ import pytest
 from transformers import pipeline
 
 import docsplit_hf  # noqa: F401  which registers the pipeline
+from docsplit_hf.text.example_texts import load_example_texts
+
+from ..documents import write_damaged, write_docx, write_pdf
 
 pytestmark = pytest.mark.browser
 
@@ -277,6 +281,54 @@ def test_a_bad_file_shows_a_message_and_the_page_stays_usable(open_page, tmp_pat
     assert page.get_by_text("Error", exact=True).count() == 0
     click(page, "Add these lines")
     status(page, "1 text")
+
+
+def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp_path):
+    texts = load_example_texts()
+    folder = tmp_path / "inbox"
+    for i, text in enumerate(texts["text"][texts["label"].isna()]):
+        write_pdf(folder / f"report {i}.pdf", ["Cover sheet of this report.", text])
+    write_pdf(folder / "scan.pdf", [None, None])
+    write_damaged(folder / "below" / "damaged.pdf")
+    page = open_page()
+    try_examples(page)
+    step(page, 1)
+    unfold(page, "Or documents: PDF")
+    page.get_by_label("Their label, the same for all").fill("weather")
+    files = [write_docx(tmp_path / f"note {i}.docx", [f"Rain falls on the hills on day {i}."]) for i in range(3)]
+    choose(page, [*files, folder / "scan.pdf"])
+    click(page, "Add the documents")
+    said(page, "Added 3 documents with the label 'weather'. 1 file could not be read")
+    page.locator("#docs_failed").get_by_text("needs OCR").last.wait_for()
+    status(page, "76 texts · 43 labeled (5 labels)")
+
+    step(page, 5)
+    unfold(page, "Classify documents: PDF")
+    panel = page.get_by_role("tabpanel").filter(visible=True)
+    panel.locator("input[type=file][webkitdirectory]").set_input_files(folder)
+    panel.locator(".file-preview").filter(visible=True).wait_for()
+    click(page, "Classify the documents")
+    summary = page.locator("#docs_answered").get_by_text("Classified 33 documents. 2 files could not be read")
+    summary.wait_for(timeout=60_000)
+    for reason in ("scanned, without text", "damaged"):
+        page.locator("#asked_docs_failed").get_by_text(reason).last.wait_for()
+    page.locator("#docs_rows").get_by_text("page 2").last.click()
+    shown = page.locator("#docs_passage")
+    shown.get_by_text(", page 2: ").wait_for()
+    assert len(shown.inner_text()) > 60
+    with page.expect_download() as download:
+        click(page, "Download the answers to the documents")
+    rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    assert len(rows) == 35 and sum(row["page"] in ("page 2", "pages 1, 2") for row in rows) >= 30
+    reasons = sorted(row["reason"].partition(" (")[0] for row in rows if row["reason"])
+    assert reasons == ["damaged", "scanned, without text"]
+
+
+def choose(page, paths):
+    """Choose several files."""
+    panel = page.get_by_role("tabpanel").filter(visible=True)
+    panel.locator("input[type=file][multiple]:not([webkitdirectory])").set_input_files(paths)
+    page.locator(".file-preview").filter(visible=True).wait_for()
 
 
 def test_own_texts_survive_a_reload_and_can_be_undone_and_cleared(open_page, tmp_path):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...text.words import words_of
 from ..prediction import Explanation, WordWeight
 from .registry import EXPERTS
 
 if TYPE_CHECKING:
+    from ...text.files.places import Place
+    from ...text.origins import Origin
     from .fitted_experts import FittedExperts, ScoredTexts
 
 MAX_EXPLAINED_WORDS = 5
@@ -61,21 +66,80 @@ def _next_best(logits: np.ndarray, column: int) -> int:
 def _top_words(
     scored: ScoredTexts, fitted: FittedExperts, row: int, column: int, against: int | None
 ) -> list[WordWeight]:
-    """Find the words that contribute most, by the first expert with scores that are sums over words."""
-    if scored.words is None:
+    """Find the words that contribute most."""
+    contributions = _word_contributions(scored, fitted, row, column, against)
+    if contributions is None:
         return []
+    indices = scored.words[[row]].indices
+    best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
+    terms = fitted.ensemble.vectorizer.get_feature_names_out()
+    return [
+        WordWeight(word=str(terms[indices[i]]), weight=float(contributions[i])) for i in best if contributions[i] > 0
+    ]
+
+
+def _word_contributions(
+    scored: ScoredTexts, fitted: FittedExperts, row: int, column: int, against: int | None
+) -> np.ndarray | None:
+    """Contribution of each word of a text, by the first expert with scores that are sums over words; None without."""
+    if scored.words is None:
+        return None
     words = scored.words[[row]]
     for name, weight in fitted.settings.weights.items():
         learned = fitted.ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
-            break
-    else:
-        return []
-    best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
-    terms = fitted.ensemble.vectorizer.get_feature_names_out()
-    return [
-        WordWeight(word=str(terms[words.indices[i]]), weight=float(contributions[i]))
-        for i in best
-        if contributions[i] > 0
-    ]
+            return contributions
+    return None
+
+
+def deciding_place(
+    scored: ScoredTexts, fitted: FittedExperts, row: int, label: int, text: str, origin: Origin
+) -> Place | None:
+    """Find the page or other place of a text whose words speak most for a label, rather than for the next best one.
+
+    A word on several pages contributes to each by how often it is there. None if no expert counts words, or the label
+    was added after ``fit``.
+    """
+    columns = np.flatnonzero(scored.columns == label)
+    if not len(columns) or scored.words is None:
+        return None
+    column = int(columns[0])
+    scores = scored.weighted_logits[:, row].sum(0) + fitted.ensemble.learned.shift
+    against = None if fitted.multi_label else _next_best(scores, column)
+    contributions = _contributions_of_all(scored, fitted, row, column, against, fitted.settings.weights)
+    if not contributions.any():  # the experts that count words have no weight
+        equal = dict.fromkeys(fitted.settings.weights, 1.0)
+        contributions = _contributions_of_all(scored, fitted, row, column, against, equal)
+    if not contributions.any():
+        return None
+    vocabulary = fitted.ensemble.vectorizer.vocabulary_
+    contribution_of = dict(zip(scored.words[[row]].indices.tolist(), contributions.tolist(), strict=True))
+    counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
+    totals: Counter[str] = Counter()
+    for count in counts:
+        totals.update(count)
+    sums = []
+    for count in counts:
+        shares = ((vocabulary.get(word), times / totals[word]) for word, times in count.items())
+        sums.append(sum(contribution_of.get(term, 0.0) * share for term, share in shares))
+    return origin.places[int(np.argmax(sums))]
+
+
+def _contributions_of_all(
+    scored: ScoredTexts,
+    fitted: FittedExperts,
+    row: int,
+    column: int,
+    against: int | None,
+    weights: Mapping[str, float],
+) -> np.ndarray:
+    """Contribution of each word of a text by all experts with scores that are sums over words."""
+    words = scored.words[[row]]
+    total = np.zeros(len(words.indices))
+    for name, weight in weights.items():
+        learned = fitted.ensemble.learned.by_expert[name]
+        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
+        if contributions is not None:
+            total = total + contributions
+    return total

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..label_sets import label_sets
-from ..prediction import LabelSets, Prediction, Rejection, ShownText, span_of
+from ..prediction import LabelSets, Prediction, Rejection, ShownText
 from .content import have_no_content
-from .explaining import explain
+from .explaining import deciding_place, explain
 from .fitted_experts import score_texts
 
 if TYPE_CHECKING:
@@ -152,7 +152,13 @@ class _Explainer:
         if passages is not None and passages.counts[row] > 1:
             probabilities = self._passage_probabilities(row)[:, label]
             best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
-            explanation["passage"] = span_of(self._inputs.texts[row], passages, row, best)
+            explanation["passage"] = self._inputs.passage(row, best)
+            return explanation
+        origin = self._inputs.origin(row)
+        if origin is not None and len(origin.places) > 1:
+            place = deciding_place(self._scored, self._experts.fitted, row, label, self._inputs.texts[row], origin)
+            if place is not None:
+                explanation["passage"] = self._inputs.span(row, place.start, place.end)
         return explanation
 
     def _score_passages(self, row: int) -> np.ndarray:

@@ -4,11 +4,12 @@ A folder holds::
 
     manifest.json                     description with checksums: see ``Manifest``
     keys-<sha256>.safetensors         ``keys``, and ``probe`` if there is one
-    rows-<sha256>.parquet             ``id``, ``label``, ``text``, and ``text_pair`` if there are pairs
+    rows-<sha256>.parquet             ``id``, ``label``, ``text``, and ``text_pair`` if there are pairs; ``file`` and
+                                      ``places`` (JSON) if a text comes from a file
     passage_keys-<sha256>.safetensors ``keys``, ``spans`` and ``counts`` of passages, if a row has several
     document_keys-<sha256>.safetensors
                                       ``keys`` of unlabeled documents, if there are any
-    document_rows-<sha256>.parquet    ``id``, ``text`` and ``text_pair`` of documents
+    document_rows-<sha256>.parquet    ``id``, ``text``, ``text_pair``, ``file`` and ``places`` of documents
     document_passage_keys-<sha256>.safetensors
                                       ``keys``, ``spans`` and ``counts`` of passages of documents
     fitted-<sha256>.safetensors       arrays of the fitted state, if there is one
@@ -36,7 +37,16 @@ from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..row_table import TEXT_COLUMNS, check_spans, describe_invalid_ids, ids_among
+from ..row_table import (
+    ORIGIN_COLUMNS,
+    TEXT_COLUMNS,
+    check_spans,
+    describe_invalid_ids,
+    describe_invalid_origins,
+    has_origins,
+    ids_among,
+    with_origin_columns,
+)
 from ..snapshot import FittedState, Snapshot
 from ..snapshot_index import store_index, update_index
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -110,8 +120,10 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
                 "counts": rows.passages.counts,
                 "spans": rows.passages.spans,
             }
-        has_pairs = rows.rows["text_pair"].null_count < len(rows.rows)
-        tables[f"{prefix}rows"] = rows.rows if has_pairs else rows.rows.drop_columns("text_pair")
+        table = rows.rows
+        if table["text_pair"].null_count == len(table):
+            table = table.drop_columns("text_pair")
+        tables[f"{prefix}rows"] = table if has_origins(table) else table.drop_columns(list(ORIGIN_COLUMNS))
     tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
@@ -180,7 +192,7 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
-    rows = table.select(TEXT_COLUMNS)
+    rows = with_origin_columns(table).select(TEXT_COLUMNS)
     examples = Snapshot(
         keys=keys,
         labels=labels,
@@ -204,7 +216,14 @@ def _check_sha256(path: Path, entry: FileEntry) -> None:
 def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
     table = read_table(path, columns, count)
     _check_ids(path, table["id"])
+    _check_origins(path, table)
     return table
+
+
+def _check_origins(path: Path, rows: pa.Table) -> None:
+    fault = describe_invalid_origins(rows)
+    if fault is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
 
 def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
@@ -230,6 +249,7 @@ def _map_examples(
         ids = []
         for batch in read_batches(paths["rows"], columns, manifest["rows"]):
             ids.append(batch["id"])
+            _check_origins(paths["rows"], pa.Table.from_batches([batch]))
             yield batch
         _check_ids(paths["rows"], pa.chunked_array(ids, pa.string()))
 

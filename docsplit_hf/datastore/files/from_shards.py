@@ -14,7 +14,7 @@ from ...shards import Shard, Shards, ShardsError, read_shards
 from ..index import EXACT, IndexOptions, fewest_rows
 from ..keys import check_finite
 from ..mapped_keys import KeyFile, MappedKeys
-from ..row_table import TEXT_COLUMNS, describe_invalid_ids
+from ..row_table import TEXT_COLUMNS, describe_invalid_ids, describe_invalid_origins, with_origin_columns
 from ..snapshot import Snapshot
 from ..snapshot_index import update_index
 from .tables import mapped_rows, read_batches
@@ -38,7 +38,7 @@ def open_shards(folder: str | Path, options: IndexOptions, verify: bool) -> Snap
     snapshot = Snapshot(
         keys=keys,
         labels=labels,
-        rows=table.select(TEXT_COLUMNS),
+        rows=with_origin_columns(table).select(TEXT_COLUMNS),
         label_names=names if is_labeled else (),
         options=options,
         probe=shards.probe,
@@ -105,6 +105,9 @@ def _batches(shards: Shards, schema: pa.Schema, names: pa.Array) -> Iterator[pa.
             if not pc.all(pc.equal(pc.fill_null(batch["passages"], 0), 1)).as_py():
                 raise ShardsError(f"{shard.table}: each of the {shard.rows} documents must have one passage.")
             labeled += len(label) - label.null_count
+            fault = describe_invalid_origins(pa.Table.from_batches([batch]))
+            if fault is not None:
+                raise ShardsError(f"{shard.table}: {fault}.")
             ids.append(batch["id"])
             yield pa.record_batch([*(batch[name] for name in TEXT_COLUMNS), label], schema=schema)
     rows = sum(shard.rows for shard in shards.shards)

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from ...content_hash import sha256_of_parts
 from ...encoders.checkpoints.inside_folder import is_plain
 from ..index import IndexOptions
+from ..row_table import has_origins
 
 if TYPE_CHECKING:
     from ..snapshot import Snapshot
 
 MANIFEST = "manifest.json"
 FORMAT = "docsplit_hf datastore"
-VERSION = 4
+VERSION = 5
+VERSION_WITHOUT_FILES = 4  # of datastores whose texts come from no files, so that earlier releases read them
 METRIC = "squared_l2"
 # By role. A manifest can only name these files, without a folder.
 _SUFFIXES = {
@@ -100,7 +102,7 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
     documents = snapshot.documents
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if _has_files(snapshot) else VERSION_WITHOUT_FILES,
         "rows": len(snapshot.keys),
         "dimension": snapshot.keys.shape[1],
         "dtype": snapshot.keys.dtype.name,
@@ -116,6 +118,11 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
         "classifier": dict(classifier),
         "files": files,
     }
+
+
+def _has_files(snapshot: Snapshot) -> bool:
+    """Whether a text of an example or a document comes from a file."""
+    return any(state is not None and has_origins(state.rows) for state in (snapshot, snapshot.documents))
 
 
 def _passage_count(snapshot: Snapshot) -> int | None:
@@ -156,7 +163,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DatastoreError(f"{path} is not the manifest of a datastore, or damaged. {REMEDY}")
     version = manifest.get("version")
-    if isinstance(version, int) and version != VERSION:
+    if isinstance(version, int) and version not in (VERSION, VERSION_WITHOUT_FILES):
         advice = "upgrade docsplit_hf" if version > VERSION else "build the datastore again"
         raise DatastoreError(f"{path} has format {version}, but this docsplit_hf reads {VERSION}: {advice}.")
     # The bytes are compared, not the values, so that any changed bit is found.

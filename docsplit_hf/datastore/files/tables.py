@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...encoders.checkpoints.atomic_replacement import locked
 from ...encoders.checkpoints.inside_folder import temporary_file
+from ..row_table import ORIGIN_COLUMNS
 from .manifest import MANIFEST, REMEDY, DatastoreError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ ROWS_PER_CHUNK = 16_384
 MIN_UNPACKED_BYTES = 2**26
 MAX_UNPACKING = 1_000
 BYTES_PER_LIST_VALUE = 8
+OPTIONAL_COLUMNS = ("text_pair", *ORIGIN_COLUMNS)  # written only if a row has them
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -49,7 +51,7 @@ def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = N
 def read_batches(
     path: Path, columns: dict[str, pa.DataType], rows: int | None = None, others: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of a file of ``rows`` rows in batches; ``text_pair`` may be missing.
+    """Read columns of a file of ``rows`` rows in batches; ``OPTIONAL_COLUMNS`` may be missing.
 
     ``others``: accept further columns, which are not read.
     """
@@ -61,7 +63,7 @@ def read_batches(
         if rows is not None and metadata.num_rows != rows:
             raise DatastoreError(f"{path} has {metadata.num_rows} rows instead of the {rows} in {MANIFEST}. {REMEDY}")
         schema = metadata.schema.to_arrow_schema().remove_metadata()
-        wanted = {name: kind for name, kind in columns.items() if name in schema.names or name != "text_pair"}
+        wanted = {name: kind for name, kind in columns.items() if name in schema.names or name not in OPTIONAL_COLUMNS}
         found = []
         for field in schema:
             if others and field.name not in wanted:
@@ -81,8 +83,9 @@ def read_batches(
                 _check_unpacked(path, unpacked)
                 table = table.cast(pa.schema(wanted)).combine_chunks()
                 table.validate(full=True)  # checks that texts are UTF-8
-                if len(wanted) < len(columns):
-                    table = table.append_column("text_pair", pa.nulls(len(table), pa.string()))
+                for name in columns:
+                    if name not in wanted:
+                        table = table.append_column(name, pa.nulls(len(table), pa.string()))
                 yield from table.select(list(columns)).to_batches()
     except FileNotFoundError:
         raise

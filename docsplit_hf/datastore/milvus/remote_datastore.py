@@ -43,6 +43,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...encoders.chunking import Passages
+    from ...text.origins import Origin
     from ..snapshot import SearchResult, Snapshot
     from ..store import Store
 
@@ -182,6 +183,7 @@ class RemoteDatastore:
         ids: Iterable[str] | None = None,
         replacing: Iterable[str] = (),
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add rows, as ``KNNDatastore.add`` does. If it fails halfway, repeat it: no row is added twice."""
         with self._writing:
@@ -190,7 +192,8 @@ class RemoteDatastore:
             if len(names) > len(self.label_names):
                 self._refresh_about()  # another process may have added them
             empty = empty_snapshot(self.dimension, self.label_names, multi_label)
-            rows = _named(add_rows(empty, keys, labels, texts, text_pairs, ids, passages), EXAMPLES, ids)
+            filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages, origins=origins)
+            rows = _named(filled, EXAMPLES, ids)
             if self._about.multi_label is None and len(rows.keys):
                 self._set_about(multi_label=multi_label)
             self._add_labels(rows.label_names)
@@ -203,10 +206,12 @@ class RemoteDatastore:
         text_pairs: Iterable[str | None] | None = None,
         ids: Iterable[str] | None = None,
         passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add documents, as ``KNNDatastore.add_documents`` does. If it fails halfway, repeat it."""
         with self._writing:
-            grown = add_documents(empty_snapshot(self.dimension), keys, texts, text_pairs, ids, passages)
+            empty = empty_snapshot(self.dimension)
+            grown = add_documents(empty, keys, texts, text_pairs, ids, passages, origins=origins)
             return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
 
     def merge(self, other: Store) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from ...content_hash import short_digest
 from ...encoders.chunking import Passages
+from ...text.origins import Origin
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries
 from ..row_table import check_passages, encode_labels
@@ -192,6 +193,8 @@ def to_rows(snapshot: Snapshot, partition: str, first: int) -> tuple[list[Row], 
         prefix = document_key_prefix(partition, document_id)
         passage_count = int(snapshot.counts[place])
         texts = [columns["text"][place], columns["text_pair"][place]]
+        if columns["file"][place] is not None:
+            texts += [columns["file"][place], columns["places"][place]]
         parts = _parts(json.dumps(texts, ensure_ascii=False))
         other_parts = parts[1:]
         if passage_count > 1 and not other_parts:
@@ -242,19 +245,22 @@ def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled
     embeddings = np.array(embeddings, np.float32).reshape(-1, description.dimension)
     texts = []
     pairs = []
+    origins = []
     for document in documents:
-        text, pair = _text_and_pair(document)
+        text, pair, *origin = _text_and_pair(document)
         texts.append(text)
         pairs.append(pair)
+        origins.append(Origin.from_json(*origin) if origin else None)
     ids = [document["p0"]["id"] for document in documents]
     passages = _passages(documents)
     if not labeled:
         empty = empty_snapshot(description.dimension)
-        return add_documents(empty, embeddings, texts, pairs, ids, passages).documents
+        return add_documents(empty, embeddings, texts, pairs, ids, passages, origins=origins).documents
     empty = empty_snapshot(
         description.dimension, description.label_names, bool(description.multi_label), probe=description.probe
     )
-    return add_rows(empty, embeddings, _parse_labels(documents, description), texts, pairs, ids, passages)
+    labels = _parse_labels(documents, description)
+    return add_rows(empty, embeddings, labels, texts, pairs, ids, passages, origins=origins)
 
 
 def to_texts(found: Iterable[Row], description: CollectionDescription) -> ExampleTexts:
@@ -263,7 +269,7 @@ def to_texts(found: Iterable[Row], description: CollectionDescription) -> Exampl
     texts = []
     pairs = []
     for rows in whole:
-        text, pair = _text_and_pair(rows)
+        text, pair = _text_and_pair(rows)[:2]
         texts.append(text)
         pairs.append(pair)
     labels, _ = encode_labels(_parse_labels(whole, description), description.label_names, bool(description.multi_label))
@@ -302,6 +308,7 @@ def _embedding(document: dict[str, Row]) -> np.ndarray:
 
 
 def _text_and_pair(document: dict[str, Row]) -> list[str | None]:
+    """The text and its pair; also its file and places (JSON), if it comes from a file."""
     parts = [document["p0"]["text"]]
     for number in range(document["p0"]["rest"]):
         parts.append(document[f"r{number}"]["text"])

@@ -151,6 +151,21 @@ class InsideFolder:
             dst_dir_fd=other._descriptor,
         )
 
+    def make_link(self, name: str, target: Path, symbolic: bool) -> None:
+        """Make a link to a file elsewhere; raises ``FileExistsError`` if there is an entry of that name."""
+        if symbolic:
+            os.symlink(target, self._place(name), dir_fd=self._descriptor)
+        else:
+            os.link(target, self._place(name), dst_dir_fd=self._descriptor)
+
+    def link_target(self, name: str) -> str:
+        """Return the path to which a symbolic link leads."""
+        return os.readlink(self._place(name), dir_fd=self._descriptor)
+
+    def remove_empty_folder(self, name: str) -> None:
+        """Remove a subfolder; raises ``OSError`` if something is in it."""
+        os.rmdir(self._place(name), dir_fd=self._descriptor)
+
     def remove(self, name: str) -> None:
         """Remove a file or a link; the target of a link stays."""
         os.unlink(self._place(name), dir_fd=self._descriptor)

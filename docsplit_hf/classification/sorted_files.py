@@ -1,0 +1,330 @@
+"""Files sorted into sub-folders by label, with a manifest by which the sorting can be finished, and undone.
+
+A folder holds a sub-folder for each label, and ``manifest.jsonl`` with a line for each file: see ``SortedFile``. The
+manifest is written before any file, as ``manifest.partial.jsonl``, and renamed when all files are there. So a run that
+was killed can be finished without duplicates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..encoders.checkpoints.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
+from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
+
+MANIFEST = "manifest.jsonl"
+UNFINISHED = "manifest.partial.jsonl"
+BLOCK_BYTES = 2**20
+Link = Literal["hard", "symbolic"]
+LINKS = ("hard", "symbolic")
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")  # the name of a file that is being copied
+
+
+@dataclass(frozen=True)
+class SortedFile:
+    """A line of the manifest: a file, and its place among the sorted files.
+
+    ``target`` is relative to the folder. ``sha256`` is that of the file's content. ``page`` is the page that speaks
+    most for the label, or a list of pages.
+    """
+
+    source: str
+    target: str
+    label: str | None
+    score: float | None
+    page: Any
+    reason: str | None
+    sha256: str
+    link: str | None
+    time: str
+
+
+class Sorted(NamedTuple):
+    """Numbers of files."""
+
+    files: int  # in the manifest
+    by_folder: dict[str, int]
+    renamed: int  # got a number, because another file has the same name
+    resumed: int  # were there already, from a run that was killed
+    missing: int  # of files that are gone, or are no regular files
+
+
+class Undone(NamedTuple):
+    """Files removed by undoing, and those that stay."""
+
+    removed: int
+    changed: list[str]  # changed or replaced since, so that they stay
+    missing: int  # were gone already
+
+
+def check_folder(folder: Path, source: Path) -> None:
+    """Raise ValueError if files cannot be sorted into a folder."""
+    if (folder / MANIFEST).exists():
+        raise ValueError(
+            f"{folder} has sorted files already: choose another folder, or remove them by: docsplit undo {folder}"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file: choose another folder.")
+    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+        raise ValueError(f"{folder} is inside {source}, whose files would be found again: choose another folder.")
+
+
+def sort_files(
+    answers: Iterable[Mapping[str, Any]],
+    paths: Mapping[str, Path],
+    folder: Path,
+    link: Link | None = None,
+    unsure_label: str | None = None,
+) -> Sorted:
+    """Sort files into sub-folders of a folder by their answers, or finish a run that was killed.
+
+    Args:
+        answers: The answers, each with its ``file``.
+        paths: The path of each file.
+        folder: The folder.
+        link: None to copy files; ``"hard"`` or ``"symbolic"`` to link to them.
+        unsure_label: The label of rejected texts, if it is not None.
+
+    Returns:
+        The numbers of files.
+
+    Raises:
+        ValueError: If the folder has an unfinished sorting of other answers, or a file has changed in the meantime.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / UNFINISHED
+    answers = list(answers)
+    if unfinished.exists():
+        entries = read_manifest(unfinished)
+        _check_same(entries, answers, paths, folder)
+    else:
+        entries = _plan(answers, paths, folder, link, unsure_label)
+        write_file(unfinished, "".join(f"{_line(entry)}\n" for entry in entries))
+    resumed = 0
+    by_folder: dict[str, int] = {}
+    with InsideFolder.opened(folder) as inside:
+        _remove_left_overs(inside, entries)
+        for entry in entries:
+            resumed += _put(inside, entry)
+            sub_folder = entry.target.partition("/")[0]
+            by_folder[sub_folder] = by_folder.get(sub_folder, 0) + 1
+    os.replace(unfinished, folder / MANIFEST)
+    renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in entries)
+    return Sorted(len(entries), dict(sorted(by_folder.items())), renamed, resumed, len(answers) - len(entries))
+
+
+def undo_sorting(folder: Path) -> Undone:
+    """Remove the sorted files that nobody has changed, and the sub-folders that are empty then.
+
+    Args:
+        folder: The folder with the manifest.
+
+    Returns:
+        The files removed, and those that stay. The manifest keeps only the latter; without any, it is removed.
+
+    Raises:
+        FileNotFoundError: If the folder has no manifest.
+        ValueError: If the manifest is damaged.
+    """
+    manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
+    if manifest is None:
+        raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
+    entries = read_manifest(manifest)
+    removed = 0
+    missing = 0
+    stay: list[SortedFile] = []
+    with InsideFolder.opened(folder) as inside:
+        for entry in entries:
+            state = _state(inside, entry)
+            if state == "missing":
+                missing += 1
+            elif state == "changed":
+                stay.append(entry)
+            else:
+                with inside.parent_of(entry.target) as (parent, name):
+                    parent.remove(name)
+                removed += 1
+        _remove_left_overs(inside, entries)
+        for name in {entry.target.partition("/")[0] for entry in entries}:
+            with contextlib.suppress(OSError):  # a person has put something else there
+                inside.remove_empty_folder(name)
+    if stay:
+        write_file(manifest, "".join(f"{_line(entry)}\n" for entry in stay))
+    else:
+        manifest.unlink()
+    return Undone(removed, [entry.target for entry in stay], missing)
+
+
+def read_manifest(path: Path) -> list[SortedFile]:
+    """Read a manifest; raise ValueError if a line is none of its lines."""
+    entries = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            entry = SortedFile(**json.loads(line))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ValueError(
+                f"Line {number} of {path} is no line of a manifest ({error}): nothing was changed."
+            ) from error
+        texts = (entry.source, entry.target, entry.sha256)
+        if not all(isinstance(text, str) for text in texts) or not is_plain(entry.target) or "/" not in entry.target:
+            raise ValueError(f"Line {number} of {path} names the file {entry.target!r}: nothing was changed.")
+        entries.append(entry)
+    return entries
+
+
+def _plan(
+    answers: Sequence[Mapping[str, Any]],
+    paths: Mapping[str, Path],
+    folder: Path,
+    link: Link | None,
+    unsure_label: str | None,
+) -> list[SortedFile]:
+    """Choose the target of each file."""
+    labels = [_label_of(answer, unsure_label) for answer in answers]
+    folders = folders_of_labels(label for label in labels if label is not None)
+    taken: dict[str, set[str]] = {}
+    entries = []
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    for answer, label in zip(answers, labels, strict=True):
+        path = paths[answer["file"]]
+        if not path.is_file():
+            continue
+        sub_folder = folders[label] if label is not None else FAILED if answer["score"] is None else UNSURE
+        if sub_folder not in taken:
+            there = folder / sub_folder
+            taken[sub_folder] = {folded(name) for name in os.listdir(there)} if there.is_dir() else set()
+        name = free_name(safe_name(path.name), taken[sub_folder])
+        taken[sub_folder].add(folded(name))
+        entry = SortedFile(
+            source=path.resolve().as_posix(),
+            target=f"{sub_folder}/{name}",
+            label=label,
+            score=answer["score"],
+            page=answer.get("page", answer.get("pages")),
+            reason=answer.get("reason"),
+            sha256=sha256_of_file(path),
+            link=link,
+            time=time,
+        )
+        entries.append(entry)
+    return entries
+
+
+def _label_of(answer: Mapping[str, Any], unsure_label: str | None) -> str | None:
+    """Label of an answer; None if it was rejected, or its file was not read."""
+    label = answer["label"]
+    return None if label is None or (unsure_label is not None and label == unsure_label) else label
+
+
+def _check_same(
+    entries: Sequence[SortedFile], answers: Sequence[Mapping[str, Any]], paths: Mapping[str, Path], folder: Path
+) -> None:
+    """Raise ValueError if an unfinished manifest is not of these answers."""
+    scores = {paths[answer["file"]].resolve().as_posix(): answer["score"] for answer in answers}
+    if any(entry.source not in scores or entry.score != scores[entry.source] for entry in entries):
+        raise ValueError(
+            f"An earlier run did not finish sorting other files or answers into {folder}: remove those by docsplit "
+            f"undo {folder}, or choose another folder."
+        )
+
+
+def _put(inside: InsideFolder, entry: SortedFile) -> bool:
+    """Copy or link a file to its target; return whether it was there already."""
+    with inside.parent_of(entry.target, make=True) as (parent, name):
+        if parent.status(name) is not None:
+            if _state(inside, entry) == "same":
+                return True
+            raise ValueError(
+                f"{inside.path / entry.target} was changed while files were sorted: move it away, and run the command "
+                "again."
+            )
+        if entry.link is not None:
+            parent.make_link(name, Path(entry.source), symbolic=entry.link == "symbolic")
+            return False
+        temporary = f".{name}.{uuid.uuid4().hex}.tmp"
+        try:
+            _copy(parent, temporary, entry)
+            parent.move_to(parent, temporary, name)
+        finally:
+            if parent.status(temporary) is not None:
+                parent.remove(temporary)
+    return False
+
+
+def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
+    """Copy a file with its time of modification, and check its content."""
+    descriptor = parent.open_file(name, os.O_WRONLY | os.O_CREAT)
+    with open(entry.source, "rb") as source, open(descriptor, "wb") as target:
+
+        def copied() -> Iterator[bytes]:
+            while block := source.read(BLOCK_BYTES):
+                target.write(block)
+                yield block
+
+        sha256 = sha256_of_parts(copied())
+        target.flush()
+        status = os.fstat(source.fileno())
+        if os.utime in os.supports_fd:
+            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    if sha256 != entry.sha256:
+        raise ValueError(f"{entry.source} was changed while files were sorted: undo the sorting, and start again.")
+
+
+def _state(inside: InsideFolder, entry: SortedFile) -> Literal["same", "changed", "missing"]:
+    """Whether a sorted file is as it was made."""
+    try:
+        with inside.parent_of(entry.target) as (parent, name):
+            status = parent.status(name)
+            if status is None:
+                return "missing"
+            if stat.S_ISLNK(status.st_mode):
+                is_same = entry.link == "symbolic" and parent.link_target(name) == entry.source
+                return "same" if is_same else "changed"
+            if not stat.S_ISREG(status.st_mode) or entry.link == "symbolic":
+                return "changed"
+            if entry.link == "hard" and _is_same_file(status, entry.source):
+                return "same"
+            return "same" if _sha256(parent, name) == entry.sha256 else "changed"
+    except FileNotFoundError:
+        return "missing"
+    except UnsafeFolderError:
+        return "changed"
+
+
+def _is_same_file(status: os.stat_result, source: str) -> bool:
+    """Whether an entry is a second name of a file, so that removing it loses nothing."""
+    try:
+        return os.path.samestat(status, os.stat(source))
+    except FileNotFoundError:
+        return False
+
+
+def _sha256(parent: InsideFolder, name: str) -> str:
+    """The SHA-256 of a plain file in an open folder."""
+    with open(parent.open_file(name, os.O_RDONLY), "rb") as file:
+        return sha256_of_parts(iter(lambda: file.read(BLOCK_BYTES), b""))
+
+
+def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
+    """Remove temporary files that a killed run has left."""
+    for sub_folder in {entry.target.partition("/")[0] for entry in entries}:
+        with contextlib.suppress(FileNotFoundError), inside.subfolder(sub_folder) as parent:
+            for name in parent.names():
+                if TEMPORARY.fullmatch(name):
+                    parent.remove(name)
+
+
+def _line(entry: SortedFile) -> str:
+    """Write an entry as a line of the manifest."""
+    return json.dumps(asdict(entry), ensure_ascii=False)

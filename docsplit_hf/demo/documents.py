@@ -1,0 +1,145 @@
+"""Documents of visitors (PDF, Word, mail, ...): read, added, and classified, with the pages that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from ..text.files.failures import FailedFile
+from ..text.files.options import MEGABYTE, FileOptions
+from ..text.files.places import FileText
+from ..text.files.reader import read_files
+from ..text.origins import describe_place
+from .changes import learn
+from .sessions import Limits, Session, ShownPassage, counted, percentage
+from .uploads import NO_ANSWER, shortened
+from .views import SHOWN_WORDS, error_rate_of, highlight_passage
+
+ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
+FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
+
+
+class TextOfFile(TypedDict):
+    """A text with its file and places, as a pipeline takes it."""
+
+    text: str
+    file: str
+    places: list[dict[str, str | int]]
+
+
+class DocumentAnswer(TypedDict):
+    """A row of the file of answers."""
+
+    file: str
+    label: str | None
+    score: float | None
+    page: str
+    reason: str | None
+
+
+class Documents(NamedTuple):
+    """Texts of files with their places, and the files that could not be read."""
+
+    texts: list[TextOfFile]
+    failed: list[FailedFile]
+
+    @property
+    def failed_rows(self) -> list[list[str]]:
+        """Rows of a table of the files that could not be read."""
+        return [[one.file, shortened(_reason(one), 90), one.remedy] for one in self.failed]
+
+    def failed_summary(self) -> str:
+        """Describe how many files could not be read; empty if all were."""
+        return f" {counted(len(self.failed), 'file')} could not be read: see the list." if self.failed else ""
+
+
+def _reason(failed: FailedFile) -> str:
+    """The reason with its details."""
+    return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
+
+
+def read_documents(paths: Sequence[str] | None, limits: Limits) -> Documents:
+    """Read uploaded files in processes that are ended when a file takes too long."""
+    files = [Path(path) for path in paths or ()]
+    if not files:
+        raise ValueError("Choose files or a folder first.")
+    limits.check_rows(len(files))
+    options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
+    texts: list[TextOfFile] = []
+    failed: list[FailedFile] = []
+    for path, read in zip(files, read_files(files, options), strict=True):
+        if isinstance(read, FileText):
+            places = [place._asdict() for place in read.places]
+            texts.append(TextOfFile(text=read.text, file=path.name, places=places))
+        else:
+            failed.append(read._replace(file=path.name))
+    return Documents(texts, failed)
+
+
+def add_documents(session: Session, given: Documents, label: str) -> str:
+    """Add documents, all with one label or without any, refit, and return a summary."""
+    label = label.strip()
+    before = session.counts()
+    session.limits.check_rows(before.texts + len(given.texts))
+    if label:
+        session.limits.check_labels([*session.labels, label])
+        session.pipe.add_examples(given.texts, [label] * len(given.texts), allow_new_labels=True)
+        what = f"with the label {label!r}"
+    else:
+        session.pipe.add_documents(given.texts, show_progress=True)
+        what = "without a label"
+    after = session.counts()
+    added = after.labeled - before.labeled if label else after.unlabeled - before.unlabeled
+    message = f"Added {counted(max(added, 0), 'document')} {what}."
+    if added < len(given.texts):
+        message += f" Not added again, as already there: {len(given.texts) - added:,}."
+    learn(session)
+    return f"{message}{given.failed_summary()}"
+
+
+class ClassifiedDocuments(NamedTuple):
+    """A file of answers to documents."""
+
+    path: Path
+    rows: list[list[str]]  # file, label, score and page
+    passages: list[ShownPassage]  # of each row
+    summary: str  # a sentence or more
+
+
+def classify_documents(session: Session, given: Documents, sure_only: bool, percent: int) -> ClassifiedDocuments:
+    """Classify documents, and write the answers with file and page.
+
+    ``sure_only``: whether to leave out unsure answers, so that at most ``percent`` of the answers are wrong.
+    """
+    from ..classification.row_files import write_rows
+
+    session.check_labeled()
+    error_rate = error_rate_of(session, percent) if sure_only else None
+    has_experts = session.fitted is not None
+    answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
+    rows: list[DocumentAnswer] = []
+    shown: list[list[str]] = []
+    passages: list[ShownPassage] = []
+    for document, answer in zip(given.texts, answers, strict=True):
+        page = describe_place(answer)
+        label = answer["label"] or NO_ANSWER
+        row = DocumentAnswer(
+            file=answer["file"], label=answer["label"], score=answer["score"], page=page, reason=answer.get("reason")
+        )
+        rows.append(row)
+        shown.append([answer["file"], label, percentage(answer["score"]), page])
+        explanation = answer.get("explanation", {})
+        words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+        passage = highlight_passage(document["text"], words, explanation.get("passage"))
+        caption = f"{answer['file']}, {page}" if page else answer["file"]
+        passages.append(ShownPassage(f"{caption}: {label}", passage))
+    for failed in given.failed:
+        rows.append(DocumentAnswer(file=failed.file, label=None, score=None, page="", reason=_reason(failed)))
+    target = session.folder / "document_answers.csv"
+    write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
+    unsure = sum(answer["label"] is None for answer in answers)
+    summary = f"Classified {counted(len(answers) - unsure, 'document')}."
+    if unsure:
+        summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
+    return ClassifiedDocuments(target, shown, passages, f"{summary}{given.failed_summary()}")

@@ -1,0 +1,128 @@
+"""Read Word, PowerPoint, OpenDocument and EPUB files, which are zip files of XML."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+from .failures import DAMAGED, EMPTY, ENCRYPTED, Refusal
+from .html_text import text_of_html
+from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
+from .parts import Budget, Content, Part
+from .places import PAGE, PART, SLIDE
+from .plain_text import decode_text
+from .xml_events import Attributes, attributes_of
+from .zip_files import ZipMembers
+
+NOTES = ("footnotes", "endnotes")
+LONGEST_NAME = 80  # characters of the title of a chapter
+
+
+def read_docx(content: bytes, budget: Budget) -> Content:
+    """Read a Word file: the body by pages, if Word saved where they begin, and the notes. Macros are not looked at."""
+    members = ZipMembers(content, budget)
+    main = _main_document(members, fallback="word/document.xml")
+    parts = _pages_or_whole(page_texts(members.read(main), WORD), budget)
+    for kind, target in _relations(members, main):
+        if kind in NOTES and target in members:
+            text = "\n".join(page_texts(members.read(target), WORD))
+            parts.append(Part(kind=PART, name=kind, text=text))
+    return Content(parts)
+
+
+def read_pptx(content: bytes, budget: Budget) -> Content:
+    """Read a PowerPoint file slide by slide in the order of the show, each with its notes."""
+    members = ZipMembers(content, budget)
+    main = _main_document(members, fallback="ppt/presentation.xml")
+    target_of = {attributes.get("Id"): attributes for attributes in _relation_attributes(members, main)}
+    parts: list[Part] = []
+    for number, slide in enumerate(attributes_of(members.read(main), "sldId"), start=1):
+        budget.take_pages(1)
+        relation = target_of.get(slide.get("r:id"))
+        if relation is None:
+            raise Refusal(DAMAGED, f"slide {number} is missing")
+        path = _resolve(main, relation.get("Target", ""))
+        texts = page_texts(members.read(path), POWERPOINT)
+        for kind, target in _relations(members, path):
+            if kind == "notesSlide" and target in members:
+                texts.extend(page_texts(members.read(target), POWERPOINT))
+        parts.append(Part(kind=SLIDE, name=str(number), text="\n".join(texts)))
+    return Content(parts)
+
+
+def read_open_document(content: bytes, budget: Budget) -> Content:
+    """Read an OpenDocument text by pages, if its program saved where they begin, or a presentation by slides."""
+    members = ZipMembers(content, budget)
+    if "META-INF/manifest.xml" in members and b"encryption-data" in members.read("META-INF/manifest.xml"):
+        raise Refusal(ENCRYPTED)
+    body = members.read("content.xml")
+    if b"office:presentation" not in body:
+        return Content(_pages_or_whole(page_texts(body, OPEN_DOCUMENT), budget))
+    slides = page_texts(body, OPEN_DOCUMENT._replace(pages=frozenset({"page"})))[1:]
+    budget.take_pages(len(slides))
+    return Content([Part(kind=SLIDE, name=str(number), text=text) for number, text in enumerate(slides, start=1)])
+
+
+def read_epub(content: bytes, budget: Budget) -> Content:
+    """Read a book in EPUB chapter by chapter."""
+    members = ZipMembers(content, budget)
+    if "META-INF/rights.xml" in members:
+        raise Refusal(ENCRYPTED, "protected by digital rights management")
+    containers = attributes_of(members.read("META-INF/container.xml"), "rootfile")
+    if not containers:
+        raise Refusal(DAMAGED, "META-INF/container.xml names no book")
+    package = containers[0].get("full-path", "")
+    book = members.read(package)
+    items = {item.get("id"): item for item in attributes_of(book, "item")}
+    parts: list[Part] = []
+    for reference in attributes_of(book, "itemref"):
+        item = items.get(reference.get("idref"))
+        if item is None or "html" not in item.get("media-type", ""):
+            continue
+        budget.take_pages(1)
+        path = _resolve(package, unquote(item.get("href", "")))
+        if path not in members:
+            raise Refusal(DAMAGED, f"it has no {path}")
+        text, _ = decode_text(members.read(path), budget.options)
+        text = text_of_html(text)
+        name = text.partition("\n")[0][:LONGEST_NAME] or posixpath.basename(path)
+        parts.append(Part(kind=PART, name=name, text=text))
+    if not parts:
+        raise Refusal(EMPTY, "no chapters")
+    return Content(parts)
+
+
+def _pages_or_whole(pages: list[str], budget: Budget) -> list[Part]:
+    """Parts for pages, or one that is no place if there is only one."""
+    budget.take_pages(len(pages))
+    if len(pages) == 1:
+        return [Part("", "", pages[0])]
+    return [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
+
+
+def _main_document(members: ZipMembers, fallback: str) -> str:
+    """The path of the main part of an office file."""
+    for kind, target in _relations(members, ""):
+        if kind == "officeDocument" and target in members:
+            return target
+    return fallback
+
+
+def _relations(members: ZipMembers, path: str) -> Iterable[tuple[str, str]]:
+    """Yield the kind and the target of each relation of a part, but for those that lead out of the file."""
+    for attributes in _relation_attributes(members, path):
+        if attributes.get("TargetMode") != "External":
+            yield attributes.get("Type", "").rpartition("/")[2], _resolve(path, attributes.get("Target", ""))
+
+
+def _relation_attributes(members: ZipMembers, path: str) -> list[Attributes]:
+    """The relations of a part."""
+    folder, name = posixpath.split(path)
+    relations = posixpath.join(folder, "_rels", f"{name}.rels")
+    return attributes_of(members.read(relations), "Relationship") if relations in members else []
+
+
+def _resolve(path: str, target: str) -> str:
+    """The path of a member that another one names, from the root of the zip file."""
+    return posixpath.normpath(posixpath.join("/", posixpath.dirname(path), target)).lstrip("/")

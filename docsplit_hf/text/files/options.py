@@ -1,0 +1,59 @@
+"""Options of reading files: limits, cleaning, OCR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MEGABYTE = 1_000_000
+OCR_PROGRAMS = ("tesseract",)
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options of reading files.
+
+    Attributes:
+        drop_repeated_lines: Drop headers, footers and page numbers: lines at the top or bottom of pages that repeat on
+            at least half of them. The first copy of each is kept.
+        join_hyphens: Join words that are hyphenated at the end of a line.
+        join_lines: Replace line ends within a sentence by spaces. This and the two above are for PDF files.
+        ocr: ``"tesseract"`` to recognize the text of scanned pages with that program; None not to.
+        ocr_language: The language for OCR, as tesseract names it.
+        encoding: Encoding of plain text. None: by the byte order mark, otherwise UTF-8, otherwise guessed.
+        max_bytes: Size of the largest file.
+        max_unpacked_bytes: Largest size of the unpacked content of one file, over all levels.
+        max_pages: Number of pages, sheets, slides or parts of the longest file.
+        max_characters: Length of the longest text.
+        seconds: Time for one file.
+        max_memory_bytes: Address space of a process that reads, where the system can limit it.
+
+    Raises:
+        ValueError: If a limit is not positive, or there is no such program for OCR.
+    """
+
+    drop_repeated_lines: bool = True
+    join_hyphens: bool = True
+    join_lines: bool = True
+    ocr: str | None = None
+    ocr_language: str = "eng"
+    encoding: str | None = None
+    max_bytes: int = 200 * MEGABYTE
+    max_unpacked_bytes: int = 500 * MEGABYTE
+    max_pages: int = 5_000
+    max_characters: int = 20 * MEGABYTE
+    seconds: float = 25.0
+    max_memory_bytes: int = 1_000 * MEGABYTE
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no file keeps, and unknown names."""
+        limits = ("max_bytes", "max_unpacked_bytes", "max_pages", "max_characters", "seconds", "max_memory_bytes")
+        for name in limits:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}.")
+        if self.ocr is not None and self.ocr not in OCR_PROGRAMS:
+            raise ValueError(f"ocr must be one of {OCR_PROGRAMS} or None, got {self.ocr!r}.")
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except LookupError as error:
+                raise ValueError(f"There is no encoding {self.encoding!r} in Python: give another one.") from error

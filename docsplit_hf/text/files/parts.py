@@ -1,0 +1,89 @@
+"""Parts of a file as its format gives them, and the text that is made of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..characters import on_one_line, replace_lone_surrogates
+from .failures import EMPTY, TOO_LARGE, TOO_MANY_PAGES, UNPACKS_TOO_LARGE, Refusal
+from .options import FileOptions
+from .places import Changes, FileText, Place
+
+SEPARATOR = "\n"
+LONGEST_NAME = 300  # characters of the name of a part
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]")
+
+
+class Part(NamedTuple):
+    """A part of a file, in the order of reading. One without a kind is no place."""
+
+    kind: str
+    name: str
+    text: str
+
+
+class Content(NamedTuple):
+    """All parts of a file, and what was changed in them."""
+
+    parts: list[Part]
+    changes: Changes = Changes()
+
+
+class Budget:
+    """What is left of the limits of one file, over all files in it."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self.options = options
+        self.bytes_left = options.max_unpacked_bytes
+        self.pages_left = options.max_pages
+
+    def take_bytes(self, count: int) -> None:
+        """Count unpacked bytes."""
+        self.bytes_left -= count
+        if self.bytes_left < 0:
+            raise Refusal(UNPACKS_TOO_LARGE, f"more than max_unpacked_bytes={self.options.max_unpacked_bytes:,}")
+
+    def take_pages(self, count: int) -> None:
+        """Count pages, or other parts."""
+        self.pages_left -= count
+        if self.pages_left < 0:
+            raise Refusal(TOO_MANY_PAGES, f"more than max_pages={self.options.max_pages:,}")
+
+
+def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) -> FileText:
+    """Join the texts of parts, and record where each one is; refuse a file without text, or with too much."""
+    texts: list[str] = []
+    places: list[Place] = []
+    position = 0
+    replaced = 0
+    for part in parts:
+        text, count = _CONTROL.subn("\ufffd", replace_lone_surrogates(part.text).strip())
+        replaced += count
+        if not text:
+            continue
+        end = position + len(text)
+        if part.kind:
+            places.append(Place(kind=part.kind, name=on_one_line(part.name)[:LONGEST_NAME], start=position, end=end))
+        texts.append(text)
+        position = end + len(SEPARATOR)
+        if position > options.max_characters:
+            raise Refusal(TOO_LARGE, f"more than max_characters={options.max_characters:,}")
+    if not texts:
+        raise Refusal(EMPTY)
+    changes = changes._replace(replaced_characters=changes.replaced_characters + replaced)
+    return FileText(text=SEPARATOR.join(texts), places=tuple(places), changes=changes)
+
+
+def add_changes(first: Changes, second: Changes) -> Changes:
+    """Add the counts of two parts of a file."""
+    return Changes(
+        repeated_lines=first.repeated_lines + second.repeated_lines,
+        joined_hyphens=first.joined_hyphens + second.joined_hyphens,
+        joined_lines=first.joined_lines + second.joined_lines,
+        replaced_characters=first.replaced_characters + second.replaced_characters,
+        pages_without_text=first.pages_without_text + second.pages_without_text,
+        recognized_pages=first.recognized_pages + second.recognized_pages,
+        left_out=first.left_out + second.left_out,
+    )

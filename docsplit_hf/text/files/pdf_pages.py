@@ -1,0 +1,93 @@
+"""Read the pages of a PDF file with PDFium."""
+
+from __future__ import annotations
+
+from .cleaning import drop_repeated_lines, join_hyphens, join_lines, words_of
+from .failures import DAMAGED, EMPTY, ENCRYPTED, SCANNED, Refusal
+from .ocr import recognize_page
+from .options import FileOptions
+from .parts import Budget, Content, Part
+from .places import PAGE, Changes, LeftOut
+
+LEAST_CHARACTERS = 16  # per page: scanners add a line of their own, such as a date, which is not the page's text
+DEPTH_OF_PICTURES = 3  # levels of forms in which pictures are looked for
+
+
+def read_pdf(content: bytes, budget: Budget) -> Content:
+    """Read a PDF file page by page, and clean the text."""
+    import pypdfium2
+    from pypdfium2 import raw
+
+    try:
+        document = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        is_encrypted = getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD
+        raise Refusal(ENCRYPTED if is_encrypted else DAMAGED, str(error)) from error
+    with document:
+        budget.take_pages(len(document))
+        pages: list[str] = []
+        left_out: list[LeftOut] = []
+        pictures = 0
+        recognized = 0
+        for number in range(len(document)):
+            try:
+                page = document[number]
+            except pypdfium2.PdfiumError as error:
+                left_out.append(LeftOut(name=f"page {number + 1}", reason=f"{DAMAGED} ({error})"))
+                pages.append("")
+                continue
+            text = _text_of(page)
+            if len(text.strip()) < LEAST_CHARACTERS and _has_picture(page):
+                if budget.options.ocr:
+                    text = recognize_page(page, budget.options)
+                    recognized += 1
+                else:
+                    pictures += 1
+            pages.append(text)
+            page.close()
+    if not pages:
+        raise Refusal(EMPTY, "no pages")
+    if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * pictures >= len(pages):
+        raise Refusal(SCANNED, f"{pictures} of {len(pages)} pages are pictures")
+    if len(left_out) == len(pages):
+        raise Refusal(DAMAGED, "no page can be read")
+    pages, changes = clean_pages(pages, budget.options)
+    changes = changes._replace(pages_without_text=pictures, recognized_pages=recognized, left_out=tuple(left_out))
+    parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
+    return Content(parts=parts, changes=changes)
+
+
+def clean_pages(pages: list[str], options: FileOptions) -> tuple[list[str], Changes]:
+    """Clean pages as the options say, with the number of changes."""
+    repeated = 0
+    hyphens = 0
+    lines = 0
+    if options.drop_repeated_lines:
+        pages, repeated = drop_repeated_lines(pages)
+    words = words_of(pages) if options.join_hyphens else set()
+    cleaned: list[str] = []
+    for page in pages:
+        if options.join_hyphens:
+            page, count = join_hyphens(page, words)
+            hyphens += count
+        page = page.replace("\x02", "-").replace("\ufffe", "-")
+        if options.join_lines:
+            page, count = join_lines(page)
+            lines += count
+        cleaned.append(page)
+    return cleaned, Changes(repeated_lines=repeated, joined_hyphens=hyphens, joined_lines=lines)
+
+
+def _text_of(page) -> str:
+    """The text of a page with line ends of one character."""
+    text_page = page.get_textpage()
+    text = text_page.get_text_range(errors="replace") if text_page.count_chars() else ""
+    text_page.close()
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _has_picture(page) -> bool:
+    """Whether a page has a picture."""
+    from pypdfium2 import raw
+
+    return any(True for _ in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=DEPTH_OF_PICTURES))

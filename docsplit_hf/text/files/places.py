@@ -1,0 +1,90 @@
+"""Places of a text: the page, sheet, slide or part of a file that each span of characters came from."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+PAGE = "page"
+SHEET = "sheet"
+SLIDE = "slide"
+PART = "part"
+KINDS = (PAGE, SHEET, SLIDE, PART)
+
+
+class Place(NamedTuple):
+    """A part of a text that came from one page, sheet, slide or part of a file.
+
+    Attributes:
+        kind: ``"page"``, ``"sheet"``, ``"slide"`` or ``"part"``.
+        name: The number of a page or a slide, from 1, such as ``"12"``; the name of a sheet or a part, such as
+            ``"attachment: offer.pdf"``.
+        start: The first character of the text.
+        end: The character after the last one.
+    """
+
+    kind: str
+    name: str
+    start: int
+    end: int
+
+
+class LeftOut(NamedTuple):
+    """A part of a file that could not be read, such as an attachment, and the reason."""
+
+    name: str
+    reason: str
+
+
+class Changes(NamedTuple):
+    """What was changed in a text, or is missing from it.
+
+    Attributes:
+        repeated_lines: Lines dropped because they repeat at the top or bottom of most pages.
+        joined_hyphens: Words joined that were hyphenated at the end of a line.
+        joined_lines: Line ends within sentences that became spaces.
+        replaced_characters: Characters that could not be decoded, or that texts cannot hold.
+        pages_without_text: Pages with a picture and no text.
+        recognized_pages: Pages whose text was recognized (OCR).
+        left_out: Parts that could not be read, with their reasons.
+    """
+
+    repeated_lines: int = 0
+    joined_hyphens: int = 0
+    joined_lines: int = 0
+    replaced_characters: int = 0
+    pages_without_text: int = 0
+    recognized_pages: int = 0
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class FileText(NamedTuple):
+    """The text of a file.
+
+    Attributes:
+        text: The text. A line end separates two places.
+        places: The places, ascending, not overlapping and not empty. None for a format without pages or parts.
+        changes: What was changed in the text, or is missing from it.
+    """
+
+    text: str
+    places: tuple[Place, ...] = ()
+    changes: Changes = Changes()
+
+
+def places_of_span(places: Sequence[Place], start: int, end: int) -> tuple[Place, ...]:
+    """Return the places that share characters with a span of the text.
+
+    Args:
+        places: The places of a text, ascending and not overlapping.
+        start: The first character of the span.
+        end: The character after the last one. An empty span is in the place that holds its position.
+
+    Returns:
+        The places, ascending; none if the span is between places.
+    """
+    last = max(end, start + 1)
+    first_place = bisect_right(places, start, key=lambda place: place.end)
+    place_after = bisect_left(places, last, key=lambda place: place.start)
+    return tuple(places[first_place:place_after])

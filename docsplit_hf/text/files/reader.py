@@ -1,0 +1,128 @@
+"""Read files in processes: one, or many in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from ...cores import core_count
+from .cache import Cache
+from .failures import NOT_ACCESSIBLE, FailedFile, Refusal, UnreadableFile, failed_file
+from .options import FileOptions
+from .places import FileText
+from .worker import check_size
+from .workers import Worker
+
+FILES_AHEAD = 32  # per process: those that wait behind a slow one
+
+
+def read_file(path: str | Path, options: FileOptions | None = None) -> FileText:
+    """Read the text of a file, in a process of its own.
+
+    Args:
+        path: A PDF, DOCX, PPTX, XLSX, ODT, HTML, EML, MSG, RTF, EPUB, Markdown or text file, or a zip file of such.
+            The content decides which one it is.
+        options: Limits, cleaning and OCR.
+
+    Returns:
+        The text, its places, and what was changed in it.
+
+    Raises:
+        UnreadableFile: If it cannot be read; with the reason and the remedy.
+    """
+    [result] = read_files([path], options, processes=1, show_progress=False)
+    if isinstance(result, FailedFile):
+        raise UnreadableFile(result.file, result.reason, result.remedy, result.detail)
+    return result
+
+
+def read_files(
+    paths: Sequence[str | Path],
+    options: FileOptions | None = None,
+    processes: int | None = None,
+    cache_dir: str | Path | None = None,
+    show_progress: bool = True,
+) -> Iterator[FileText | FailedFile]:
+    """Read files in processes that are ended when a file takes too long or too much memory.
+
+    Args:
+        paths: The files.
+        options: Limits, cleaning and OCR.
+        processes: Number of processes. None: one per core.
+        cache_dir: Folder of texts by the content of their files, from which a second run reads. None: no cache.
+        show_progress: Whether to show a progress bar.
+
+    Yields:
+        The text or the failure of each file, in the order of ``paths``; only a few are in memory at a time.
+    """
+    from tqdm.auto import tqdm
+
+    options = options or FileOptions()
+    paths = [Path(path) for path in paths]
+    cache = None if cache_dir is None else Cache(Path(cache_dir), options)
+    processes = min(processes or core_count(), max(1, len(paths)))
+    reading = _Reading(options, cache)
+    executor = ThreadPoolExecutor(processes, thread_name_prefix="read_files")
+    waiting: deque[Future[FileText | FailedFile]] = deque()
+    remaining = iter(paths)
+    try:
+        with tqdm(total=len(paths), unit="file", desc="Reading files", disable=not show_progress) as progress:
+            for path in remaining:
+                waiting.append(executor.submit(reading.read, path))
+                if len(waiting) >= FILES_AHEAD * processes:
+                    yield waiting.popleft().result()
+                    progress.update()
+            while waiting:
+                yield waiting.popleft().result()
+                progress.update()
+    finally:
+        reading.end()
+        executor.shutdown(wait=True, cancel_futures=True)
+        reading.close()
+
+
+class _Reading:
+    """What the threads of ``read_files`` share; each has a worker of its own."""
+
+    def __init__(self, options: FileOptions, cache: Cache | None) -> None:
+        self.options = options
+        self.cache = cache
+        self.local = threading.local()
+        self.workers: list[Worker] = []
+
+    def read(self, path: Path) -> FileText | FailedFile:
+        """Read a file from the cache, or by the worker of this thread."""
+        name = os.fspath(path)
+        try:
+            check_size(path, self.options)
+            found = self.cache.find(path) if self.cache is not None else None
+        except Refusal as refusal:
+            return failed_file(name, refusal.reason, refusal.detail)
+        except OSError as error:
+            return failed_file(name, NOT_ACCESSIBLE, str(error))
+        if found is None:
+            digest, found = self.worker().read(path)
+            if self.cache is not None and digest:
+                self.cache.keep(digest, path, found)
+        return found._replace(file=name) if isinstance(found, FailedFile) else found
+
+    def worker(self) -> Worker:
+        """The worker of this thread."""
+        if not hasattr(self.local, "worker"):
+            self.local.worker = Worker(self.options)
+            self.workers.append(self.local.worker)
+        return self.local.worker
+
+    def end(self) -> None:
+        """End the workers, so that no thread waits for a file."""
+        for worker in self.workers:
+            worker.end()
+
+    def close(self) -> None:
+        """Close the workers, when no thread uses them any more."""
+        for worker in self.workers:
+            worker.close()

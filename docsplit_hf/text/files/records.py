@@ -1,0 +1,50 @@
+"""The text of a file, or its failure, as JSON: between processes, and in the cache."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .failures import REMEDIES, FailedFile
+from .places import KINDS, Changes, FileText, LeftOut, Place
+
+
+def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
+    """Write a result as one line of JSON without the line end."""
+    if isinstance(result, FailedFile):
+        content: dict[str, Any] = {"digest": digest, "failure": result._asdict()}
+    else:
+        content = {
+            "digest": digest,
+            "text": result.text,
+            "places": [list(place) for place in result.places],
+            "changes": result.changes._asdict(),
+        }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
+    """Read a result and check each value; raise ``ValueError`` if it is none."""
+    try:
+        content = json.loads(line)
+        if "failure" in content:
+            failure = FailedFile(**content["failure"])
+            if failure.reason not in REMEDIES or not all(isinstance(value, str) for value in failure):
+                raise ValueError("it holds no failure")
+            return content["digest"], failure
+        counts = dict(content["changes"])
+        left_out = tuple(LeftOut(str(name), str(reason)) for name, reason in counts.pop("left_out"))
+        changes = Changes(**{name: int(count) for name, count in counts.items()}, left_out=left_out)
+        text = content["text"]
+        places = tuple(_checked_place(values, len(text)) for values in content["places"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"it is not the text of a file: {error!r}") from error
+    return content["digest"], FileText(text=text, places=places, changes=changes)
+
+
+def _checked_place(values: list, length: int) -> Place:
+    """A place whose values can be true."""
+    kind, name, start, end = values
+    if kind not in KINDS or not isinstance(name, str) or not 0 <= start <= end <= length:
+        raise ValueError(f"it holds a place {values!r}")
+    return Place(kind=kind, name=name, start=start, end=end)

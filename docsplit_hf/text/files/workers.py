@@ -1,0 +1,108 @@
+"""Processes that read files, and that are ended when a file takes too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from .failures import CRASHED, TIMED_OUT, FailedFile, failed_file
+from .options import FileOptions
+from .places import FileText
+from .records import decode_result
+
+FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
+SECONDS_TO_START = 60.0  # on a busy machine
+
+
+class Answer(NamedTuple):
+    """A complete line that a process wrote, empty if it ended before; and whether it was ended for its time."""
+
+    line: bytes
+    timed_out: bool
+
+
+class Worker:
+    """A process that reads one file at a time, and is started again when it ended."""
+
+    def __init__(self, options: FileOptions) -> None:
+        self.options = options
+        self.process: subprocess.Popen | None = None
+        self.files = 0
+
+    def read(self, path: Path) -> tuple[str, FileText | FailedFile]:
+        """Read a file; return the SHA-256 of its content, empty if unknown, and the text or the failure."""
+        if self.files >= FILES_PER_WORKER:
+            self.close()
+        if self.process is None or self.process.poll() is not None:
+            self.close()
+            self.process = _start_process()
+            if not _wait_for_line(self.process, SECONDS_TO_START).line:
+                self.close()
+                return "", failed_file(str(path), CRASHED, "the process that reads files does not start")
+        self.files += 1
+        request = json.dumps({"path": str(path), "options": asdict(self.options)}).encode() + b"\n"
+        try:
+            self.process.stdin.write(request)
+            self.process.stdin.flush()
+            answer = _wait_for_line(self.process, self.options.seconds)
+        except OSError:  # it ended before it read the request
+            answer = Answer(line=b"", timed_out=False)
+        if answer.line:
+            return decode_result(answer.line)
+        code = self.process.wait()
+        self.close()
+        if answer.timed_out:
+            return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
+        return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
+
+    def end(self) -> None:
+        """End the process, from another thread; the thread that reads sees the end of its answer."""
+        process = self.process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.stdin.close()
+            self.process.stdout.close()
+            self.process.wait()
+            self.process = None
+            self.files = 0
+
+
+def _start_process() -> subprocess.Popen:
+    """Start a worker; -P: no module is imported from the folder of its file, or from the current one."""
+    command = [sys.executable, "-P", str(Path(__file__).with_name("start_worker.py"))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+
+
+def _wait_for_line(process: subprocess.Popen, seconds: float) -> Answer:
+    """Wait for a line, and end the process if it takes longer."""
+    timed_out = threading.Event()
+
+    def end() -> None:
+        timed_out.set()
+        process.kill()
+
+    timer = threading.Timer(seconds, end)
+    timer.start()
+    try:
+        line = process.stdout.readline()
+    finally:
+        timer.cancel()
+    return Answer(line=line if line.endswith(b"\n") else b"", timed_out=timed_out.is_set())

@@ -1,0 +1,62 @@
+"""Read the members of zip files within limits; nothing is written to the disk."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+from .failures import DAMAGED, ENCRYPTED, TOO_MANY_PAGES, UNPACKS_TOO_LARGE, Refusal
+from .parts import Budget
+
+LARGEST_RATIO = 200  # of unpacked to packed bytes; XML of office files has at most 50, the most for a zip bomb is 1,032
+SMALL = 1_000_000  # bytes below which no ratio matters: a table of equal cells is no bomb
+MOST_MEMBERS = 20_000
+ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError, KeyError)
+
+
+class ZipMembers:
+    """The members of a zip file, by their names."""
+
+    def __init__(self, content: bytes, budget: Budget) -> None:
+        try:
+            self._file = zipfile.ZipFile(io.BytesIO(content))
+        except ERRORS as error:
+            raise Refusal(DAMAGED, f"zip: {error}") from error
+        self._budget = budget
+        self._members = {info.filename: info for info in self._file.infolist() if not info.is_dir()}
+        if len(self._file.infolist()) > MOST_MEMBERS:
+            raise Refusal(TOO_MANY_PAGES, f"more than {MOST_MEMBERS:,} members")
+        # The sizes that members declare are true or larger: zipfile reads no more than these.
+        unpacked = sum(info.file_size for info in self._members.values())
+        if unpacked > budget.bytes_left:
+            raise Refusal(UNPACKS_TOO_LARGE, f"{unpacked:,} bytes")
+        for info in self._members.values():
+            if info.file_size > SMALL and info.file_size > LARGEST_RATIO * max(1, info.compress_size):
+                ratio = info.file_size // max(1, info.compress_size)
+                raise Refusal(UNPACKS_TOO_LARGE, f"{info.filename} becomes {ratio:,} times as large")
+
+    @property
+    def names(self) -> list[str]:
+        """The names, in the order of the file."""
+        return list(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a member."""
+        return name in self._members
+
+    def read(self, name: str) -> bytes:
+        """Unpack a member in memory."""
+        info = self._members.get(name)
+        if info is None:
+            raise Refusal(DAMAGED, f"it has no {name}")
+        if info.flag_bits & 1:
+            raise Refusal(ENCRYPTED, name)
+        self._budget.take_bytes(info.file_size)
+        try:
+            with self._file.open(info) as member:
+                return member.read(info.file_size)
+        except RuntimeError as error:  # encrypted, in zipfile's words
+            raise Refusal(ENCRYPTED, str(error)) from error
+        except ERRORS as error:
+            raise Refusal(DAMAGED, f"{name}: {error}") from error

@@ -1,0 +1,185 @@
+"""Files sorted into folders by label; kills, changes and undoing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from docsplit_hf.classification.sorted_files import MANIFEST, UNFINISHED, check_folder, sort_files, undo_sorting
+
+LABELS = ["invoice", "a/b", "..", "Lease", None]
+
+
+def make_files(folder, count=12):
+    """Files in two folders with the same names, and their answers; every sixth is unsure, one is unreadable."""
+    paths = {}
+    answers = []
+    for i in range(count):
+        path = folder / f"in{i % 2}" / f"scan {i // 2}.pdf"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(f"content {i}".encode() * (i + 1))
+        os.utime(path, (1e9 + i, 1e9 + i))
+        name = path.relative_to(folder).as_posix()
+        paths[name] = path
+        score = None if i == 7 else round(0.5 + i / 100, 3)
+        label = None if i == 7 else LABELS[i % 5]
+        reason = "encrypted" if i == 7 else None
+        answers.append({"file": name, "label": label, "score": score, "page": i + 1, "reason": reason})
+    return answers, paths
+
+
+def contents(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("link", [None, "hard", "symbolic"])
+def test_files_are_sorted_and_undone(link, tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    before = contents(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    done = sort_files(answers, paths, out, link)
+    assert done.files == 12 and done.missing == 0 and done.resumed == 0 and sum(done.by_folder.values()) == 12
+    assert done.by_folder == {"Lease": 2, "_": 1, "_failed": 1, "_unsure": 2, "a_b": 3, "invoice": 3}
+    entries = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
+    for entry, answer in zip(entries, answers, strict=True):
+        source = paths[answer["file"]]
+        target = out / entry["target"]
+        assert entry["source"] == source.resolve().as_posix() and target.read_bytes() == source.read_bytes()
+        assert (entry["label"], entry["score"], entry["page"]) == (answer["label"], answer["score"], answer["page"])
+        assert target.stat().st_mtime_ns == source.stat().st_mtime_ns
+        assert target.is_symlink() == (link == "symbolic") and target.samefile(source) == (link is not None)
+    undone = undo_sorting(out)
+    assert (undone.removed, undone.changed, undone.missing) == (12, [], 0)
+    assert list(out.iterdir()) == [] and contents(tmp_path / "inbox") == before
+
+
+def test_equal_names_get_numbers_and_are_counted(tmp_path):
+    paths = {}
+    for i in range(4):
+        path = tmp_path / str(i) / ("Offer.pdf" if i % 2 else "offer.PDF")
+        path.parent.mkdir()
+        path.write_text(str(i))
+        paths[str(i)] = path
+    out = tmp_path / "sorted"
+    (out / "x").mkdir(parents=True)
+    (out / "x" / "OFFER.pdf").write_text("mine")
+    done = sort_files([{"file": name, "label": "x", "score": 1.0} for name in paths], paths, out)
+    assert done.renamed == 4
+    assert sorted(os.listdir(out / "x")) == [
+        "OFFER.pdf", "Offer (3).pdf", "Offer (5).pdf", "offer (2).PDF", "offer (4).PDF",
+    ]  # fmt: skip
+    undo_sorting(out)
+    assert contents(out) == {"x/OFFER.pdf": b"mine"}
+
+
+@pytest.mark.parametrize("link", [None, "hard", "symbolic"])
+def test_undoing_keeps_what_a_person_has_changed(link, tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out, link)
+    targets = sorted(path for path in out.rglob("*") if path.parent != out and not path.is_dir())
+    changed, gone, moved = targets[:3]
+    changed.unlink()
+    changed.write_text("edited")
+    gone.unlink()
+    moved.rename(out / "kept by hand.pdf")
+    (out / "invoice" / "mine.txt").write_text("mine")
+    undone = undo_sorting(out)
+    name = changed.relative_to(out).as_posix()
+    assert undone.changed == [name] and undone.removed == 9 and undone.missing == 2
+    left = {path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir()}
+    assert left == {name, "kept by hand.pdf", "invoice/mine.txt", MANIFEST}
+    changed.unlink()
+    assert undo_sorting(out).missing == 1 and not (out / MANIFEST).exists()
+
+
+KILLED = """
+import json, sys
+from pathlib import Path
+sys.argv[0] = "docsplit"  # so that the import of docsplit_hf does not wait for transformers
+from docsplit_hf.classification.sorted_files import sort_files
+answers, paths, out = json.loads(Path(sys.argv[1]).read_text())
+print("ready", flush=True)
+sort_files(answers, {name: Path(path) for name, path in paths.items()}, Path(out))
+"""
+
+
+def test_a_run_that_was_killed_is_finished_without_duplicates(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox", count=600)
+    whole = tmp_path / "whole"
+    sort_files(answers, paths, whole)
+    plan = tmp_path / "plan.json"
+    kills = 0
+    for attempt in range(12):
+        out = tmp_path / f"sorted{attempt}"
+        plan.write_text(json.dumps([answers, {name: str(path) for name, path in paths.items()}, str(out)]))
+        command = [sys.executable, "-c", KILLED, str(plan)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            started = time.monotonic()
+            while time.monotonic() - started < 5 and process.poll() is None:
+                copied = sum(1 for _ in out.rglob("*")) if out.exists() else 0
+                if copied >= 20 + 45 * attempt:
+                    process.send_signal(signal.SIGKILL)
+                    break
+            process.wait()
+        was_killed = process.returncode == -signal.SIGKILL
+        kills += was_killed
+        if was_killed:
+            assert not (out / MANIFEST).exists() and (out / UNFINISHED).exists()
+            done = sort_files(answers, paths, out)
+            assert done.resumed >= 10
+        assert contents(out) | {MANIFEST: b""} == contents(whole) | {MANIFEST: b""}
+        assert undo_sorting(out).removed == 600 and list(out.iterdir()) == []
+    assert kills >= 5
+
+
+def test_an_unfinished_run_of_other_answers_is_refused(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out)
+    (out / MANIFEST).rename(out / UNFINISHED)
+    other = [answer | {"score": 0.9} for answer in answers]
+    with pytest.raises(ValueError, match="did not finish sorting other files or answers.*docsplit undo"):
+        sort_files(other, paths, out)
+    assert sort_files(answers, paths, out).resumed == 12
+
+
+def test_links_in_the_folder_are_not_followed(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    out.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (out / "invoice").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link or a file where a folder should be"):
+        sort_files(answers, paths, out)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["../x.pdf", "/etc/passwd", "x.pdf", "a/../../x", "a//x"])
+def test_a_manifest_from_a_stranger_cannot_name_files_elsewhere(target, tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out)
+    lines = (out / MANIFEST).read_text().splitlines()
+    lines[3] = json.dumps(json.loads(lines[3]) | {"target": target})
+    (out / MANIFEST).write_text("\n".join(lines))
+    before = contents(tmp_path)
+    with pytest.raises(ValueError, match="Line 4 of .* names the file"):
+        undo_sorting(out)
+    assert contents(tmp_path) == before
+
+
+def test_folders_that_cannot_take_sorted_files_are_refused(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    with pytest.raises(ValueError, match="is inside"):
+        check_folder(tmp_path / "inbox" / "sorted", tmp_path / "inbox")
+    sort_files(answers, paths, tmp_path / "sorted")
+    with pytest.raises(ValueError, match="has sorted files already: .* docsplit undo"):
+        check_folder(tmp_path / "sorted", tmp_path / "inbox")
+    with pytest.raises(FileNotFoundError, match=r"has no manifest\.jsonl"):
+        undo_sorting(tmp_path / "inbox")

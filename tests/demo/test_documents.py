@@ -1,0 +1,86 @@
+"""Documents on the page: read, added, classified, with pages and failures, by functions of a session."""
+
+import csv
+
+import pytest
+
+from docsplit_hf.demo.documents import add_documents, classify_documents, read_documents
+from docsplit_hf.demo.sessions import Limits, Session
+from docsplit_hf.demo.views import answer, text_of
+from docsplit_hf.text.example_texts import load_example_texts
+
+from ..documents import write_damaged, write_docx, write_pdf
+
+COVER = "Cover sheet of this report, with nothing in it that matters."
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Documents of two labels, and one that cannot be read; the second page of a PDF file is its text."""
+    folder = tmp_path_factory.mktemp("documents")
+    examples = load_example_texts()
+    paths = {"music": [], "cooking": []}
+    for label, found in paths.items():
+        for i, text in enumerate(examples["text"][examples["label"] == label]):
+            if i % 4:
+                found.append(str(write_pdf(folder / f"{label} {i}.pdf", [COVER, text])))
+            else:
+                found.append(str(write_docx(folder / f"{label} {i}.docx", [text])))
+    paths["bad"] = [str(write_damaged(folder / "bad.pdf"))]
+    return paths
+
+
+@pytest.fixture
+def session(shared, files):
+    session = Session(shared.new_pipeline(), Limits())
+    for label in ("music", "cooking"):
+        given = read_documents(files[label][:7] + files["bad"], session.limits)
+        message = add_documents(session, given, f" {label} ")
+        assert message == f"Added 7 documents with the label {label!r}. 1 file could not be read: see the list."
+        assert given.failed_rows[0][0] == "bad.pdf" and given.failed_rows[0][1].startswith("damaged")
+    return session
+
+
+def test_documents_are_classified_with_their_pages(session, files):
+    asked = files["music"][7:] + files["cooking"][7:] + files["bad"]
+    given = read_documents(asked, session.limits)
+    found = classify_documents(session, given, sure_only=False, percent=10)
+    assert found.summary == f"Classified {len(asked) - 1} documents. 1 file could not be read: see the list."
+    right = sum(row[1] in row[0] for row in found.rows)
+    assert right >= 0.8 * len(found.rows) and len(found.rows) == len(asked) - 1
+    for (name, label, _, page), passage in zip(found.rows, found.passages, strict=True):
+        assert page in (("page 2", "pages 1, 2") if name.endswith(".pdf") else ("",))
+        assert passage.caption == (f"{name}, {page}: {label}" if page else f"{name}: {label}")
+        assert passage.passage
+    with open(found.path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file"] for row in rows][-1] == "bad.pdf" and rows[-1]["reason"].startswith("damaged")
+    assert [row["page"] for row in rows[:-1]] == [row[3] for row in found.rows]
+
+
+def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):
+    long = ["Nothing of interest. " * 60, "The orchestra tuned before the concert, and the choir sang. " * 20]
+    add_documents(session, read_documents([str(write_pdf(tmp_path / "long.pdf", long))], session.limits), "music")
+    text = "The orchestra tuned before the concert, and the choir sang."
+    captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
+    assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
+    assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
+    assert text_of(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
+
+
+def test_documents_without_a_label_are_added_once(session, files):
+    given = read_documents(files["music"][7:9], session.limits)
+    assert add_documents(session, given, "") == "Added 2 documents without a label."
+    again = add_documents(session, given, "")
+    assert again == "Added 0 documents without a label. Not added again, as already there: 2."
+    document = session.pipe.datastore.documents
+    assert [origin.file for origin in document.origins] == [path.rpartition("/")[2] for path in files["music"][7:9]]
+
+
+def test_limits_hold_for_documents(files):
+    given = read_documents(files["music"][:2], Limits(characters=20))
+    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.texts
+    with pytest.raises(ValueError, match="These are 3 texts or more, and this page takes 2"):
+        read_documents(files["music"][:3], Limits(rows=2))
+    with pytest.raises(ValueError, match="Choose files or a folder first"):
+        read_documents(None, Limits())

@@ -1,0 +1,215 @@
+"""Each format: its text and its places."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docsplit_hf.text.files.failures import (
+    DAMAGED,
+    EMPTY,
+    ENCRYPTED,
+    SCANNED,
+    TOO_MANY_PAGES,
+    UNKNOWN_FORMAT,
+    Refusal,
+)
+from docsplit_hf.text.files.formats import read_text
+from docsplit_hf.text.files.options import FileOptions
+from docsplit_hf.text.files.places import KINDS, Place
+
+from .sample_files import (
+    TYPE,
+    WORD,
+    make_docx,
+    make_epub,
+    make_mail,
+    make_odt,
+    make_pdf,
+    make_pptx,
+    make_xlsx,
+    make_zip,
+    paragraph,
+)
+
+pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
+BREAK = "<w:p><w:r><w:t>before </w:t><w:lastRenderedPageBreak/><w:t>after</w:t></w:r></w:p>"
+
+
+def read(content, name="file", **options):
+    return read_text(content, name, FileOptions(**options))
+
+
+def places(found):
+    """The kind and name of each place, with its text."""
+    return [(place.kind, place.name, found.text[place.start : place.end]) for place in found.places]
+
+
+def refusal(content, name="file", **options):
+    with pytest.raises(Refusal) as caught:
+        read(content, name, **options)
+    return caught.value.reason
+
+
+def test_a_pdf_file_has_its_pages():
+    found = read(make_pdf(["The first page.\nIt has two lines.", "The second (page)."]))
+    assert places(found) == [
+        ("page", "1", "The first page.\nIt has two lines."),
+        ("page", "2", "The second (page)."),
+    ]
+
+
+def test_an_empty_page_is_no_place_and_keeps_its_number():
+    assert [place.name for place in read(make_pdf(["One.", "", "Three."])).places] == ["1", "3"]
+
+
+def test_a_word_file_has_tables_notes_and_no_deleted_text():
+    table = f"<w:tbl><w:tr><w:tc>{paragraph('a')}</w:tc><w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>"
+    deleted = "<w:p><w:del><w:r><w:delText>gone</w:delText></w:r></w:del><w:ins><w:r><w:t>new</w:t></w:r></w:ins></w:p>"
+    notes = f"<w:footnotes {WORD}>{paragraph('A note.')}</w:footnotes>"
+    relation = f'<Relationship Id="r9" Type="{TYPE}/footnotes" Target="footnotes.xml"/>'
+    content = make_docx(paragraph("One &amp; only.") + table + deleted, relation, **{"word/footnotes.xml": notes})
+    found = read(content)
+    assert found.text == "One & only.\na \tb\nnew\nA note."
+    assert places(found) == [("part", "footnotes", "A note.")]
+
+
+def test_a_word_file_has_the_pages_that_word_saved():
+    assert places(read(make_docx(BREAK + paragraph("end")))) == [("page", "1", "before"), ("page", "2", "after\nend")]
+    assert read(make_docx(paragraph("no pages"))).places == ()
+
+
+def test_slides_come_in_the_order_of_the_show():
+    found = read(make_pptx(["zero", "one", "two"], order=[2, 0, 1]))
+    assert places(found) == [("slide", "1", "two"), ("slide", "2", "zero"), ("slide", "3", "one")]
+
+
+def test_a_spreadsheet_has_its_sheets():
+    found = read(make_xlsx({"Invoices": [["a", "b"], ["c", "d"]], "Other": [["e"]]}))
+    assert places(found) == [("sheet", "Invoices", "a\tb\nc\td"), ("sheet", "Other", "e")]
+
+
+def test_open_documents_have_pages_or_slides():
+    text = "<text:h>Title</text:h><text:p>a<text:s text:c='2'/>b<text:soft-page-break/>c</text:p>"
+    assert places(read(make_odt(text))) == [("page", "1", "Title\na  b"), ("page", "2", "c")]
+    slides = "".join(f"<draw:page><text:p>{word}</text:p></draw:page>" for word in ("one", "two"))
+    assert places(read(make_odt(slides, kind="presentation"))) == [("slide", "1", "one"), ("slide", "2", "two")]
+
+
+def test_a_book_has_its_chapters():
+    chapter = "<html><head><title>{0}</title></head><body><p>Text of {0}.</p></body></html>"
+    found = read(make_epub([chapter.format("One"), chapter.format("Two")]))
+    assert places(found) == [("part", "One", "One\nText of One."), ("part", "Two", "Two\nText of Two.")]
+
+
+def test_a_mail_has_its_body_and_attachments_and_names_those_that_fail():
+    attachments = [("offer.pdf", make_pdf(["A price."])), ("logo.png", b"\x89PNG\r\n\x1a\n\x00\x00")]
+    found = read(make_mail("Dear all,\nsee below.", attachments))
+    assert places(found) == [
+        ("part", "body", "Subject: An offer\nFrom: one@example.org\nTo: two@example.org\n\nDear all,\nsee below."),
+        ("part", "attachment: offer.pdf, page 1", "A price."),
+    ]
+    assert found.changes.left_out == (("attachment: logo.png", UNKNOWN_FORMAT),)
+
+
+def test_a_zip_file_has_its_members():
+    inner = make_zip({"c.txt": "in two"})
+    found = read(make_zip({"a.txt": "first", "sub/b.docx": make_docx(paragraph("second")), "d.zip": inner}))
+    assert places(found) == [
+        ("part", "a.txt", "first"), ("part", "sub/b.docx", "second"), ("part", "d.zip, c.txt", "in two")
+    ]  # fmt: skip
+
+
+def test_html_has_lines_for_blocks_and_no_scripts():
+    page = "<!doctype html><title>T</title><script>no()</script>"
+    page += "<p>one <b>t</b>wo<br>three<pre>a\n  b</pre><table><tr><td>x<td>y</table>"
+    assert read(page.encode()).text == "T\none two\nthree\na\nb\nx y"
+
+
+def test_rich_text():
+    assert read(rb"{\rtf1\ansi One {\b two}\par w\'f6rter}").text == "One two\nwörter"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
+def test_plain_text_in_its_encoding(encoding):
+    text = "Die Straße führt über den Fluss, und natürlich ist sie schön. " * 5
+    found = read(text.encode(encoding), "a.txt")
+    assert found.text == text.strip() and found.places == ()
+
+
+def test_a_given_encoding_is_used_or_refused():
+    assert read("é".encode("cp850"), "a.txt", encoding="cp850").text == "é"
+    assert refusal(b"\xff", "a.txt", encoding="utf-8") == DAMAGED
+
+
+@pytest.mark.parametrize("name", ["contract.txt", "contract.docx", "contract", "contract.PDF"])
+def test_the_content_decides_and_not_the_name(name):
+    assert [place.kind for place in read(make_pdf(["A page."]), name).places] == ["page"]
+
+
+def test_text_files_are_read_as_they_are():
+    mail = b"From: a@example.org\nSubject: x\n\n<html>"
+    assert read(mail, "a.txt").text == mail.decode()
+    assert read(b"# Title\n\n<b>bold</b>", "a.md").text == "# Title\n\n<b>bold</b>"
+
+
+def test_failures_are_told_apart():
+    scan = make_pdf(["", ""], picture_on=(0, 1))
+    assert refusal(scan) == SCANNED
+    assert refusal(make_pdf(["", ""])) == EMPTY
+    assert refusal(b"") == refusal(b" \n") == EMPTY
+    assert refusal(make_pdf(["A page."])[:80]) == DAMAGED
+    assert refusal(make_docx(paragraph("x"))[:-30]) == DAMAGED
+    assert refusal(bytes(range(256))) == UNKNOWN_FORMAT
+    assert refusal(make_pdf(["p"] * 4), max_pages=3) == TOO_MANY_PAGES
+
+
+def test_pictures_beside_text_are_counted_and_no_failure():
+    found = read(make_pdf(["A page with enough text to count as one.", "", "Another page of text."], picture_on=(0, 1)))
+    assert found.changes.pages_without_text == 1 and len(found.places) == 2
+
+
+def test_an_encrypted_pdf_file_is_named():
+    encrypt = b"/Encrypt << /Filter /Standard /V 1 /R 2 /Length 40 /P -4 /O <%s> /U <%s> >> /ID [<00> <00>]" % (
+        b"11" * 32,
+        b"22" * 32,
+    )
+    assert refusal(make_pdf(["secret"], extra=encrypt)) == ENCRYPTED
+
+
+WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.text(max_size=5), WORDS), max_size=8))
+def test_a_place_spans_the_text_of_its_part(given_parts):
+    from docsplit_hf.text.files.parts import Part, join_parts
+    from docsplit_hf.text.files.places import Changes
+
+    parts = [Part(kind, name, text) for kind, name, text in given_parts]
+    try:
+        found = join_parts(parts, Changes(), FileOptions())
+    except Refusal as error:
+        assert error.reason == EMPTY
+        return
+    alone = [join_parts([part], Changes(), FileOptions()).text for part in parts if _has_text(part)]
+    assert [found.text[place.start : place.end] for place in found.places] == alone
+    assert found.text == "\n".join(alone)
+    for before, after in zip(found.places, found.places[1:], strict=False):
+        assert before.end < after.start
+
+
+def _has_text(part):
+    return bool(part.text.strip())
+
+
+@given(st.lists(st.lists(st.text("abc 1", max_size=12), max_size=6), min_size=1, max_size=5))
+def test_pages_of_a_pdf_file_are_their_places(pages):
+    texts = ["\n".join(page) for page in pages]
+    try:
+        found = read(make_pdf(texts), drop_repeated_lines=False, join_hyphens=False, join_lines=False)
+    except Refusal as error:
+        assert error.reason == EMPTY
+        return
+    for place in found.places:
+        expected = texts[int(place.name) - 1]
+        assert found.text[place.start : place.end].split() == expected.split()
+        assert isinstance(place, Place)

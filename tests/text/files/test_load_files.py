@@ -1,0 +1,95 @@
+"""A folder of files as a data set."""
+
+import csv
+import logging
+
+import pytest
+
+from docsplit_hf import load_files
+from docsplit_hf.text.files.failures import EMPTY
+from docsplit_hf.text.files.finding import find_files
+
+from .sample_files import make_docx, make_pdf, paragraph
+
+pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "files"
+    for path, content in (
+        ("lease/a.pdf", make_pdf(["Rent.", "Keys."])),
+        ("lease/deep/b.docx", make_docx(paragraph("Deposit."))),
+        ("loan/c.txt", b"Interest."),
+        ("loan/=d.txt", b""),
+        ("loan/.hidden.txt", b"hidden"),
+        ("loan/~$c.docx", b"lock file of Word"),
+    ):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def load(tmp_path):
+    return lambda source, **options: load_files(source, cache_dir=tmp_path / "cache", show_progress=False, **options)
+
+
+def test_a_folder_has_texts_files_places_and_labels(folder, load, tmp_path, caplog):
+    with caplog.at_level(logging.WARNING, logger="docsplit_hf"):
+        rows = load(folder, failed_file=tmp_path / "failed.csv")
+    assert rows["file"] == ["lease/a.pdf", "lease/deep/b.docx", "loan/c.txt"]
+    assert rows["label"] == ["lease", "lease", "loan"]
+    assert rows["text"] == ["Rent.\nKeys.", "Deposit.", "Interest."]
+    assert rows["places"] == [
+        [
+            {"kind": "page", "name": "1", "start": 0, "end": 5},
+            {"kind": "page", "name": "2", "start": 6, "end": 11},
+        ],
+        [],
+        [],
+    ]
+    assert "1 of 4 files are not read" in caplog.text and "2 hidden or of the system" in caplog.text
+    with open(tmp_path / "failed.csv", newline="") as file:
+        [failed] = csv.DictReader(file)
+    assert failed["file"] == "loan/=d.txt" and failed["reason"] == EMPTY and failed["remedy"]
+
+
+def test_a_second_load_gives_the_same_data_set(folder, load):
+    first = load(folder)
+    second = load(folder)
+    assert first[:] == second[:] and first.cache_files == second.cache_files
+
+
+def test_labels_are_those_of_sub_folders_where_all_files_are_in_some(folder, load):
+    assert "label" not in load(folder, labels=False).column_names
+    assert "label" not in load(folder / "lease").column_names
+    assert "label" not in load([folder / "loan" / "c.txt", folder / "lease" / "a.pdf"]).column_names
+    with pytest.raises(ValueError, match=r"sub-folder for each label, and a\.pdf is in none"):
+        load(folder / "lease", labels=True)
+
+
+def test_a_formula_in_the_name_of_a_file_is_guarded(folder, load, tmp_path):
+    (folder / "=cmd.txt").write_bytes(b"")
+    load(folder, failed_file=tmp_path / "failed.csv")
+    assert "'=cmd.txt" in (tmp_path / "failed.csv").read_text()
+
+
+def test_files_that_all_fail_are_an_error(tmp_path, load):
+    (tmp_path / "a.txt").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"None of 1 files can be read. The first: .*a\.txt: empty"):
+        load([tmp_path / "a.txt"])
+
+
+def test_patterns_are_found_and_links_out_of_the_folder_are_not(folder, tmp_path, caplog):
+    assert [path.name for path in find_files(f"{folder}/**/*.docx")] == ["b.docx"]
+    assert find_files(folder / "loan" / "c.txt") == [folder / "loan" / "c.txt"]
+    (tmp_path / "outside.txt").write_text("secret")
+    (folder / "out.txt").symlink_to(tmp_path / "outside.txt")
+    (folder / "in.txt").symlink_to(folder / "loan" / "c.txt")
+    (folder / "circle").symlink_to(folder)
+    found = [path.relative_to(folder).as_posix() for path in find_files(folder)]
+    assert found == ["in.txt", "lease/a.pdf", "lease/deep/b.docx", "loan/=d.txt", "loan/c.txt"]
+    assert "2 links that leave the folder" in caplog.text
+    with pytest.raises(FileNotFoundError, match="There is no file in"):
+        find_files(tmp_path / "nothing")

@@ -22,6 +22,7 @@ COMMANDS = {
     "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
     "demo": Command("cli.demo", "try it on a page in the browser"),
+    "serve": Command("cli.serve", "serve classifiers to other programs by HTTP"),
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")

@@ -21,7 +21,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
@@ -57,7 +57,7 @@ from .schemas import (
     SystemOneRequest,
 )
 from .settings import ServerSettings
-from .streams import check_line, lines_of
+from .streams import DuplexResponse, check_line, lines_of
 
 logger = logging.getLogger(__name__)
 
@@ -502,7 +502,7 @@ async def _classify_stream(request: Request, server: Server) -> Response:
             for task in running:
                 task.cancel()
 
-    return StreamingResponse(lines(), media_type=STREAMED)
+    return DuplexResponse(lines(), media_type=STREAMED)
 
 
 def _typed(query: dict[str, str]) -> dict[str, Any]:

@@ -137,14 +137,20 @@ class Editor:
     def _save_state(self, before: State, pipe: KNNClassifierPipeline) -> State:
         """Save a pipeline to the folder in one moment, unless another program has replaced it."""
         folder = self.classifier.folder
-        with save_lock(folder):
-            if version_on_disk(folder) != before.version:
-                raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
-            if pipe.model.config.to_dict() == before.pipe.model.config.to_dict():
+        if pipe.model.config.to_dict() == before.pipe.model.config.to_dict():
+            with save_lock(folder):
+                self._refuse_if_replaced(before)
                 pipe.datastore.save_pretrained(folder)
-            else:  # the calibration changed, too
-                pipe.save_pretrained(folder)
-            return State(pipe, version_on_disk(folder))
+                return State(pipe, version_on_disk(folder))
+        # The calibration changed, too. This save takes the lock itself.
+        self._refuse_if_replaced(before)
+        pipe.save_pretrained(folder)
+        return State(pipe, version_on_disk(folder))
+
+    def _refuse_if_replaced(self, before: State) -> None:
+        """Refuse a change of a version that is not the one in the folder."""
+        if version_on_disk(self.classifier.folder) != before.version:
+            raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
 
     def _finish_interrupted(self, edit: Edit) -> None:
         """Finish an edit that a crash interrupted; what is in the folder already is not done again."""

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
 from .settings import Limits
+
+
+class DuplexResponse(StreamingResponse):
+    """A response that is sent while the request still arrives.
+
+    Starlette's own class reads the request meanwhile, to notice a client that has gone, and loses what it reads.
+    """
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        """Send the response."""
+        with contextlib.suppress(ClientDisconnect):
+            await self.stream_response(send)
 
 
 async def lines_of(request: Request, limits: Limits) -> AsyncIterator[bytes]:

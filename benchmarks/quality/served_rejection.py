@@ -23,7 +23,7 @@ from transformers import pipeline
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from benchmarks.served import ServerProcess
 
-RATES = (0.05, 0.1, 0.2)
+RATES = (0.02, 0.05, 0.1)
 CLIENTS = 4
 TEXTS_PER_REQUEST = 50
 

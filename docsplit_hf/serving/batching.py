@@ -146,8 +146,8 @@ class Batcher:
         self._refuse_if_full(estimate)
         try:
             async with asyncio.timeout(self._limits.seconds):
-                for number, (some, their_pairs) in enumerate(slices):
-                    jobs.append(self._submit(state, some, their_pairs, options))
+                for number, part in enumerate(slices):
+                    jobs.append(self._submit(state, part, options))
                     if number:  # two slices at a time: one is tokenized while the other is computed
                         results.append(await jobs[number - 1].result)
                 results.append(await jobs[-1].result)
@@ -182,10 +182,10 @@ class Batcher:
         """Seconds after which half of the waiting texts will have been read."""
         return max(1, round(self._waiting_tokens / self._tokens_per_second / 2))
 
-    def _submit(self, state: State, texts: list[str], pairs: list[str | None], options: CallOptions | None) -> Job:
+    def _submit(self, state: State, part: TextSlice, options: CallOptions | None) -> Job:
         loop = asyncio.get_running_loop()
-        tokens = sum(estimated_tokens(text) for text in texts)
-        job = Job(state, texts, pairs, options, loop, loop.create_future(), tokens)
+        tokens = sum(estimated_tokens(text) for text in part.texts)
+        job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens)
         with self._changed:
             self._arrived.append(job)
             self._waiting_tokens += job.tokens
@@ -279,22 +279,26 @@ def estimated_tokens(text: str) -> int:
     return len(text) // CHARACTERS_PER_TOKEN + 2
 
 
-def sliced(
-    texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool
-) -> list[tuple[list[str], list[str | None]]]:
+class TextSlice(NamedTuple):
+    """Texts of a request, or pairs, that wait together."""
+
+    texts: list[str]
+    pairs: list[str | None]
+
+
+def sliced(texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool) -> list[TextSlice]:
     """Divide the texts of a request into slices; one, if its answers depend on all of them."""
     if is_whole:
-        return [(list(texts), list(pairs))]
-    slices: list[tuple[list[str], list[str | None]]] = [([], [])]
+        return [TextSlice(list(texts), list(pairs))]
+    slices: list[TextSlice] = []
     characters = 0
     for text, pair in zip(texts, pairs, strict=True):
-        some, their_pairs = slices[-1]
-        if some and (len(some) >= SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS):
-            some, their_pairs = [], []
-            slices.append((some, their_pairs))
+        is_full = bool(slices) and (len(slices[-1].texts) >= SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS)
+        if not slices or is_full:
+            slices.append(TextSlice([], []))
             characters = 0
-        some.append(text)
-        their_pairs.append(pair)
+        slices[-1].texts.append(text)
+        slices[-1].pairs.append(pair)
         characters += len(text)
     return slices
 

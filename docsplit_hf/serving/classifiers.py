@@ -129,12 +129,7 @@ class Encoders:
         """Load the classifier in a folder, with the encoder of an earlier one if its weights are equal."""
         from transformers import pipeline
 
-        options = {}
-        if self.precision is not None:
-            options["precision"] = self.precision
-        if self.backend is not None:
-            options["backend"] = self.backend
-        pipe = pipeline("docsplit-knn", model=str(folder), **options)
+        pipe = pipeline("docsplit-knn", model=str(folder), backend=self.backend, precision=self.precision)
         pipe.model.eval()
         if not isinstance(pipe.model, KNNClassifier) or pipe.model.config.num_labels:
             return pipe

@@ -6,7 +6,7 @@ The task is a folder with train.jsonl and test.jsonl (text, label; also .jsonl.g
 classifier of the included encoder is fitted, in float32 and in int8, and served on this machine; clients in a process
 of their own send one text a request, each the next one when it has its answer. "plain" is a FastAPI handler that calls
 the pipeline, in FastAPI's threads, and "loop" calls the pipeline without HTTP. --memory_requests sends that many short
-texts to one server and records its memory.
+texts to one server and records its memory. --table prints the table of docs/serving.md from the records.
 """
 
 import argparse
@@ -25,11 +25,18 @@ from transformers import pipeline
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from benchmarks.quality.served_rejection import rows_of
 from benchmarks.served import ServerProcess, free_port
+from docsplit_hf.training.markdown import table
 
 WORDS = 200
 EXAMPLES = 200
 DOCUMENTS = 500
 SYSTEMS = ("loop", "plain", "float32", "int8")
+NAMES = {
+    "loop": "`pipe(text)` in a loop, without HTTP",
+    "plain": "a FastAPI handler without batching",
+    "float32": "`docsplit serve`",
+    "int8": "`docsplit serve --precision int8`",
+}
 WARM_UP = 8  # requests of each client that are not counted
 PERCENTILES = (50, 95, 99)
 
@@ -37,7 +44,8 @@ PERCENTILES = (50, 95, 99)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--task", type=Path, required=True, help="The folder of the task.")
+    add("--task", type=Path, help="The folder of the task.")
+    add("--table", action="store_true", help="Print a table of the records in --output, and measure nothing.")
     add("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS, help="Default: all.")
     add("--clients", type=int, nargs="+", default=[1, 8, 64], help="Default: %(default)s.")
     add("--seconds", type=float, default=60.0, help="For each number of clients. Default: %(default)s.")
@@ -45,6 +53,9 @@ def main() -> None:
     add("--memory_requests", type=int, default=0, help="Requests for the record of memory. Default: none.")
     add("--output", type=Path, help="A file of JSON lines, to which records are added.")
     options = parser.parse_args()
+    if options.table:
+        print(markdown_table(read_records(options.output)))
+        return
     test = [cut(row["text"]) for row in rows_of(options.task, "test")]
     with tempfile.TemporaryDirectory() as home:
         for system in options.systems:
@@ -73,6 +84,22 @@ def add_record(output: Path | None, record: dict[str, object]) -> None:
     if output is not None:
         with output.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+
+
+def read_records(output: Path) -> list[dict[str, object]]:
+    """The records in a file of JSON lines."""
+    return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+
+
+def markdown_table(records: list[dict[str, object]]) -> str:
+    """The table of docs/serving.md."""
+    rows = []
+    for record in records:
+        if "requests_per_second" in record:
+            milliseconds = [f"{record[f'p{rank}_ms']:,.0f}" for rank in PERCENTILES]
+            name = NAMES[record["system"]]
+            rows.append((name, record["clients"], f"{record['requests_per_second']:,.1f}", *milliseconds))
+    return table(("", "clients", "requests/s", "p50 ms", "p95 ms", "p99 ms"), rows)
 
 
 def save_classifier(task: Path, precision: str, folder: Path) -> None:

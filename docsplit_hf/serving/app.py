@@ -64,6 +64,7 @@ logger = logging.getLogger(__name__)
 Body = TypeVar("Body", bound=BaseModel)
 DRIFT_REJECT = 0.05  # the error rate of drift reports, if the server has none
 LONGEST_KEY = 200  # characters of an Idempotency-Key
+CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -303,7 +304,7 @@ class Counted:
             await self.app(scope, receive, send)
             return
         begun = time.perf_counter()
-        status = 499  # as nginx counts clients that have gone
+        status = CLIENT_HAS_GONE
 
         async def counting_send(message: Message) -> None:
             nonlocal status
@@ -314,9 +315,10 @@ class Counted:
         try:
             await self.app(scope, receive, counting_send)
         except Exception as error:  # of any type: a sentence, instead of a closed connection
-            if status != 499:
-                raise
-            await _internal_error(error).response()(scope, receive, counting_send)
+            refused = _internal_error(error)
+            if status != CLIENT_HAS_GONE:  # the head of the response is sent already, so the connection must be closed
+                raise RuntimeError("A response was broken off.") from None
+            await refused.response()(scope, receive, counting_send)
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
@@ -345,13 +347,9 @@ def _add_errors(app: FastAPI) -> None:
         field = ".".join(str(part) for part in first["loc"][1:])
         return unprocessable(f"{field}: {first['msg']}.", field or None, first["type"]).response()
 
-    async def internal(_: Request, error: Exception) -> Response:
-        return _internal_error(error).response()
-
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, internal)
 
 
 def _documented(model: type[BaseModel]) -> dict[str, Any]:

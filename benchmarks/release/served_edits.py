@@ -3,8 +3,8 @@
     python -m benchmarks.release.served_edits --classifier output/kinds --edits 200 --fits 20 --kills 30
 
 The classifier is copied. Clients classify without a pause while edits (add, relabel, remove) and fits are sent, each
-with a key of its own, and sent again until it is acknowledged. The server is killed by SIGKILL at random times, and
-started again. After each kill the folder must hold every acknowledged edit, each once, and at most the one edit more
+with a key of its own, and sent again until it is acknowledged. The server is killed by SIGKILL at random moments of
+random edits, and started again. After each kill the folder must hold every acknowledged edit, each once, and at most the one edit more
 that was under way. Each answer names its version, and all answers of a version to a text must be equal; those of the
 version that is in the folder at a kill must equal the pipeline's.
 """
@@ -30,7 +30,7 @@ from docsplit_hf.serving.classifiers import version_on_disk
 
 CLIENTS = 3
 TOLERANCE = 1e-6
-LONGEST_LIFE = 6.0  # seconds of a server that is ready, at most
+LONGEST_DELAY = 1.0  # seconds between an acknowledgment and a kill
 LOST = (OSError, http.client.HTTPException, json.JSONDecodeError)
 TEXTS = [f"Text number {number} about a river, an engine and a garden." for number in range(12)]
 
@@ -96,8 +96,10 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
         thread.start()
     done = 0
     unlike = []
-    while done < kills:
-        time.sleep(rng.uniform(0.05, LONGEST_LIFE))
+    for acknowledged in sorted(random.Random(seed + 1).sample(range(edits + fits - 1), kills)):
+        while expected.acknowledged < acknowledged and editor.is_alive():
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, LONGEST_DELAY))  # so that steps of edits and of fits are interrupted
         server.kill()
         done += 1
         check_folder(folder, expected)

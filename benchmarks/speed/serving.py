@@ -98,7 +98,7 @@ def markdown_table(records: list[dict[str, object]]) -> str:
         if "requests_per_second" in record:
             milliseconds = [f"{record[f'p{rank}_ms']:,.0f}" for rank in PERCENTILES]
             name = NAMES[record["system"]]
-            rows.append((name, record["clients"], f"{record['requests_per_second']:,.1f}", *milliseconds))
+            rows.append((name, str(record["clients"]), f"{record['requests_per_second']:,.1f}", *milliseconds))
     return table(("", "clients", "requests/s", "p50 ms", "p95 ms", "p99 ms"), rows)
 
 

@@ -131,16 +131,18 @@ def test_too_much_waiting_work_is_refused_with_a_time_to_come_back(start, folder
             assert "try again later" in sentence_of(content)
 
 
-def test_texts_are_not_logged_unless_asked(start, folder):
-    secret = "The river zyxwvut"
-    for options, is_logged in (((), False), (("--log_texts",), True)):
-        server = start(str(folder), *options)
-        server.log.write_text("")
-        for text in (secret, "?"):
-            server.edit("/v1/examples", {"add": [{"text": text, "label": "River"}, {"text": text, "label": "garden"}]})
-        server.stop()
-        assert secret not in server.log.read_text()
-        assert ("'River'" in server.log.read_text()) == is_logged  # a label that is spelled like another one
+@pytest.mark.parametrize("is_logged", [False, True])
+def test_texts_are_not_logged_unless_asked(start, folder, is_logged):
+    """Two labels for one text, of which one is spelled like a known label: both are worth a warning in the log."""
+    server = start(str(folder), *(["--log_texts"] if is_logged else []))
+    text = "The river zyxwvut"
+    status, _ = server.edit(
+        "/v1/examples", {"add": [{"text": text, "label": "River"}, {"text": text, "label": "garden"}]}
+    )
+    assert status == 200
+    server.stop()
+    log = server.log.read_text()
+    assert ("zyxwvut" in log or "'River'" in log) == is_logged
 
 
 def test_tokens(tmp_path, monkeypatch):

@@ -4,9 +4,9 @@
 
 The classifier is copied. Clients classify without a pause while edits (add, relabel, remove) and fits are sent, each
 with a key of its own, and sent again until it is acknowledged. The server is killed by SIGKILL at random moments of
-random edits, and started again. After each kill the folder must hold every acknowledged edit, each once, and at most the one edit more
-that was under way. Each answer names its version, and all answers of a version to a text must be equal; those of the
-version that is in the folder at a kill must equal the pipeline's.
+random edits, and started again. After each kill the folder must hold every acknowledged edit, each once, and at most
+the one edit more that was under way. Each answer names its version, and all answers of a version to a text must be
+equal; those of the version that is in the folder at a kill must equal the pipeline's.
 """
 
 import argparse

@@ -241,7 +241,9 @@ async def _all_clients(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for row in range(WARM_UP):
             await _send(reader, writer, requests[(number + row) % len(requests)])
+        writer.close()  # a server closes connections that wait for the other clients
         await ready.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         row = number * 37
         while time.perf_counter() < end:
             begun = time.perf_counter()

@@ -18,9 +18,10 @@ LIBRARIES = {
     "mteb": ("mteb",),
     "openvino": ("openvino", "nncf"),
     "peft": ("peft",),
+    "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client"),
     "tensorboard": ("tensorboard",),
 }
-EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label"}
+EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label", "serve": "serve"}
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",

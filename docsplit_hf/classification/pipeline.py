@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -68,6 +68,18 @@ WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
 DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
 # Above this many documents per text, looking texts up is slower than embedding them.
 MAX_DOCUMENTS_PER_TEXT = 100
+
+
+class PredictedTexts(NamedTuple):
+    """Predictions of N texts, and the options that their answers are made with."""
+
+    prediction: Prediction
+    shown: RequestedParts
+    options: CallOptions
+
+    def answer(self, row: int) -> Any:
+        """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
+        return make_requested_answer(self.prediction, row, self.shown, self.options)
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -244,6 +256,26 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             raise_if_unreadable(answers[0])
         # As for a text: a list of the best labels, or a list of one.
         return answers[0] if is_file and "top_k" in kwargs else answers
+
+    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
+        """Predict texts that were embedded before, for programs that embed the texts of several calls together.
+
+        Args:
+            embedded: The result of ``embedder.embed`` for N texts.
+            texts: The N texts; pairs are joined, as ``joined_texts`` does.
+            options: Options of a call that ``checked_options`` has checked.
+
+        Returns:
+            The probabilities of all labels, from which ``answer(row)`` makes the answer that a call returns.
+
+        Raises:
+            ValueError: If options do not fit what was fitted, or no examples have been added.
+        """
+        datastore = self._datastore()
+        view = datastore.view()
+        shown = self._checked_parts(view, options)
+        predict = partial(self._predict, embedded=embedded, texts=texts, origins=None, shown=shown, options=options)
+        return PredictedTexts(read_consistently(datastore, view, predict), shown, options)
 
     def add_examples(
         self,
@@ -654,18 +686,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """Answer a stream of texts, at first ``size`` at a time."""
         datastore = self._datastore()
         view = datastore.view()
-        experts = self._prepare_experts(view)
-        check_rejection(options, experts, view.label_names)
-        check_label_sets(options, experts, view.label_names)
-        shown = RequestedParts(
-            neighbors=options.get("return_neighbors", 0),
-            documents=options.get("return_documents", 0),
-            explanation=options.get("explain", False),
-            novelty=options.get("return_novelty", False),
-            read=options.get("return_read", False),
-        )
-        if shown.read and not self.embedder.is_local:
-            raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
+        shown = self._checked_parts(view, options)
         show_progress = options.get("show_progress", False)
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
         embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
@@ -699,6 +720,22 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
 
+    def _checked_parts(self, view: View, options: CallOptions) -> RequestedParts:
+        """Check options that depend on what was fitted, and return the parts of an answer that they request."""
+        experts = self._prepare_experts(view)
+        check_rejection(options, experts, view.label_names)
+        check_label_sets(options, experts, view.label_names)
+        shown = RequestedParts(
+            neighbors=options.get("return_neighbors", 0),
+            documents=options.get("return_documents", 0),
+            explanation=options.get("explain", False),
+            novelty=options.get("return_novelty", False),
+            read=options.get("return_read", False),
+        )
+        if shown.read and not self.embedder.is_local:
+            raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
+        return shown
+
     def _can_reuse_embeddings(self, options: CallOptions) -> bool:
         """Whether stored embeddings of documents equal those of this call."""
         config = self.model.config
@@ -721,18 +758,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
         prediction = self._predict(view, embedded, texts, origins, shown, options)
-        answers = []
-        for row in range(len(texts)):
-            answer = make_answer(
-                prediction,
-                row,
-                top_k=options.get("top_k"),
-                shown=shown,
-                best_only="top_k" not in options,
-                reject_label=options.get("reject_label"),
-            )
-            answers.append(answer)
-        return answers
+        return [make_requested_answer(prediction, row, shown, options) for row in range(len(texts))]
 
     def _predict(
         self,
@@ -789,6 +815,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
+
+
+def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
+    """Make the answer to one text, as the options of a call request it."""
+    return make_answer(
+        prediction,
+        row,
+        top_k=options.get("top_k"),
+        shown=shown,
+        best_only="top_k" not in options,
+        reject_label=options.get("reject_label"),
+    )
 
 
 def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
     "undo": Command("cli.undo", "remove the files that classify has sorted into folders"),
     "demo": Command("cli.demo", "try it on a page in the browser"),
+    "serve": Command("cli.serve", "serve classifiers to other programs by HTTP"),
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
@@ -44,9 +44,16 @@ class OwnSiteOnly:
     or ``Sec-Fetch-Site``. Other programs send neither header, and their requests are accepted.
     """
 
-    def __init__(self, app: ASGIApp, server_host: str | None = None, allowed_hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        server_host: str | None = None,
+        allowed_hosts: Iterable[str] = (),
+        command: str = "docsplit demo",
+    ) -> None:
         """Accept the names of this machine, ``server_host`` and ``allowed_hosts``; "*" accepts any name."""
         self.app = app
+        self.command = command  # that messages name
         named = {host for host in allowed_hosts if host != ANY_HOST}
         self.any_host = ANY_HOST in allowed_hosts
         self.any_address = server_host in EVERY_ADDRESS
@@ -71,8 +78,11 @@ class OwnSiteOnly:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         else:
             logger.info("Refused a request: %s", refusal.reason)
-            answer = PlainTextResponse(f"{refusal.reason}\n", refusal.status, {"X-Content-Type-Options": "nosniff"})
-            await answer(scope, receive, send)
+            await self.answer(refusal)(scope, receive, send)
+
+    def answer(self, refusal: Refusal) -> Response:
+        """The response to a refused request."""
+        return PlainTextResponse(f"{refusal.reason}\n", refusal.status, {"X-Content-Type-Options": "nosniff"})
 
     def refusal(self, method: str, headers: Headers) -> Refusal | None:
         """The refusal of a request, or None if it is allowed."""
@@ -81,7 +91,7 @@ class OwnSiteOnly:
         host = host_and_port(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._is_own(host.host):
             shown = ", ".join(hosts)[:SHOWN_CHARACTERS]
-            hint = "If this name is yours, start docsplit demo with --allowed_hosts and the name."
+            hint = f"If this name is yours, start {self.command} with --allowed_hosts and the name."
             return Refusal(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
         if origins:
             is_own = len(origins) == 1 and self._is_own_origin(origins[0], host)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,38 @@ from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 logger = logging.getLogger(__name__)
 
 LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
+
+
+class CutTexts(NamedTuple):
+    """N texts or pairs with all of their chunks, ready for the encoder."""
+
+    texts: list[str]
+    pairs: list[str | None]
+    chunks: list[Chunk]
+
+    @property
+    def token_count(self) -> int:
+        """The number of tokens of all chunks."""
+        return sum(len(chunk.input_ids) for chunk in self.chunks)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether one of the texts has a second one."""
+        return any(pair is not None for pair in self.pairs)
+
+    @classmethod
+    def joined(cls, parts: Sequence[CutTexts]) -> CutTexts:
+        """Join texts that were cut in several calls, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        texts: list[str] = []
+        pairs: list[str | None] = []
+        chunks: list[Chunk] = []
+        for part in parts:
+            chunks += [chunk._replace(text=chunk.text + len(texts)) for chunk in part.chunks]
+            texts += part.texts
+            pairs += part.pairs
+        return cls(texts, pairs, chunks)
 
 
 @dataclass(frozen=True)
@@ -72,6 +105,23 @@ class ClassifierEmbedder(TextEmbedder):
 
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
+        texts, pairs = self._checked(texts, text_pairs)
+        settings = self._chunk_settings(pairs)
+        return self._embed_chunks(texts, pairs, settings, self._chunks(texts, pairs, settings))
+
+    def cut(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> CutTexts:
+        """Tokenize N texts or pairs and cut them into chunks, for ``embed_cut``, perhaps in another thread."""
+        texts, pairs = self._checked(texts, text_pairs)
+        return CutTexts(texts, pairs, list(self._chunks(texts, pairs, self._chunk_settings(pairs))))
+
+    def embed_cut(self, cut: CutTexts) -> Predictions:
+        """Compute logits and retrieval embeddings of texts that ``cut`` prepared, as ``embed`` does."""
+        return self._embed_chunks(cut.texts, cut.pairs, self._chunk_settings(cut.pairs), cut.chunks)
+
+    def _checked(
+        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
+    ) -> tuple[list[str], list[str | None]]:
+        """Check texts and pairs, and prepare the model."""
         check_texts(texts)
         pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
         check_texts([pair for pair in pairs if pair is not None], "Text pair")
@@ -83,7 +133,15 @@ class ClassifierEmbedder(TextEmbedder):
         warn_of_unfamiliar_texts(texts, self.tokenizer)
         self.check()
         self.model.eval()
-        return self._embed_chunks(texts, pairs)
+        return texts, pairs
+
+    def _chunk_settings(self, pairs: Sequence[str | None]) -> ChunkSettings:
+        """The settings of the chunks of texts, or of pairs of texts."""
+        return ChunkSettings.of(
+            self.tokenizer,
+            check_max_length(self.max_length, self.model.encoder),
+            is_paired=any(pair is not None for pair in pairs),
+        )
 
     def _model_max_length(self) -> int:
         """The longest input in tokens without the option."""
@@ -91,16 +149,13 @@ class ClassifierEmbedder(TextEmbedder):
         length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
         return min(length, LONGEST_INPUT)
 
-    def _embed_chunks(self, texts: list[str], pairs: list[str | None]) -> Predictions:
+    def _embed_chunks(
+        self, texts: list[str], pairs: list[str | None], settings: ChunkSettings, chunks: Iterable[Chunk]
+    ) -> Predictions:
         """Embed checked texts chunk by chunk, and combine the chunks of each text."""
         model = self.model
         config = model.config
         strategy = self.long_documents
-        settings = ChunkSettings.of(
-            self.tokenizer,
-            check_max_length(self.max_length, model.encoder),
-            is_paired=any(pair is not None for pair in pairs),
-        )
         embeddings = ChunkAverages(len(texts), config.retrieval_size, strategy)
         logits = ChunkAverages(len(texts), config.num_labels, strategy, are_embeddings=False)
         passages = PassagesOfTexts(len(texts), config.retrieval_size)
@@ -115,7 +170,7 @@ class ClassifierEmbedder(TextEmbedder):
             name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
             settings=settings,
             texts=texts,
-            chunks=self._chunks(texts, pairs, settings),
+            chunks=chunks,
             options=replace(self.options, long_documents=strategy),
             sizes=[config.retrieval_size, config.num_labels],
             pool_states=pool_states,

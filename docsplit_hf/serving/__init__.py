@@ -1,0 +1,1 @@
+"""Classifiers behind an address: ``docsplit serve``, an HTTP server for other programs."""

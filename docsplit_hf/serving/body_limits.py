@@ -1,0 +1,80 @@
+"""LimitedBodies: middleware that bounds the size of a request's body and the time that it takes to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
+from .settings import Limits
+
+STREAMED = "application/x-ndjson"  # lines of JSON are limited one by one, in streams.py
+
+
+class LimitedBodies:
+    """ASGI middleware that reads a body before its request is handled, and refuses one that is too large or slow."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on with its whole body, or refuse it."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if headers.get("content-type", "").startswith(STREAMED):
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await self._read(headers, receive)
+        except Refused as refused:
+            await refused.response()(scope, receive, send)
+            return
+        if body is None:  # the client has gone
+            return
+        is_read = False
+
+        async def replay() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()  # a disconnection
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, replay, send)
+
+    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        """The body of a request; None if the client has closed the connection."""
+        most = self.limits.body_bytes
+        length = headers.get("content-length")
+        if length is not None:
+            if not length.isdecimal():
+                raise Refused(BAD_REQUEST, "bad_length", "Content-Length is not a number.")
+            if len(length) > 20 or int(length) > most:
+                raise self._too_large()
+        parts = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > most:
+                        raise self._too_large()
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return b"".join(parts)
+        except TimeoutError:
+            seconds = self.limits.body_seconds
+            raise Refused(TOO_SLOW, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
+
+    def _too_large(self) -> Refused:
+        message = f"The body is larger than {self.limits.megabytes:g} MB: send fewer texts at a time."
+        return Refused(TOO_LARGE, "body_too_large", message)

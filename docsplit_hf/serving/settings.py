@@ -1,0 +1,86 @@
+"""ServerSettings: limits, waiting times and options of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on requests and on work that waits.
+
+    Args:
+        megabytes: The largest body of a request.
+        body_seconds: The longest time in which the body of a request must arrive.
+        texts: The most texts in a request.
+        characters: The most characters in a text.
+        label_characters: The most characters in the name of a label.
+        labels: The most labels of a classifier that requests may add to.
+        questions: The most questions in a request for decisions.
+        waiting_tokens: The most tokens that may wait for the encoder; further requests get status 429.
+        seconds: The longest time for an answer.
+    """
+
+    megabytes: float = 4.0
+    body_seconds: float = 20.0
+    texts: int = 1_000
+    characters: int = 1_000_000
+    label_characters: int = 200
+    labels: int = 1_000
+    questions: int = 128
+    waiting_tokens: int = 262_144
+    seconds: float = 60.0
+
+    @property
+    def body_bytes(self) -> int:
+        """The largest body of a request in bytes."""
+        return int(self.megabytes * 10**6)
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How texts of several requests are read together.
+
+    Args:
+        tokens: The most tokens that are read together, unless one text has more.
+        wait_seconds: The longest time to wait for further requests, while several clients are active.
+    """
+
+    tokens: int = 8_192
+    wait_seconds: float = 0.002
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """What a server answers where a request says nothing.
+
+    Args:
+        reject: The error rate to allow, as for a call of the pipeline. None: no text is rejected.
+        novelty: The fraction of in-scope texts that may be rejected as novel, as for a call.
+        reject_label: The option of a choice that means "none of the labels".
+    """
+
+    reject: float | None = None
+    novelty: float | None = None
+    reject_label: str | None = None
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """All settings of a server.
+
+    Args:
+        limits, batching, answers: See these classes.
+        log_texts: Whether messages about texts may be logged with parts of them.
+        drift_seconds: The time between measurements of drift; 0: none.
+        drift_texts: The most recent texts that drift is measured on.
+        reload_seconds: The time between checks whether a folder was replaced; 0: none.
+    """
+
+    limits: Limits = Limits()
+    batching: Batching = Batching()
+    answers: AnswerSettings = AnswerSettings()
+    log_texts: bool = False
+    drift_seconds: float = 300.0
+    drift_texts: int = 256
+    reload_seconds: float = 1.0

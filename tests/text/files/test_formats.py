@@ -8,6 +8,7 @@ from docsplit_hf.text.files.failures import (
     DAMAGED,
     EMPTY,
     ENCRYPTED,
+    OLD_FORMAT,
     SCANNED,
     TOO_MANY_PAGES,
     UNKNOWN_FORMAT,
@@ -24,6 +25,7 @@ from .sample_files import (
     make_epub,
     make_mail,
     make_odt,
+    make_ole,
     make_pdf,
     make_pptx,
     make_xlsx,
@@ -168,6 +170,25 @@ def test_pictures_beside_text_are_counted_and_no_failure():
     assert found.changes.pages_without_text == 1 and len(found.places) == 2
 
 
+def test_a_mail_of_outlook_has_its_body_and_attachments():
+    wide = {"0037": "An offer", "0C1A": "One", "1000": "Dear all,\r\nsee below."}
+    streams = {f"__substg1.0_{tag}001F": text.encode("utf-16-le") for tag, text in wide.items()}
+    attached = "__attach_version1.0_#00000000/__substg1.0_"
+    streams |= {"__properties_version1.0": b"", f"{attached}3707001F": "a.txt".encode("utf-16-le")}
+    streams[f"{attached}37010102"] = b"A price. " * 512  # whole sectors, without padding
+    found = read(make_ole(streams))
+    assert [(place.kind, place.name) for place in found.places] == [("part", "body"), ("part", "attachment: a.txt")]
+    assert found.text.startswith("Subject: An offer\nFrom: One\n\nDear all,\nsee below.\nA price. A price.")
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [("WordDocument", OLD_FORMAT), ("EncryptedPackage", ENCRYPTED), ("Other", UNKNOWN_FORMAT), ("Workbook", DAMAGED)],
+)
+def test_old_and_encrypted_office_files_are_named(stream, reason):
+    assert refusal(make_ole({stream: b"content"})) == reason
+
+
 def test_an_encrypted_pdf_file_is_named():
     encrypt = b"/Encrypt << /Filter /Standard /V 1 /R 2 /Length 40 /P -4 /O <%s> /U <%s> >> /ID [<00> <00>]" % (
         b"11" * 32,
@@ -211,5 +232,5 @@ def test_pages_of_a_pdf_file_are_their_places(pages):
         return
     for place in found.places:
         expected = texts[int(place.name) - 1]
-        assert found.text[place.start : place.end].split() == expected.split()
+        assert "".join(found.text[place.start : place.end].split()) == "".join(expected.split())
         assert isinstance(place, Place)

@@ -1,5 +1,7 @@
 """Each format: its text and its places."""
 
+import shutil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from docsplit_hf.text.files.failures import (
     DAMAGED,
     EMPTY,
     ENCRYPTED,
+    MISSING_PROGRAM,
     OLD_FORMAT,
     SCANNED,
     TOO_MANY_PAGES,
@@ -17,6 +20,7 @@ from docsplit_hf.text.files.failures import (
 from docsplit_hf.text.files.formats import read_text
 from docsplit_hf.text.files.options import FileOptions
 from docsplit_hf.text.files.places import KINDS, Place
+from docsplit_hf.text.files.reader import read_files
 
 from .sample_files import (
     TYPE,
@@ -234,3 +238,22 @@ def test_pages_of_a_pdf_file_are_their_places(pages):
         expected = texts[int(place.name) - 1]
         assert "".join(found.text[place.start : place.end].split()) == "".join(expected.split())
         assert isinstance(place, Place)
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="The program tesseract is not installed.")
+def test_scanned_pages_are_recognized(tmp_path):
+    import pypdfium2
+    from PIL import Image
+
+    with pypdfium2.PdfDocument(make_pdf(["THE RENT IS DUE\nON THE FIRST DAY"])) as document:
+        picture = document[0].render(scale=3).to_pil()
+    picture.save(tmp_path / "scan.pdf", save_all=True, append_images=[Image.new("RGB", picture.size, "white")])
+    assert refusal((tmp_path / "scan.pdf").read_bytes()) == SCANNED
+    [found] = read_files([tmp_path / "scan.pdf"], FileOptions(ocr="tesseract", seconds=200), show_progress=False)
+    assert found.text.split() == "THE RENT IS DUE ON THE FIRST DAY".split()
+    assert [place.name for place in found.places] == ["1"] and found.changes.recognized_pages == 2
+
+
+def test_ocr_without_its_program_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert refusal(make_pdf(["", ""], picture_on=(0, 1)), ocr="tesseract") == MISSING_PROGRAM

@@ -2,6 +2,7 @@
 
     python -m benchmarks.scale.reading_files speed --count 20000 --processes 2 --folder small
     python -m benchmarks.scale.reading_files kills --count 2000 --kills 10 --folder small
+    python -m benchmarks.scale.reading_files hostile --folder hostile
 
 The files are PDF files of two pages. Records are lines of records.jsonl in --output. Seconds of the processor are those
 of all processes, which do not depend on what else the machine does.
@@ -31,7 +32,9 @@ if __name__ == "__main__":  # docsplit_hf/__init__ imports torch, which is no pa
 from docsplit_hf.text.files.options import FileOptions  # noqa: E402
 from docsplit_hf.text.files.reader import read_files  # noqa: E402
 from docsplit_hf.text.files.records import encode_result  # noqa: E402
+from tests.text.files.apart import read_apart  # noqa: E402
 from tests.text.files.sample_files import make_pdf  # noqa: E402
+from tests.text.files.test_hostile import REFUSED  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "file_readers" / "scale.jsonl"
 WORDS = "the party of this agreement shall pay rent interest notice term law any other under section".split()
@@ -117,15 +120,45 @@ def kills(paths: list[Path], processes: int, cache: Path, count: int, folder: Pa
     }
 
 
+def hostile(folder: Path) -> dict[str, Any]:
+    """Read the hostile and damaged files of the tests with the usual limits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
+    for name, (content, _) in REFUSED.items():
+        paths.append(folder / name)
+        paths[-1].write_bytes(content)
+    done = read_apart(paths, FileOptions())
+    reasons = {path.name: getattr(result, "reason", "read") for path, result in zip(paths, done.results, strict=True)}
+    return {
+        "measured": "hostile",
+        "files": len(paths),
+        "refused": sum(reason != "read" for reason in reasons.values()),
+        "longest_seconds": max(done.seconds),
+        "largest_megabytes": done.largest_kilobytes / 1e3,
+        "reasons": reasons,
+    }
+
+
+def add_record(output: Path, record: dict[str, Any]) -> None:
+    """Write a record at the end of a file."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with output.open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    print(record)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "kills", "read"))
+    parser.add_argument("what", choices=("speed", "kills", "hostile", "read"))
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    if arguments.what == "hostile":
+        add_record(arguments.output, hostile(arguments.folder))
+        return
     paths = make_files(arguments.folder, arguments.count)
     cache = arguments.folder.with_name(f"{arguments.folder.name}-cache-{arguments.count}-{arguments.processes}")
     if arguments.what == "read":
@@ -135,10 +168,7 @@ def main() -> None:
         record = speed(paths, arguments.processes, cache)
     else:
         record = kills(paths, arguments.processes, cache, arguments.kills, arguments.folder)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    with arguments.output.open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    print(record)
+    add_record(arguments.output, record)
 
 
 if __name__ == "__main__":

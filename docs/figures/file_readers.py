@@ -33,6 +33,7 @@ def file_readers() -> Figures:
         "words of a contract": ours["words"] / ours["files"],
         **many_files(),
         **killed(),
+        **hostile(),
     }
 
 
@@ -108,3 +109,14 @@ def killed() -> dict[str, Figure]:
     [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "kills"]
     assert record["equal"]
     return {"kills": record["kills"], "killed files": record["files"], "read again": record["read_again"]}
+
+
+def hostile() -> dict[str, Figure]:
+    """Return what reading hostile and damaged files took."""
+    [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "hostile"]
+    assert record["refused"] == record["files"]
+    return {
+        "hostile files": record["files"],
+        "seconds of the longest": record["longest_seconds"],
+        "memory of the largest": record["largest_megabytes"],
+    }

@@ -131,6 +131,13 @@ def test_html_has_lines_for_blocks_and_no_scripts():
     assert read(page.encode()).text == "T\none two\nthree\na\nb\nx y"
 
 
+def test_html_is_in_the_encoding_that_it_declares():
+    page = '<html><head><meta http-equiv="Content-Type" content="text/html; charset={0}"></head><p>Привет'
+    assert read(page.format("koi8-r").encode("koi8-r")).text == "Привет"
+    assert read(page.format("no-such").encode()).text == "Привет"
+    assert read(page.format("ascii").encode()).text == "Привет"
+
+
 def test_rich_text():
     assert read(rb"{\rtf1\ansi One {\b two}\par w\'f6rter}").text == "One two\nwörter"
 

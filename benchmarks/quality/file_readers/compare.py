@@ -157,6 +157,7 @@ def main() -> None:
     parser.add_argument("--packages", type=Path, required=True)
     parser.add_argument("--real", type=Path)
     parser.add_argument("--count", type=int, default=100, help="Number of files of each format. Default: %(default)s.")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), help="Default: all.")
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -168,7 +169,7 @@ def main() -> None:
         real = [path for path in real if path.is_file() and path.stat().st_size < LARGEST_REAL]
         real = real[:: max(1, len(real) // arguments.count)][: arguments.count]
         for paths, texts in ((known, arguments.files / "texts"), (real, None)):
-            for system in systems:
+            for system in [system for system in systems if system in arguments.systems]:
                 key = (system, kind, "known" if texts else "real")
                 if paths and key not in [(record["system"], record["format"], record["texts"]) for record in done]:
                     record = measure(system, kind, paths, texts, arguments.packages)

@@ -23,6 +23,11 @@ from .extras import check_extra
 from .shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
 from .text.file_formats import lines_between
+from .text.files.failures import FailedFile
+from .text.files.finding import find_files
+from .text.files.load_files import relative_name
+from .text.files.options import FileOptions
+from .text.files.reader import read_files
 from .text.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
 from .text.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
 from .text.segmentation.sentences import get_segmenter
@@ -84,6 +89,52 @@ class JsonlRangeReader(BaseReader):
             if document is None:
                 self.stat_update("left out, without text")
                 continue
+            self.update_doc_stats(document)
+            yield document
+
+
+class ReadFiles(PipelineStep):
+    """Reads PDF, Word, HTML and other files; each task reads every n-th one.
+
+    The id of a document is the path of its file below the folder. Its metadata have the ``file`` and its ``places``, as
+    in the rows of ``docsplit_hf.load_files``. Files that cannot be read are left out, logged, and counted by reason in
+    the statistics.
+
+    Args:
+        source: A folder, which is read with its sub-folders, or a pattern such as ``"inbox/**/*.pdf"``.
+        options: Limits, cleaning and OCR.
+        cache_dir: Folder of the texts of files that were read before, on a file system that all tasks share. None: no
+            cache.
+
+    Raises:
+        FileNotFoundError: If there is no file, when a task begins.
+    """
+
+    name = "Read files"
+    type = "docsplit_hf"
+
+    def __init__(
+        self, source: str | Path, options: FileOptions | None = None, cache_dir: str | Path | None = None
+    ) -> None:
+        super().__init__()
+        self.source = str(source)
+        self.options = options
+        self.cache_dir = None if cache_dir is None else str(cache_dir)
+
+    def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Yield the documents of a task, after those of the steps before."""
+        yield from data or ()
+        root = Path(self.source) if Path(self.source).is_dir() else None
+        paths = find_files(self.source)[rank::world_size]
+        results = read_files(paths, self.options, 1, self.cache_dir, show_progress=False)
+        for path, result in zip(paths, results, strict=True):
+            name = relative_name(path, root)
+            if isinstance(result, FailedFile):
+                logger.warning(f"{name} is not read: {result.reason}. {result.remedy}")
+                self.stat_update(f"left out, {result.reason}")
+                continue
+            places = [place._asdict() for place in result.places]
+            document = Document(text=result.text, id=name, metadata={"file": name, "places": places})
             self.update_doc_stats(document)
             yield document
 

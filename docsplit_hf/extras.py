@@ -12,6 +12,7 @@ LIBRARIES = {
     "endpoint": ("openai",),
     "evaluation": ("matplotlib",),
     "experiments": ("matplotlib", "nltk", "spacy"),
+    "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
     "label": ("prompt_toolkit",),
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),

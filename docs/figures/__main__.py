@@ -13,6 +13,7 @@ from .analyses import analyses
 from .contracts import contracts
 from .encoders import encoders
 from .few_labels import few_labels
+from .file_readers import file_readers
 from .gpu import papers_on_a_gpu
 from .guides import coming_from_setfit, corpus, decisions, few_labels_guide, no_labels, pretraining
 from .length import length
@@ -42,6 +43,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/decisions.md": decisions,
     "docs/encoders.md": encoders,
     "docs/few_labels.md": few_labels_guide,
+    "docs/files.md": file_readers,
     "docs/no_labels.md": no_labels,
     "docs/performance.md": performance,
     "docs/pretraining.md": pretraining,

@@ -56,7 +56,7 @@ def expand_paths(given: Any) -> Any:
         return [FileInput(path, name_of_document(path, given)) for path in find_files(given)]
     if not isinstance(given, list):
         return given
-    return [FileInput(item, item.as_posix()) if isinstance(item, Path) else item for item in given]
+    return [FileInput(item, name_of_document(item, item)) if isinstance(item, Path) else item for item in given]
 
 
 def labels_of_folders(files: Sequence[FileInput], folder: Path) -> list[str]:
@@ -82,7 +82,7 @@ def read_inputs(given: Any, first: int = 0, show_progress: bool = False) -> Give
     items = as_list(given)
     if isinstance(items, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    items = [FileInput(item, item.as_posix()) if isinstance(item, Path) else item for item in items]
+    items = [FileInput(item, name_of_document(item, item)) if isinstance(item, Path) else item for item in items]
     paths = [item.path for item in items if isinstance(item, FileInput)]
     found = iter(())
     if paths:

@@ -257,7 +257,7 @@ def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorte
         write_failures(failures, files.target.with_name(FAILED))
     if files.sorted_folder is None:
         return None
-    paths = {name_of_document(path, files.source): path for path in documents_of(files.source)}
+    paths = documents_of(files.source)  # in the order of the answers
     return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, files.link, reject_label)
 
 

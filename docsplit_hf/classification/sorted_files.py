@@ -82,7 +82,7 @@ def check_folder(folder: Path, source: Path) -> None:
 
 def sort_files(
     answers: Iterable[Mapping[str, Any]],
-    paths: Mapping[str, Path],
+    paths: Sequence[Path],
     folder: Path,
     link: Link | None = None,
     unsure_label: str | None = None,
@@ -90,8 +90,8 @@ def sort_files(
     """Sort files into sub-folders of a folder by their answers, or finish a run that was killed.
 
     Args:
-        answers: The answers, each with its ``file``.
-        paths: The path of each file.
+        answers: The answers, each with ``label`` and ``score``.
+        paths: The file of each answer.
         folder: The folder.
         link: None to copy files; ``"hard"`` or ``"symbolic"`` to link to them.
         unsure_label: The label of rejected texts, if it is not None.
@@ -185,7 +185,7 @@ def read_manifest(path: Path) -> list[SortedFile]:
 
 def _plan(
     answers: Sequence[Mapping[str, Any]],
-    paths: Mapping[str, Path],
+    paths: Sequence[Path],
     folder: Path,
     link: Link | None,
     unsure_label: str | None,
@@ -196,8 +196,7 @@ def _plan(
     taken: dict[str, set[str]] = {}
     entries = []
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    for answer, label in zip(answers, labels, strict=True):
-        path = paths[answer["file"]]
+    for path, answer, label in zip(paths, answers, labels, strict=True):
         if not path.is_file():
             continue
         sub_folder = folders[label] if label is not None else FAILED if answer["score"] is None else UNSURE
@@ -228,10 +227,10 @@ def _label_of(answer: Mapping[str, Any], unsure_label: str | None) -> str | None
 
 
 def _check_same(
-    entries: Sequence[SortedFile], answers: Sequence[Mapping[str, Any]], paths: Mapping[str, Path], folder: Path
+    entries: Sequence[SortedFile], answers: Sequence[Mapping[str, Any]], paths: Sequence[Path], folder: Path
 ) -> None:
     """Raise ValueError if an unfinished manifest is not of these answers."""
-    scores = {paths[answer["file"]].resolve().as_posix(): answer["score"] for answer in answers}
+    scores = {path.resolve().as_posix(): answer["score"] for path, answer in zip(paths, answers, strict=True)}
     if any(entry.source not in scores or entry.score != scores[entry.source] for entry in entries):
         raise ValueError(
             f"An earlier run did not finish sorting other files or answers into {folder}: remove those by docsplit "
@@ -326,5 +325,5 @@ def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> N
 
 
 def _line(entry: SortedFile) -> str:
-    """Write an entry as a line of the manifest."""
-    return json.dumps(asdict(entry), ensure_ascii=False)
+    """Write an entry as a line of the manifest, in ASCII: a name of a file may be in no encoding."""
+    return json.dumps(asdict(entry))

@@ -428,9 +428,11 @@ def predict(
         listed = files.target.with_name(FAILED)
         message += f" Files that could not be read: {outcome.failed:,}, listed with their reasons in {listed}."
     print(message)
+    figures: dict[str, Any] = {"predict_output": str(files.target), **outcome._asdict()}
     if outcome.sorted_files is not None:
         print(describe_sorted(outcome.sorted_files, files.sorted_folder))
-    return {"predict_output": str(files.target), **outcome._asdict()}
+        figures["sorted_files"] = outcome.sorted_files._asdict()
+    return figures
 
 
 def describe_sorted(sorted_files: Sorted, folder: Path) -> str:

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .characters import replace_lone_surrogates
 from .files.collected import collected_failures
 from .files.finding import find_files
-from .files.load_files import load_files, write_failures
+from .files.load_files import load_files, relative_name, write_failures
 from .files.options import FileOptions
 from .origins import FILE_COLUMN, PLACES_COLUMN
 
@@ -63,8 +64,11 @@ def documents_of(source: Path) -> list[Path]:
 
 
 def name_of_document(file: Path, source: Path) -> str:
-    """Name a file of a source as data sets do: by its path below the folder, or as it was given."""
-    return file.relative_to(source).as_posix() if source.is_dir() else file.as_posix()
+    """Name a file of a source as data sets do: by its path below the folder, or as it was given.
+
+    Names that are not in UTF-8, which have lone surrogates here, get replacement characters: no table holds them.
+    """
+    return replace_lone_surrogates(relative_name(file, source if source != file and source.is_dir() else None))
 
 
 def label_of_document(name: str) -> str | None:

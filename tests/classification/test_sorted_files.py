@@ -29,7 +29,7 @@ def make_files(folder, count=12):
         label = None if i == 7 else LABELS[i % 5]
         reason = "encrypted" if i == 7 else None
         answers.append({"file": name, "label": label, "score": score, "page": i + 1, "reason": reason})
-    return answers, paths
+    return answers, list(paths.values())
 
 
 def contents(folder):
@@ -45,8 +45,7 @@ def test_files_are_sorted_and_undone(link, tmp_path):
     assert done.files == 12 and done.missing == 0 and done.resumed == 0 and sum(done.by_folder.values()) == 12
     assert done.by_folder == {"Lease": 2, "_": 1, "_failed": 1, "_unsure": 2, "a_b": 3, "invoice": 3}
     entries = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
-    for entry, answer in zip(entries, answers, strict=True):
-        source = paths[answer["file"]]
+    for entry, answer, source in zip(entries, answers, paths, strict=True):
         target = out / entry["target"]
         assert entry["source"] == source.resolve().as_posix() and target.read_bytes() == source.read_bytes()
         assert (entry["label"], entry["score"], entry["page"]) == (answer["label"], answer["score"], answer["page"])
@@ -58,16 +57,16 @@ def test_files_are_sorted_and_undone(link, tmp_path):
 
 
 def test_equal_names_get_numbers_and_are_counted(tmp_path):
-    paths = {}
+    paths = []
     for i in range(4):
         path = tmp_path / str(i) / ("Offer.pdf" if i % 2 else "offer.PDF")
         path.parent.mkdir()
         path.write_text(str(i))
-        paths[str(i)] = path
+        paths.append(path)
     out = tmp_path / "sorted"
     (out / "x").mkdir(parents=True)
     (out / "x" / "OFFER.pdf").write_text("mine")
-    done = sort_files([{"file": name, "label": "x", "score": 1.0} for name in paths], paths, out)
+    done = sort_files([{"label": "x", "score": 1.0}] * 4, paths, out)
     assert done.renamed == 4
     assert sorted(os.listdir(out / "x")) == [
         "OFFER.pdf", "Offer (3).pdf", "Offer (5).pdf", "offer (2).PDF", "offer (4).PDF",
@@ -104,7 +103,7 @@ sys.argv[0] = "docsplit"  # so that the import of docsplit_hf does not wait for 
 from docsplit_hf.classification.sorted_files import sort_files
 answers, paths, out = json.loads(Path(sys.argv[1]).read_text())
 print("ready", flush=True)
-sort_files(answers, {name: Path(path) for name, path in paths.items()}, Path(out))
+sort_files(answers, list(map(Path, paths)), Path(out))
 """
 
 
@@ -116,7 +115,7 @@ def test_a_run_that_was_killed_is_finished_without_duplicates(tmp_path):
     kills = 0
     for attempt in range(12):
         out = tmp_path / f"sorted{attempt}"
-        plan.write_text(json.dumps([answers, {name: str(path) for name, path in paths.items()}, str(out)]))
+        plan.write_text(json.dumps([answers, list(map(str, paths)), str(out)]))
         command = [sys.executable, "-c", KILLED, str(plan)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             process.stdout.readline()
@@ -183,3 +182,14 @@ def test_folders_that_cannot_take_sorted_files_are_refused(tmp_path):
         check_folder(tmp_path / "sorted", tmp_path / "inbox")
     with pytest.raises(FileNotFoundError, match=r"has no manifest\.jsonl"):
         undo_sorting(tmp_path / "inbox")
+
+
+def test_names_in_no_encoding_are_sorted_and_undone(tmp_path):
+    source = os.fsencode(tmp_path) + b"/scan \xff.pdf"
+    with open(source, "wb") as file:
+        file.write(b"content")
+    path = next(tmp_path.glob("scan*.pdf"))
+    out = tmp_path / "sorted"
+    sort_files([{"label": "x", "score": 1.0}], [path], out)
+    assert [file.name for file in (out / "x").iterdir()] == ["scan _.pdf"]
+    assert undo_sorting(out).removed == 1 and path.read_bytes() == b"content"

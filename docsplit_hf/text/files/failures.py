@@ -21,6 +21,7 @@ CRASHED = "crashed its reader"
 NOT_A_FILE = "not a regular file"
 NOT_ACCESSIBLE = "not accessible"
 MISSING_LIBRARY = "needs a library"
+MISSING_PROGRAM = "needs a program"
 
 REMEDIES = {
     ENCRYPTED: "Save a copy without a password, for example with qpdf --decrypt.",
@@ -40,9 +41,10 @@ REMEDIES = {
     NOT_A_FILE: "Give regular files: links that leave the folder, devices and pipes are not read.",
     NOT_ACCESSIBLE: "Check whether the file exists, and its permissions.",
     MISSING_LIBRARY: 'Install the extra: pip install -e ".[files]" (in the clone of docsplit_hf).',
+    MISSING_PROGRAM: "Install it (tesseract: apt install tesseract-ocr), or leave ocr out.",
 }
 # Reasons that may be another's fault than the file's, such as a busy machine: the file is read again the next time.
-NOT_KEPT = (TIMED_OUT, TOO_MUCH_MEMORY, CRASHED, NOT_A_FILE, NOT_ACCESSIBLE, MISSING_LIBRARY)
+NOT_KEPT = (TIMED_OUT, TOO_MUCH_MEMORY, CRASHED, NOT_A_FILE, NOT_ACCESSIBLE, MISSING_LIBRARY, MISSING_PROGRAM)
 
 
 class FailedFile(NamedTuple):

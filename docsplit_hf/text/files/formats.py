@@ -24,7 +24,7 @@ from .options import FileOptions
 from .parts import Budget, Content, Part, add_changes, join_parts
 from .pdf_pages import read_pdf
 from .places import PART, Changes, FileText, LeftOut
-from .plain_text import MARKS, decode_text
+from .plain_text import MARKS, decode_html, decode_text
 from .sheets import read_sheets
 from .zip_files import ZipMembers
 
@@ -177,7 +177,7 @@ def _read_plain(content: bytes, budget: Budget) -> Content:
 
 def _read_html(content: bytes, budget: Budget) -> Content:
     """Read a page of HTML."""
-    text, replaced = decode_text(content, budget.options)
+    text, replaced = decode_html(content, budget.options)
     return Content(parts=[Part("", "", text_of_html(text))], changes=Changes(replaced_characters=replaced))
 
 

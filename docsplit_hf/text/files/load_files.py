@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...content_hash import sha256_of_parts
+from ..characters import replace_lone_surrogates
 from ..spreadsheet_cells import harmless_cell
 from .collected import collect
 from .failures import FailedFile
@@ -85,7 +86,7 @@ def load_files(
                 failures.append(result._replace(file=name))
             else:
                 changes = add_changes(changes, result.changes)
-                table.add(name, result.text, [place._asdict() for place in result.places])
+                table.add(replace_lone_surrogates(name), result.text, [place._asdict() for place in result.places])
     report_failures(failures, len(paths), failed_file)
     _report_changes(changes)
     if len(failures) == len(paths):
@@ -121,7 +122,7 @@ def write_failures(failures: Sequence[FailedFile], path: str | Path) -> None:
         writer = csv.writer(file)
         writer.writerow(FailedFile._fields)
         for failure in failures:
-            writer.writerow([harmless_cell(value) for value in failure])
+            writer.writerow([harmless_cell(replace_lone_surrogates(value)) for value in failure])
 
 
 class _Table:

@@ -13,7 +13,7 @@ from .failures import DAMAGED, EMPTY, Refusal
 from .html_text import text_of_html
 from .parts import Budget, Content, Part
 from .places import PART
-from .plain_text import decode_text
+from .plain_text import decode_html, decode_text, with_line_ends
 
 BODY = "body"
 ATTACHMENT = "attachment"
@@ -66,7 +66,7 @@ def read_msg(content: bytes, budget: Budget) -> tuple[Part, list[Inner]]:
         text = _string(file, (), PLAIN_BODY, budget)
         html = _stream(file, (), HTML_BODY + BINARY)
         if not text and html is not None:
-            text = text_of_html(decode_text(html, budget.options)[0])
+            text = text_of_html(decode_html(html, budget.options)[0])
         if text:
             lines.extend(["", text])
         folders = sorted({path[0] for path in file.listdir() if path[0].startswith("__attach")})
@@ -87,9 +87,9 @@ def _text_of(body: EmailMessage, budget: Budget) -> str:
     charset = body.get_content_charset()
     try:
         text = payload.decode(charset or "utf-8")
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):
         text = decode_text(payload, budget.options)[0]
-    return text_of_html(text) if body.get_content_subtype() == "html" else text.replace("\r\n", "\n")
+    return text_of_html(text) if body.get_content_subtype() == "html" else with_line_ends(text)
 
 
 def _attached(part: EmailMessage, number: int) -> Inner:
@@ -105,7 +105,7 @@ def _string(file, folders: Sequence[str], tag: str, budget: Budget) -> str:
     """The text of a property, empty if there is none."""
     wide = _stream(file, folders, tag + UNICODE)
     if wide is not None:
-        return wide.decode("utf-16-le", errors="replace").rstrip("\x00")
+        return with_line_ends(wide.decode("utf-16-le", errors="replace").rstrip("\x00"))
     narrow = _stream(file, folders, tag + CODE_PAGE)
     return "" if narrow is None else decode_text(narrow, budget.options)[0].rstrip("\x00")
 

@@ -11,7 +11,7 @@ from .html_text import text_of_html
 from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
 from .parts import Budget, Content, Part
 from .places import PAGE, PART, SLIDE
-from .plain_text import decode_text
+from .plain_text import decode_html
 from .xml_events import Attributes, attributes_of
 from .zip_files import ZipMembers
 
@@ -84,7 +84,7 @@ def read_epub(content: bytes, budget: Budget) -> Content:
         path = _resolve(package, unquote(item.get("href", "")))
         if path not in members:
             raise Refusal(DAMAGED, f"it has no {path}")
-        text, _ = decode_text(members.read(path), budget.options)
+        text, _ = decode_html(members.read(path), budget.options)
         text = text_of_html(text)
         name = text.partition("\n")[0][:LONGEST_NAME] or posixpath.basename(path)
         parts.append(Part(kind=PART, name=name, text=text))

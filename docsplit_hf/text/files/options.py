@@ -24,7 +24,7 @@ class FileOptions:
         max_unpacked_bytes: Largest size of the unpacked content of one file, over all levels.
         max_pages: Number of pages, sheets, slides or parts of the longest file.
         max_characters: Length of the longest text.
-        seconds: Time for one file.
+        seconds: Time for one file; with OCR, for each page that is recognized.
         max_memory_bytes: Address space of a process that reads, where the system can limit it.
 
     Raises:

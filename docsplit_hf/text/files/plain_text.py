@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 
 from .failures import DAMAGED, Refusal
 from .options import FileOptions
 
 BYTES_TO_GUESS_FROM = 100_000
+BYTES_OF_DECLARATION = 1024  # in which the standard of HTML has the encoding
 LAST_RESORT = "cp1252"
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -16,6 +18,7 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_DECLARED = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
 
 
 def decode_text(content: bytes, options: FileOptions) -> tuple[str, int]:
@@ -31,6 +34,17 @@ def decode_text(content: bytes, options: FileOptions) -> tuple[str, int]:
     except UnicodeDecodeError:
         text = content.decode(marked or _guess_encoding(content), errors="replace")
         return with_line_ends(text), text.count("\ufffd")
+
+
+def decode_html(content: bytes, options: FileOptions) -> tuple[str, int]:
+    """Decode a page of HTML in the encoding that it declares, if it is one and holds; otherwise as other text."""
+    declared = _DECLARED.search(content[:BYTES_OF_DECLARATION])
+    if options.encoding is None and declared is not None:
+        try:
+            return with_line_ends(content.decode(declared[1].decode("ascii"))), 0
+        except (LookupError, UnicodeError):
+            pass
+    return decode_text(content, options)
 
 
 def with_line_ends(text: str) -> str:

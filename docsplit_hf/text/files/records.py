@@ -20,7 +20,8 @@ def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
             "places": [list(place) for place in result.places],
             "changes": result.changes._asdict(),
         }
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    # Names of files may have lone surrogates, which stand for bytes that are no UTF-8; json.loads takes them back.
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:

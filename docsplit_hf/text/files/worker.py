@@ -31,8 +31,6 @@ from .options import FileOptions
 from .places import FileText
 from .records import encode_result
 
-GRACE = 5  # seconds after which the system ends a process that its parent no longer watches
-
 
 def read_in_this_process(path: str, options: FileOptions) -> tuple[str, FileText | FailedFile]:
     """Read a file; return the SHA-256 of its content, empty if there is none, and the text or the failure."""
@@ -81,7 +79,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         options = FileOptions(**request["options"])
         _limit_memory(options.max_memory_bytes)
         if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, options.seconds + GRACE)
+            signal.setitimer(signal.ITIMER_REAL, options.seconds)  # its signal ends this process
         digest, result = read_in_this_process(request["path"], options)
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from .places import FileText
 from .records import decode_result
 
 FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
-SECONDS_TO_START = 60.0  # on a busy machine
+HAS_ALARM = hasattr(signal, "setitimer")  # with it a worker ends itself, even within a library; Windows has none
 
 
 class Answer(NamedTuple):
@@ -42,7 +43,7 @@ class Worker:
         if self.process is None or self.process.poll() is not None:
             self.close()
             self.process = _start_process()
-            if not _wait_for_line(self.process, SECONDS_TO_START).line:
+            if not self.process.stdout.readline():
                 self.close()
                 return "", failed_file(str(path), CRASHED, "the process that reads files does not start")
         self.files += 1
@@ -50,14 +51,14 @@ class Worker:
         try:
             self.process.stdin.write(request)
             self.process.stdin.flush()
-            answer = _wait_for_line(self.process, self.options.seconds)
+            answer = _wait_for_answer(self.process, self.options.seconds)
         except OSError:  # it ended before it read the request
             answer = Answer(line=b"", timed_out=False)
         if answer.line:
             return decode_result(answer.line)
         code = self.process.wait()
         self.close()
-        if answer.timed_out:
+        if answer.timed_out or (HAS_ALARM and code == -signal.SIGALRM):
             return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
         return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
 
@@ -91,18 +92,18 @@ def _start_process() -> subprocess.Popen:
     )
 
 
-def _wait_for_line(process: subprocess.Popen, seconds: float) -> Answer:
-    """Wait for a line, and end the process if it takes longer."""
+def _wait_for_answer(process: subprocess.Popen, seconds: float) -> Answer:
+    """Wait for a line; where no alarm ends the process in time, end it from here."""
     timed_out = threading.Event()
 
     def end() -> None:
         timed_out.set()
         process.kill()
 
-    timer = threading.Timer(seconds, end)
-    timer.start()
-    try:
-        line = process.stdout.readline()
-    finally:
+    timer = None if HAS_ALARM else threading.Timer(seconds, end)
+    if timer is not None:
+        timer.start()
+    line = process.stdout.readline()
+    if timer is not None:
         timer.cancel()
     return Answer(line=line if line.endswith(b"\n") else b"", timed_out=timed_out.is_set())

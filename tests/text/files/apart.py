@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
-import docsplit_hf.text.files
+from docsplit_hf.text.files import records
 from docsplit_hf.text.files.records import decode_result
 
-START = Path(docsplit_hf.text.files.__file__).with_name("start_worker.py")
+START = Path(records.__file__).with_name("start_worker.py")
 SCRIPT = f"""
 import json, resource, runpy, sys, time
 runpy.run_path({str(START)!r})["make_packages"]()

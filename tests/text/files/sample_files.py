@@ -169,3 +169,59 @@ def make_mail(body, attachments=()):
     for name, content in attachments:
         message.add_attachment(content, maintype="application", subtype="octet-stream", filename=name)
     return message.as_bytes()
+
+
+SECTOR = 512
+END_OF_CHAIN = 0xFFFFFFFE
+FREE = 0xFFFFFFFF
+
+
+def make_ole(streams):
+    """A file of Microsoft's old container, with streams by path; each is padded with zeros to 4,096 bytes."""
+    entries = [["Root Entry", 5, FREE, FREE, FREE, END_OF_CHAIN, 0]]
+    number_of = {(): 0}
+    last_child = {}
+    sectors = []
+    table = []
+    for path, content in sorted(streams.items()):
+        parts = tuple(path.split("/"))
+        for depth in range(1, len(parts) + 1):
+            if parts[:depth] in number_of:
+                continue
+            number = number_of[parts[:depth]] = len(entries)
+            entries.append([parts[depth - 1], 2 if depth == len(parts) else 1, FREE, FREE, FREE, END_OF_CHAIN, 0])
+            parent = number_of[parts[: depth - 1]]
+            if parent in last_child:
+                entries[last_child[parent]][3] = number  # to the right of the one before
+            else:
+                entries[parent][4] = number
+            last_child[parent] = number
+        padded = content + bytes(max(4096 - len(content), -len(content) % SECTOR))
+        entries[number_of[parts]][5:] = [len(sectors), len(padded)]
+        chain = range(len(sectors) + 1, len(sectors) + len(padded) // SECTOR)
+        sectors += [padded[start : start + SECTOR] for start in range(0, len(padded), SECTOR)]
+        table += [*chain, END_OF_CHAIN]
+    directory = b"".join(_ole_entry(*entry) for entry in entries)
+    directory += bytes(-len(directory) % SECTOR)
+    first_of_directory = len(sectors)
+    count = len(directory) // SECTOR
+    table += [*range(first_of_directory + 1, first_of_directory + count), END_OF_CHAIN, 0xFFFFFFFD]
+    assert len(table) <= SECTOR // 4
+    sectors += [directory[start : start + SECTOR] for start in range(0, len(directory), SECTOR)]
+    table += [FREE] * (SECTOR // 4 - len(table))
+    place_of_table = len(sectors)
+    header = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(16) + b"\x3e\x00\x03\x00\xfe\xff\x09\x00\x06\x00" + bytes(6)
+    numbers = (0, 1, first_of_directory, 0, 4096, END_OF_CHAIN, 0, END_OF_CHAIN, 0, place_of_table, *[FREE] * 108)
+    return header + _numbers(numbers) + b"".join(sectors) + _numbers(table)
+
+
+def _ole_entry(name, kind, left, right, child, start, size):
+    """An entry of the directory."""
+    encoded = (name + "\0").encode("utf-16-le")
+    head = encoded.ljust(64, b"\0") + len(encoded).to_bytes(2, "little") + bytes([kind, 1])
+    return head + _numbers((left, right, child)) + bytes(36) + _numbers((start, size, 0))
+
+
+def _numbers(values):
+    """Numbers of 4 bytes."""
+    return b"".join(value.to_bytes(4, "little") for value in values)

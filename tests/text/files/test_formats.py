@@ -1,5 +1,7 @@
 """Each format: its text and its places."""
 
+import shutil
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,8 @@ from docsplit_hf.text.files.failures import (
     DAMAGED,
     EMPTY,
     ENCRYPTED,
+    MISSING_PROGRAM,
+    OLD_FORMAT,
     SCANNED,
     TOO_MANY_PAGES,
     UNKNOWN_FORMAT,
@@ -16,6 +20,7 @@ from docsplit_hf.text.files.failures import (
 from docsplit_hf.text.files.formats import read_text
 from docsplit_hf.text.files.options import FileOptions
 from docsplit_hf.text.files.places import KINDS, Place
+from docsplit_hf.text.files.reader import read_files
 
 from .sample_files import (
     TYPE,
@@ -24,6 +29,7 @@ from .sample_files import (
     make_epub,
     make_mail,
     make_odt,
+    make_ole,
     make_pdf,
     make_pptx,
     make_xlsx,
@@ -125,6 +131,13 @@ def test_html_has_lines_for_blocks_and_no_scripts():
     assert read(page.encode()).text == "T\none two\nthree\na\nb\nx y"
 
 
+def test_html_is_in_the_encoding_that_it_declares():
+    page = '<html><head><meta http-equiv="Content-Type" content="text/html; charset={0}"></head><p>Привет'
+    assert read(page.format("koi8-r").encode("koi8-r")).text == "Привет"
+    assert read(page.format("no-such").encode()).text == "Привет"
+    assert read(page.format("ascii").encode()).text == "Привет"
+
+
 def test_rich_text():
     assert read(rb"{\rtf1\ansi One {\b two}\par w\'f6rter}").text == "One two\nwörter"
 
@@ -166,6 +179,25 @@ def test_failures_are_told_apart():
 def test_pictures_beside_text_are_counted_and_no_failure():
     found = read(make_pdf(["A page with enough text to count as one.", "", "Another page of text."], picture_on=(0, 1)))
     assert found.changes.pages_without_text == 1 and len(found.places) == 2
+
+
+def test_a_mail_of_outlook_has_its_body_and_attachments():
+    wide = {"0037": "An offer", "0C1A": "One", "1000": "Dear all,\r\nsee below."}
+    streams = {f"__substg1.0_{tag}001F": text.encode("utf-16-le") for tag, text in wide.items()}
+    attached = "__attach_version1.0_#00000000/__substg1.0_"
+    streams |= {"__properties_version1.0": b"", f"{attached}3707001F": "a.txt".encode("utf-16-le")}
+    streams[f"{attached}37010102"] = b"A price. " * 512  # whole sectors, without padding
+    found = read(make_ole(streams))
+    assert [(place.kind, place.name) for place in found.places] == [("part", "body"), ("part", "attachment: a.txt")]
+    assert found.text.startswith("Subject: An offer\nFrom: One\n\nDear all,\nsee below.\nA price. A price.")
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [("WordDocument", OLD_FORMAT), ("EncryptedPackage", ENCRYPTED), ("Other", UNKNOWN_FORMAT), ("Workbook", DAMAGED)],
+)
+def test_old_and_encrypted_office_files_are_named(stream, reason):
+    assert refusal(make_ole({stream: b"content"})) == reason
 
 
 def test_an_encrypted_pdf_file_is_named():
@@ -211,5 +243,24 @@ def test_pages_of_a_pdf_file_are_their_places(pages):
         return
     for place in found.places:
         expected = texts[int(place.name) - 1]
-        assert found.text[place.start : place.end].split() == expected.split()
+        assert "".join(found.text[place.start : place.end].split()) == "".join(expected.split())
         assert isinstance(place, Place)
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="The program tesseract is not installed.")
+def test_scanned_pages_are_recognized(tmp_path):
+    import pypdfium2
+    from PIL import Image
+
+    with pypdfium2.PdfDocument(make_pdf(["THE RENT IS DUE\nON THE FIRST DAY"])) as document:
+        picture = document[0].render(scale=3).to_pil()
+    picture.save(tmp_path / "scan.pdf", save_all=True, append_images=[Image.new("RGB", picture.size, "white")])
+    assert refusal((tmp_path / "scan.pdf").read_bytes()) == SCANNED
+    [found] = read_files([tmp_path / "scan.pdf"], FileOptions(ocr="tesseract", seconds=200), show_progress=False)
+    assert found.text.split() == "THE RENT IS DUE ON THE FIRST DAY".split()
+    assert [place.name for place in found.places] == ["1"] and found.changes.recognized_pages == 2
+
+
+def test_ocr_without_its_program_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert refusal(make_pdf(["", ""], picture_on=(0, 1)), ocr="tesseract") == MISSING_PROGRAM

@@ -13,11 +13,9 @@ from docsplit_hf.text.files.failures import (
     CRASHED,
     DAMAGED,
     EMPTY,
-    ENCRYPTED,
     NESTED_TOO_DEEP,
     NOT_A_FILE,
     NOT_ACCESSIBLE,
-    OLD_FORMAT,
     SCANNED,
     TIMED_OUT,
     TOO_LARGE,
@@ -27,9 +25,7 @@ from docsplit_hf.text.files.failures import (
     UNPACKS_TOO_LARGE,
     XML_ENTITIES,
     FailedFile,
-    Refusal,
 )
-from docsplit_hf.text.files.formats import read_text
 from docsplit_hf.text.files.options import FileOptions
 from docsplit_hf.text.files.reader import read_files
 
@@ -276,19 +272,6 @@ def test_macros_scripts_and_addresses_are_ignored(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(content)
     results = list(read_files([tmp_path / name for name in ("a.docm", "a.pdf", "a.html")], show_progress=False))
     assert [result.text for result in results] == ["body", "A page.", "body"]
-
-
-@pytest.mark.parametrize(
-    ("stream", "reason"), [("WordDocument", OLD_FORMAT), ("EncryptedPackage", ENCRYPTED), ("", UNKNOWN_FORMAT)]
-)
-def test_old_and_encrypted_office_files_are_named(monkeypatch, stream, reason):
-    olefile = pytest.importorskip("olefile")
-    monkeypatch.setattr(olefile.OleFileIO, "__init__", lambda self, _: None)
-    monkeypatch.setattr(olefile.OleFileIO, "close", lambda self: None)
-    monkeypatch.setattr(olefile.OleFileIO, "exists", lambda self, name: name == stream)
-    with pytest.raises(Refusal) as caught:
-        read_text(ole(b""), "a.doc", FileOptions())
-    assert caught.value.reason == reason
 
 
 def test_a_slow_file_is_ended_and_the_rest_goes_on(tmp_path):

@@ -2,6 +2,8 @@
 
 import csv
 import logging
+import os
+import sys
 
 import pytest
 
@@ -93,3 +95,12 @@ def test_patterns_are_found_and_links_out_of_the_folder_are_not(folder, tmp_path
     assert "2 links that leave the folder" in caplog.text
     with pytest.raises(FileNotFoundError, match="There is no file in"):
         find_files(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are text on other systems")
+def test_names_that_are_no_utf_8(folder, load, tmp_path):
+    (folder / "loan" / os.fsdecode(b"\xffa.txt")).write_bytes(b"Read.")
+    (folder / "loan" / os.fsdecode(b"\xffb.txt")).write_bytes(b"")
+    rows = load(folder, failed_file=tmp_path / "failed.csv")
+    assert rows["file"][-1] == "loan/\ufffda.txt" and rows["text"][-1] == "Read."
+    assert "loan/\ufffdb.txt" in (tmp_path / "failed.csv").read_text()

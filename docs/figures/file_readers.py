@@ -1,0 +1,122 @@
+"""Readers of files compared, and many files read: docs/files.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .pages import Figure, Figures, Row
+from .records import content
+
+FOLDER = "file_readers"
+# Which package reads for a system, and what it is called in the table.
+PACKAGES = {
+    "docsplit_hf": ("docsplit_hf", None),
+    "pypdfium2": ("pypdfium2, as it is", "pypdfium2"),
+    "pypdf": ("pypdf", "pypdf"),
+    "pdfminer": ("pdfminer.six", "pdfminer.six"),
+    "python_docx": ("python-docx", "python-docx"),
+    "docx2python": ("docx2python", "docx2python"),
+    "selectolax": ("selectolax, as it is", "selectolax"),
+    "beautifulsoup": ("BeautifulSoup", "beautifulsoup4"),
+    "trafilatura": ("trafilatura", "trafilatura"),
+    "markitdown": ("markitdown", "markitdown"),
+    "kreuzberg": ("kreuzberg", "kreuzberg"),
+}
+OURS = ("olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
+FORMATS = {"pdf": "PDF", "docx": "DOCX", "html": "HTML"}
+
+
+def file_readers() -> Figures:
+    [ours] = [row for row in content(f"{FOLDER}/records.jsonl") if is_ours_on_contracts(row)]
+    return {
+        "readers of files": table(),
+        "words of a contract": ours["words"] / ours["files"],
+        **many_files(),
+        **killed(),
+        **hostile(),
+    }
+
+
+def is_ours_on_contracts(row: dict[str, Any]) -> bool:
+    """Whether a record is of our reader on contracts in Word files, which have the words of the source alone."""
+    return (row["system"], row["format"], row["texts"]) == ("docsplit_hf", "docx", "known")
+
+
+def table() -> list[Row]:
+    """Return a row for each format and library: files per second, words, failures, size, packages, license."""
+    packages: dict[str, Any] = content(f"{FOLDER}/packages.json")
+    rows: list[Row] = []
+    for kind, title in FORMATS.items():
+        found = [row for row in content(f"{FOLDER}/records.jsonl") if row["format"] == kind]
+        for system, (name, package) in PACKAGES.items():
+            of_system = {row["texts"]: row for row in found if row["system"] == system}
+            if "known" not in of_system:
+                continue
+            known = of_system["known"]
+            failures = sum(row["failures"] for row in of_system.values())
+            files = sum(row["files"] for row in of_system.values())
+            if package is None:
+                size = sum(packages[ours]["megabytes"] for ours in OURS)
+                needs = (f"{size:.0f}", f"{len(OURS)}", "MIT, BSD, Apache 2.0")
+            else:
+                entry = packages[package]
+                needs = (f"{entry['megabytes']:.0f}", f"{entry['packages']}", short_license(entry["license"]))
+            rows.append((title, name, *speeds(of_system), *words(known), f"{failures} of {files}", *needs))
+    return rows
+
+
+def speeds(of_system: dict[str, Any]) -> tuple[str, str]:
+    """Return the files that a second of the processor reads, of those with a known text and of real ones."""
+    known, real = (of_system.get(texts) for texts in ("known", "real"))
+    return files_per_second(known), "–" if real is None else files_per_second(real)
+
+
+def files_per_second(row: dict[str, Any]) -> str:
+    """Return a number with two digits."""
+    speed = row["files"] / row["seconds"]
+    return f"{float(f'{speed:.2g}'):,.4g}"
+
+
+def words(known: dict[str, Any]) -> tuple[str, str]:
+    """Return the F1 of words, and the fraction of words found in order, in percent."""
+    return f"{100 * known['f1']:.1f}", f"{100 * known['in_order']:.1f}"
+
+
+def short_license(text: str) -> str:
+    """Return a license as it is called."""
+    return text.replace(" License", "").removesuffix(", dependency licenses").replace("Apache-2.0", "Apache 2.0")
+
+
+def many_files() -> dict[str, Figure]:
+    """Return what reading many small PDF files took."""
+    [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "speed"]
+    per_second = record["files"] / record["first_processor_seconds"]
+    return {
+        "files": record["files"],
+        "files a second of one core": per_second,
+        "minutes on one core": record["first_processor_seconds"] / 60,
+        "minutes on two cores": record["first_processor_seconds"] / 120,
+        "seconds of the second run": record["second_processor_seconds"],
+        "memory of the parent": record["parent_megabytes"],
+        "memory of a worker": record["worker_megabytes"],
+        "size of the files": record["megabytes"],
+        "size of the cache": record["cache_megabytes"],
+    }
+
+
+def killed() -> dict[str, Figure]:
+    """Return what was left after kills."""
+    [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "kills"]
+    assert record["equal"]
+    return {"kills": record["kills"], "killed files": record["files"], "read again": record["read_again"]}
+
+
+def hostile() -> dict[str, Figure]:
+    """Return what reading hostile and damaged files took."""
+    [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "hostile"]
+    assert record["refused"] == record["files"]
+    return {
+        "hostile files": record["files"],
+        "seconds of the longest": record["longest_seconds"],
+        "memory of the largest": record["largest_megabytes"],
+    }

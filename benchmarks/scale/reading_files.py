@@ -32,9 +32,7 @@ if __name__ == "__main__":  # docsplit_hf/__init__ imports torch, which is no pa
 from docsplit_hf.text.files.options import FileOptions  # noqa: E402
 from docsplit_hf.text.files.reader import read_files  # noqa: E402
 from docsplit_hf.text.files.records import encode_result  # noqa: E402
-from tests.text.files.apart import read_apart  # noqa: E402
 from tests.text.files.sample_files import make_pdf  # noqa: E402
-from tests.text.files.test_hostile import REFUSED  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "file_readers" / "scale.jsonl"
 WORDS = "the party of this agreement shall pay rent interest notice term law any other under section".split()
@@ -122,6 +120,9 @@ def kills(paths: list[Path], processes: int, cache: Path, count: int, folder: Pa
 
 def hostile(folder: Path) -> dict[str, Any]:
     """Read the hostile and damaged files of the tests with the usual limits."""
+    from tests.text.files.apart import read_apart
+    from tests.text.files.test_hostile import REFUSED  # it makes the files, in a hundred megabytes of memory
+
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for name, (content, _) in REFUSED.items():

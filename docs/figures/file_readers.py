@@ -89,13 +89,14 @@ def short_license(text: str) -> str:
 
 def many_files() -> dict[str, Figure]:
     """Return what reading many small PDF files took."""
-    [record] = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "speed"]
+    found = [row for row in content(f"{FOLDER}/scale.jsonl") if row["measured"] == "speed"]
+    record = max(found, key=lambda row: row["files"])
     per_second = record["files"] / record["first_processor_seconds"]
     return {
         "files": record["files"],
         "files a second of one core": per_second,
         "minutes on one core": record["first_processor_seconds"] / 60,
-        "minutes on two cores": record["first_processor_seconds"] / 120,
+        "minutes by the clock": record["first_seconds"] / 60,
         "seconds of the second run": record["second_processor_seconds"],
         "memory of the parent": record["parent_megabytes"],
         "memory of a worker": record["worker_megabytes"],

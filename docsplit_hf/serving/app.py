@@ -65,6 +65,7 @@ Body = TypeVar("Body", bound=BaseModel)
 DRIFT_REJECT = 0.05  # the error rate of drift reports, if the server has none
 LONGEST_KEY = 200  # characters of an Idempotency-Key
 CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
+ZERO_IS_OFF = ("return_neighbors", "return_documents")
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -201,20 +202,18 @@ def parsed_json(content: bytes, model: type[Body]) -> Body:
 
 
 def options_of(request: AnswerOptions, server: Server) -> CallOptions:
-    """The options of a call that a request asks for."""
-    names = set(AnswerOptions.model_fields)
-    given = {name: value for name, value in request.model_dump(include=names).items() if value not in (None, 0, False)}
-    if request.top_k is not None:
-        given["top_k"] = request.top_k or None  # 0 asks for all labels
+    """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
+    given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
+    for name in ZERO_IS_OFF:
+        if given[name] == 0:
+            del given[name]
+    if "top_k" in given:
+        given["top_k"] = given["top_k"] or None  # 0 asks for all labels
     answers = server.settings.answers
-    if "reject" not in given and answers.reject is not None and "top_k" not in given and request.reject is None:
+    if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
-        if answers.novelty is not None and request.novelty is None:
-            given["novelty"] = answers.novelty
-    if request.novelty is False:
-        given["novelty"] = False
-    if request.reject == 0:
-        given["reject"] = 0.0  # refused with a sentence
+        if answers.novelty is not None:
+            given.setdefault("novelty", answers.novelty)
     try:
         return checked_options(**given)
     except (ValueError, TypeError) as error:

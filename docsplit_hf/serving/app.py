@@ -58,6 +58,7 @@ from .schemas import (
 )
 from .settings import ServerSettings
 from .streams import DuplexResponse, check_line, lines_of
+from .uploads import UPLOADED, file_reader, text_of_upload, upload_of
 
 logger = logging.getLogger(__name__)
 
@@ -431,10 +432,12 @@ def _add_classify(app: FastAPI, server: Server) -> None:
     @app.post("/v1/classify", tags=["answers"], openapi_extra=_documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
-then in the query."""
+then in the query. As multipart/form-data, files are read, where their reader is installed."""
         server.access.check_reader(request)
         if request.headers.get("content-type", "").startswith(STREAMED):
             return await _classify_stream(request, server)
+        if request.headers.get("content-type", "").startswith(UPLOADED):
+            return await _classify_files(request, server)
         body = await parsed(request, ClassifyRequest)
         if (body.text is None) == (body.texts is None):
             raise unprocessable("Give either text or texts.", "texts")
@@ -465,6 +468,24 @@ def _answers(results: list[ReadTexts]) -> list[Any]:
         for row in range(len(result.embedded.retrieval_embeddings)):
             answers.append(result.predicted.answer(result.first_row + row))
     return answers
+
+
+async def _classify_files(request: Request, server: Server) -> Response:
+    """Answer uploaded files; options are further fields of the form."""
+    read_file = file_reader()
+    async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
+        upload = upload_of(form)
+        options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
+        classifier = server.classifier(upload.model)
+        read = [await asyncio.to_thread(text_of_upload, read_file, file) for file in upload.files]
+    state, results = await server.read(classifier, [one.text for one in read], [None] * len(read), options)
+    content = {
+        "model": classifier.name,
+        "version": state.version,
+        "files": [one.name for one in read],
+        "answers": _answers(results),
+    }
+    return JSONResponse(content)
 
 
 async def _classify_stream(request: Request, server: Server) -> Response:

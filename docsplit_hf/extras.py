@@ -19,7 +19,7 @@ LIBRARIES = {
     "mteb": ("mteb",),
     "openvino": ("openvino", "nncf"),
     "peft": ("peft",),
-    "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client"),
+    "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
     "tensorboard": ("tensorboard",),
 }
 EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label", "serve": "serve"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments
+from docsplit_hf.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments, serve
 from docsplit_hf.cli.embed import EmbeddingArguments
 from docsplit_hf.cli.embed_corpus import CorpusArguments
 from docsplit_hf.cli.encoder_arguments import EncoderArguments
@@ -64,6 +64,8 @@ def parse(command):
         return demo.make_parser().parse_args(arguments)
     if name == "undo":
         arguments = ["--folder", *arguments]
+    if name == "serve":
+        return serve.make_parser().parse_args(arguments)
     if name in OTHERS:
         return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
     if name == "evaluate":

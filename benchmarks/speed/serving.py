@@ -105,7 +105,7 @@ def markdown_table(records: list[dict[str, object]]) -> str:
 def save_classifier(task: Path, precision: str, folder: Path) -> None:
     """Fit and save a classifier of the included encoder."""
     rows = rows_of(task, "train")
-    pipe = pipeline("docsplit-knn", precision=precision)
+    pipe = pipeline("docsplit-knn", backend="openvino" if precision == "int8" else "torch", precision=precision)
     pipe.add_examples([cut(row["text"]) for row in rows[:EXAMPLES]], [row["label"] for row in rows[:EXAMPLES]])
     pipe.add_documents([cut(row["text"]) for row in rows[EXAMPLES : EXAMPLES + DOCUMENTS]])
     pipe.fit(show_progress=False)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 HELP_OF_LIMITS = {
     "megabytes": "size of a request",
+    "file_megabytes": "size of a request with uploaded files",
+    "files": "files in a request",
     "body_seconds": "time in which a request must arrive",
     "texts": "texts in a request",
     "characters": "length of a text",

@@ -58,6 +58,7 @@ from .schemas import (
 )
 from .settings import ServerSettings
 from .streams import DuplexResponse, check_line, lines_of
+from .uploads import UPLOADED, file_reader, text_of_upload, upload_of
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +66,7 @@ Body = TypeVar("Body", bound=BaseModel)
 DRIFT_REJECT = 0.05  # the error rate of drift reports, if the server has none
 LONGEST_KEY = 200  # characters of an Idempotency-Key
 CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
+ZERO_IS_OFF = ("return_neighbors", "return_documents")
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -201,20 +203,18 @@ def parsed_json(content: bytes, model: type[Body]) -> Body:
 
 
 def options_of(request: AnswerOptions, server: Server) -> CallOptions:
-    """The options of a call that a request asks for."""
-    names = set(AnswerOptions.model_fields)
-    given = {name: value for name, value in request.model_dump(include=names).items() if value not in (None, 0, False)}
-    if request.top_k is not None:
-        given["top_k"] = request.top_k or None  # 0 asks for all labels
+    """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
+    given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
+    for name in ZERO_IS_OFF:
+        if given[name] == 0:
+            del given[name]
+    if "top_k" in given:
+        given["top_k"] = given["top_k"] or None  # 0 asks for all labels
     answers = server.settings.answers
-    if "reject" not in given and answers.reject is not None and "top_k" not in given and request.reject is None:
+    if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
-        if answers.novelty is not None and request.novelty is None:
-            given["novelty"] = answers.novelty
-    if request.novelty is False:
-        given["novelty"] = False
-    if request.reject == 0:
-        given["reject"] = 0.0  # refused with a sentence
+        if answers.novelty is not None:
+            given.setdefault("novelty", answers.novelty)
     try:
         return checked_options(**given)
     except (ValueError, TypeError) as error:
@@ -432,10 +432,12 @@ def _add_classify(app: FastAPI, server: Server) -> None:
     @app.post("/v1/classify", tags=["answers"], openapi_extra=_documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
-then in the query."""
+then in the query. As multipart/form-data, files are read, where their reader is installed."""
         server.access.check_reader(request)
         if request.headers.get("content-type", "").startswith(STREAMED):
             return await _classify_stream(request, server)
+        if request.headers.get("content-type", "").startswith(UPLOADED):
+            return await _classify_files(request, server)
         body = await parsed(request, ClassifyRequest)
         if (body.text is None) == (body.texts is None):
             raise unprocessable("Give either text or texts.", "texts")
@@ -466,6 +468,24 @@ def _answers(results: list[ReadTexts]) -> list[Any]:
         for row in range(len(result.embedded.retrieval_embeddings)):
             answers.append(result.predicted.answer(result.first_row + row))
     return answers
+
+
+async def _classify_files(request: Request, server: Server) -> Response:
+    """Answer uploaded files; options are further fields of the form."""
+    read_file = file_reader()
+    async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
+        upload = upload_of(form)
+        options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
+        classifier = server.classifier(upload.model)
+        read = [await asyncio.to_thread(text_of_upload, read_file, file) for file in upload.files]
+    state, results = await server.read(classifier, [one.text for one in read], [None] * len(read), options)
+    content = {
+        "model": classifier.name,
+        "version": state.version,
+        "files": [one.name for one in read],
+        "answers": _answers(results),
+    }
+    return JSONResponse(content)
 
 
 async def _classify_stream(request: Request, server: Server) -> Response:

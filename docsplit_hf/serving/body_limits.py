@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
 from .settings import Limits
+from .uploads import UPLOADED
 
 STREAMED = "application/x-ndjson"  # lines of JSON are limited one by one, in streams.py
 
@@ -49,13 +50,15 @@ class LimitedBodies:
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
         """The body of a request; None if the client has closed the connection."""
-        most = self.limits.body_bytes
+        is_upload = headers.get("content-type", "").startswith(UPLOADED)
+        megabytes = self.limits.file_megabytes if is_upload else self.limits.megabytes
+        most = int(megabytes * 10**6)
         length = headers.get("content-length")
         if length is not None:
             if not length.isdecimal():
                 raise Refused(BAD_REQUEST, "bad_length", "Content-Length is not a number.")
             if len(length) > 20 or int(length) > most:
-                raise self._too_large()
+                raise _too_large(megabytes)
         parts = []
         size = 0
         try:
@@ -67,7 +70,7 @@ class LimitedBodies:
                     part = message.get("body", b"")
                     size += len(part)
                     if size > most:
-                        raise self._too_large()
+                        raise _too_large(megabytes)
                     parts.append(part)
                     if not message.get("more_body", False):
                         return b"".join(parts)
@@ -75,6 +78,7 @@ class LimitedBodies:
             seconds = self.limits.body_seconds
             raise Refused(TOO_SLOW, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
 
-    def _too_large(self) -> Refused:
-        message = f"The body is larger than {self.limits.megabytes:g} MB: send fewer texts at a time."
-        return Refused(TOO_LARGE, "body_too_large", message)
+
+def _too_large(megabytes: float) -> Refused:
+    message = f"The body is larger than {megabytes:g} MB: send fewer texts at a time."
+    return Refused(TOO_LARGE, "body_too_large", message)

@@ -121,7 +121,7 @@ class Encoders:
     """The encoders in memory: classifiers with equal weights share one."""
 
     def __init__(self, backend: str | None = None, precision: str | None = None) -> None:
-        self.backend = backend
+        self.backend = "openvino" if backend is None and precision == "int8" else backend
         self.precision = precision
         self._encoders: dict[tuple[str, ...], nn.Module] = {}
 

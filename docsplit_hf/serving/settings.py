@@ -11,6 +11,8 @@ class Limits:
 
     Args:
         megabytes: The largest body of a request.
+        file_megabytes: The largest body of a request with uploaded files.
+        files: The most files in a request.
         body_seconds: The longest time in which the body of a request must arrive.
         texts: The most texts in a request.
         characters: The most characters in a text.
@@ -22,6 +24,8 @@ class Limits:
     """
 
     megabytes: float = 4.0
+    file_megabytes: float = 50.0
+    files: int = 20
     body_seconds: float = 20.0
     texts: int = 1_000
     characters: int = 1_000_000

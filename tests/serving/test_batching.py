@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from docsplit_hf.classification.call_options import checked_options
 from docsplit_hf.encoders.chunking import Passages
 from docsplit_hf.encoders.classifier_embedder import CutTexts
 from docsplit_hf.encoders.text_embedder import Predictions
@@ -52,3 +53,10 @@ def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):
     found = embedder.embed_cut(joined)
     np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)
+def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
+    texts = [make_text(number, sentences=3) for number in range(200, 205)]
+    predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, checked_options(**options))
+    assert [predicted.answer(row) for row in range(len(texts))] == loaded(texts, **options)

@@ -21,6 +21,7 @@ from .ensemble.held_out_scores import HeldOut
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
 from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from .label_tree import Hierarchy
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def fit(
     show_progress: bool = False,
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
+    hierarchy: Hierarchy | None = None,
 ) -> FitReport:
     """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
     has_head = embedder.model.config.num_labels > 0
@@ -68,6 +70,7 @@ def fit(
         make=(corpus or KeptCorpus()).make,
         embed_names=embed_names,
         class_proportions=class_proportions,
+        hierarchy=hierarchy,
     )
     documents = fitted.settings.report.documents
     # Documents of other distributions may mislead the experts; fewer documents than examples hardly do.
@@ -79,6 +82,7 @@ def fit(
             embed_names=embed_names,
             class_proportions=class_proportions,
             left_out=documents,
+            hierarchy=hierarchy,
         )
         if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
             fitted = without_documents

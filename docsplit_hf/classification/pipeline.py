@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .ensemble.log_linear_pool import ClassProportions
     from .ensemble.report import FitReport
     from .knn.calibration import Calibration
+    from .label_tree import Hierarchy
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +174,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                   without labels, to return.
                 - ``explain``: whether to explain each answer, after ``fit``.
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
-                  resemble no example, get no label.
+                  resemble no example, get no label. If labels are a tree, ``label`` is the deepest node above the most
+                  probable label for which the rate holds, such as ``"law > contracts"``.
                 - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
                   known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
                   of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
@@ -211,6 +213,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
             - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
               threshold; thresholds are chosen on folds of the examples.
+            - ``path``, if labels are a tree (``hierarchy`` of ``fit``): the nodes from the top to the label, and the
+              most probable label, each with ``label`` and ``score``, the sum of the probabilities of its labels.
             - ``labels``, with ``labels_at``: the set of labels, each with ``label`` and ``score``, most probable first.
               It always has the most probable label. ``labels_per_class``: whether the probability holds for the texts
               of each label (each has enough held-out examples), not only for all texts together.
@@ -220,7 +224,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ``text_passage``, the passage of the input that it matched. With ``reject``, ``label`` may be None, with the
             ``reason`` ``"no content"`` for a text without letters and digits, or without words that tell labels apart.
             With probability 0.9 over the choice of examples, the error rate is at most ``reject`` on texts of the same
-            distribution.
+            distribution; in a tree, among the texts answered at each level, and at all levels together.
 
         Raises:
             TypeError: If an input is neither a text nor such a dictionary.
@@ -338,6 +342,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
+        hierarchy: Hierarchy | None = None,
     ) -> FitReport:
         """Fit the experts on all examples and documents, and choose their weights.
 
@@ -358,11 +363,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
                 those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
+            hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain. By
+                default labels named like ``"law > contracts > lease"`` are a tree, and others are not. A string: another
+                separator, such as ``"/"``. A dictionary: the parent of each label, and of each parent that has one
+                itself. False: no tree. It changes no probability.
 
         Returns:
             The weights, and the accuracy of each expert; it prints as a table.
 
         Raises:
+            TypeError: If ``hierarchy`` is none of these.
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         return fit(
@@ -374,6 +384,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             show_progress=show_progress,
             corpus=self._corpus,
             class_proportions=class_proportions,
+            hierarchy=hierarchy,
         )
 
     def suggest(self, n: int = 10, again: bool = False) -> list[Suggestion]:

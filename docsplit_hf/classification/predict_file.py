@@ -18,7 +18,7 @@ from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.text_warnings import sum_up_warnings
 from ..text.file_formats import find_text_files
-from .call_options import checked_options
+from .call_options import KNN_OPTIONS, checked_options
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .prediction import NO_CONTENT
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
@@ -118,7 +118,7 @@ def classify_file(
     classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``,
-    ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their scores and
+    ``path``, ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their scores and
     neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets
     neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
@@ -197,12 +197,20 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
+    if _has_tree(pipe) and not any(name in parameters for name in KNN_OPTIONS):
+        columns.append("path")
     if "labels_at" in parameters:
         return [*columns, "labels", "labels_per_class"]
     store = pipe.datastore
     if store is not None and store.multi_label and store.fitted is not None:
         columns.append("labels")
     return columns
+
+
+def _has_tree(pipe: KNNClassifierPipeline) -> bool:
+    """Whether the labels are a tree, so that answers have a path."""
+    fitted = None if pipe.datastore is None else pipe.datastore.fitted
+    return fitted is not None and bool(fitted.settings.get("paths"))
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:

@@ -363,8 +363,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
                 those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
-            hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain. By
-                default labels named like ``"law > contracts > lease"`` are a tree, and others are not. A string: another
+            hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
+                None: labels named like ``"law > contracts > lease"`` are a tree, and others are not. A string: another
                 separator, such as ``"/"``. A dictionary: the parent of each label, and of each parent that has one
                 itself. False: no tree. It changes no probability.
 

@@ -118,9 +118,9 @@ def classify_file(
     classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``,
-    ``path``, ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their scores and
-    neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets
-    neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
+    ``path``, ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their
+    scores and neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty
+    text gets neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
     Args:
         pipe: The pipeline.

@@ -1,8 +1,5 @@
 """Labels that are a tree: paths, sums by level, and the level that is promised."""
 
-import copy
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,7 +19,6 @@ from docsplit_hf.classification.label_tree import (
     path_probabilities,
     right_by_level,
 )
-from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
 from docsplit_hf.classification.rejection import GUARANTEE_CONFIDENCE, confidence_threshold
 
 PARTS = st.sampled_from(["law", "tax", "contracts", "lease", "a>b", ">", "Recht & Steuer", "法", "x > y"])
@@ -47,8 +43,9 @@ def test_a_parent_has_the_sum_of_its_labels(names, seed):
         np.testing.assert_allclose(sums.sum(1), 1, rtol=1e-5)
         for node, name in enumerate(level.names):
             below = [number for number, label in enumerate(names) if f"{label} > ".startswith(f"{name} > ")]
-            assert below == np.flatnonzero(level.node_of_label == node).tolist()
-            np.testing.assert_allclose(sums[:, node], probabilities[:, below].sum(1), rtol=1e-5)
+            found = np.flatnonzero(level.node_of_label == node).tolist()
+            assert found == below or [names[number] for number in found] == [name]  # on a level below its own
+            np.testing.assert_allclose(sums[:, node], probabilities[:, found].sum(1), rtol=1e-5)
 
 
 @given(NAMES)
@@ -77,7 +74,8 @@ def test_an_answer_is_on_the_path_of_the_most_probable_label(names, seed, thresh
             assert confidence[row, level] == probabilities[row, best]
         else:
             assert best in path_nodes(tree, best)[level].labels
-            assert confidence[row, level] >= limits[level] and (confidence[row, level + 1 :] < limits[level + 1 :]).all()
+            assert confidence[row, level] >= limits[level]
+            assert (confidence[row, level + 1 :] < limits[level + 1 :]).all()
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,13 +103,15 @@ def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, 
     def draw(texts, seed):
         rng = np.random.default_rng(seed)
         right = rng.integers(count, size=texts)
-        logits = rng.normal(size=(texts, count)) + rng.gumbel(size=(texts, 1)) * 0
+        logits = rng.normal(size=(texts, count))
         logits[np.arange(texts), right] += 1.0
         for level in tree.upper_levels:
             logits += sharpness * (level.node_of_label[right][:, None] == level.node_of_label)
         odds = np.exp(logits * rng.uniform(0.3, 1.5, size=(texts, 1)))
         probabilities = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
-        return path_probabilities(probabilities, tree), right_by_level(probabilities, np.eye(count, dtype=bool)[right], tree)
+        return path_probabilities(probabilities, tree), right_by_level(
+            probabilities, np.eye(count, dtype=bool)[right], tree
+        )
 
     new_confidence, new_right = draw(20_000, 10**6)
     broken = 0
@@ -119,8 +119,8 @@ def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, 
     for seed in range(150):
         thresholds = level_thresholds(*draw(400, seed), error, np.ones((1, 400)))
         levels = answered_levels(new_confidence, thresholds)
-        errors = [np.mean(~new_right[levels == level, level]) for level in range(level_count) if (levels == level).any()]
-        broken += max(errors, default=0) > error
+        answered = [level for level in range(level_count) if (levels == level).any()]
+        broken += any(np.mean(~new_right[levels == level, level]) > error for level in answered)
         answered_by_parents += ((0 <= levels) & (levels < level_count - 1)).mean() > 0.05
     assert broken <= binom.ppf(0.999, 150, 1 - GUARANTEE_CONFIDENCE)
     assert answered_by_parents > 100
@@ -156,7 +156,7 @@ def test_parents_by_a_dictionary():
 ERRORS = {
     "a circle": ({"a": "b", "b": "c", "c": "b"}, ValueError, "no top above 'a': 'b' is its own ancestor"),
     "its own parent": ({"a": "a"}, ValueError, "no top above 'a'"),
-    "an unknown label": ({"z": "b"}, ValueError, "a parent of 'z', which is neither"),
+    "an unknown label": ({"z": "b"}, ValueError, "the parent of .z., which is neither"),
     "a blank parent": ({"a": " "}, ValueError, "' ' as the parent of 'a'"),
     "no separator": ("", ValueError, 'hierarchy="" separates nothing'),
     "a list": (["a"], TypeError, r"hierarchy must be a separator.*\['a'\]"),

@@ -195,6 +195,11 @@ def right_by_level(probabilities: np.ndarray, labels: np.ndarray, tree: LabelTre
     return np.stack([*columns, is_best_right], axis=1)
 
 
+def level_failure(level_count: int) -> float:
+    """Probability that the error rate does not hold at one of D levels, so that it holds at all in 9 of 10 draws."""
+    return (1 - GUARANTEE_CONFIDENCE) / level_count
+
+
 def level_thresholds(confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray) -> np.ndarray:
     """Find the lowest confidence of each level at which the error rate of its answers is guaranteed.
 
@@ -218,8 +223,7 @@ def level_thresholds(confidence: np.ndarray, right: np.ndarray, error: float, im
     left = np.ones(len(confidence), bool)
     for level in reversed(range(count)):
         of_level = np.where(left, confidence[:, level], 0)
-        failure = (1 - GUARANTEE_CONFIDENCE) / count
-        thresholds[level] = confidence_threshold(of_level, right[:, level], error, importance, failure)
+        thresholds[level] = confidence_threshold(of_level, right[:, level], error, importance, level_failure(count))
         left &= of_level < thresholds[level]
     return thresholds
 

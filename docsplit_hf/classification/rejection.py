@@ -157,17 +157,17 @@ def check_lost_fraction(lost: float) -> None:
         )
 
 
-def least_error(importance: np.ndarray) -> float:
+def least_error(importance: np.ndarray, failure: float = 1 - GUARANTEE_CONFIDENCE) -> float:
     """Lowest error rate that held-out texts can guarantee, if all answers are right; ``importance`` is ``(B, m)``.
 
-    A lower ``error`` needs more held-out texts.
+    A lower ``error`` needs more held-out texts. ``failure``: the probability that the error rate does not hold.
     """
     from scipy.optimize import brentq
 
     if not importance.shape[1]:
         return 1.0
     sizes = Groups.of(np.ones(importance.shape[1], bool), importance).sizes[:, -1]
-    return float(brentq(lambda error: np.power(1 - error, sizes).mean() - (1 - GUARANTEE_CONFIDENCE), 0.0, 1.0))
+    return float(brentq(lambda error: np.power(1 - error, sizes).mean() - failure, 0.0, 1.0))
 
 
 def min_held_out_texts(lost: float) -> int:

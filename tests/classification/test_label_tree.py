@@ -1,11 +1,17 @@
 """Labels that are a tree: paths, sums by level, and the level that is promised."""
 
+import copy
+import json
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from docsplit_hf.classification.ensemble.saved_state import check_state
 from docsplit_hf.classification.label_tree import (
     FLAT,
     NO_LEVEL,
@@ -19,7 +25,8 @@ from docsplit_hf.classification.label_tree import (
     path_probabilities,
     right_by_level,
 )
-from docsplit_hf.classification.rejection import GUARANTEE_CONFIDENCE, confidence_threshold
+from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
+from docsplit_hf.classification.rejection import GUARANTEE_CONFIDENCE, HIGHEST_NOVELTY, confidence_threshold
 
 PARTS = st.sampled_from(["law", "tax", "contracts", "lease", "a>b", ">", "Recht & Steuer", "法", "x > y"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=4).map(" > ".join), min_size=1, max_size=12, unique=True)
@@ -177,3 +184,130 @@ def test_labels_of_a_larger_tree_keep_their_nodes():
     [level] = extended.upper_levels
     assert [level.names[node] for node in level.node_of_label] == ["a", "b", "a > new", "a"]
     assert extend_tree(FLAT, np.array([0]), ["a", "b > c"]) is FLAT
+
+
+# In the pipeline
+
+
+def tree_labels(texts):
+    """Two parents that the texts show, with two labels each that they do not show."""
+    return [f"{'water' if 'river' in text else 'machine'} > {'ab'[len(text) % 2]}" for text in texts]
+
+
+def fitted_on(untrained, texts, labels, **options):
+    pipe = copy.deepcopy(untrained)
+    pipe.add_examples(texts, labels)
+    pipe.fit(show_progress=False, **options)
+    return pipe
+
+
+@pytest.fixture(scope="module")
+def fitted(untrained_of_module, texts):
+    return fitted_on(untrained_of_module, texts[:40], tree_labels(texts[:40]))
+
+
+def test_a_text_gets_the_deepest_node_that_is_promised(fitted, texts):
+    plain = fitted(texts)
+    levels = set()
+    for error in (0.15, 0.5, 0.7, 0.9):
+        thresholds = fitted._experts.fitted.guarantees.level_thresholds(error)
+        for answer, before in zip(fitted(texts, reject=error, return_novelty=True), plain, strict=True):
+            parent, label = answer["path"]
+            assert answer["path"] == before["path"]
+            assert label == {"label": before["label"], "score": before["score"]}
+            assert parent["label"] == before["label"].split(" > ")[0] and parent["score"] >= label["score"]
+            expected = [node for node, limit in zip(answer["path"], thresholds, strict=True) if node["score"] >= limit]
+            if answer["label"] is None:
+                assert (not expected or answer["novelty"] > HIGHEST_NOVELTY) and answer["score"] == before["score"]
+            else:
+                assert {"label": answer["label"], "score": answer["score"]} == expected[-1]
+            levels.add(None if answer["label"] is None else answer["label"].count(" > "))
+    assert levels == {None, 0, 1}
+
+
+def test_a_tree_changes_no_probability(fitted, untrained_of_module, texts):
+    flat = fitted_on(untrained_of_module, texts[:40], tree_labels(texts[:40]), hierarchy=False)
+    for answer, other in zip(fitted(texts, top_k=None), flat(texts, top_k=None), strict=True):
+        assert [{"label": one["label"], "score": one["score"]} for one in answer] == other
+
+
+@pytest.mark.parametrize("reject", [None, 0.3])
+def test_flat_labels_are_answered_as_without_a_tree(reject, untrained_of_module, texts):
+    labels = ["river" if "river" in text else "engine" for text in texts[:40]]
+    by_names = fitted_on(untrained_of_module, texts[:40], labels)
+    without = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=False)
+    options = {} if reject is None else {"reject": reject}
+    assert by_names(texts, **options) == without(texts, **options)
+    assert by_names.datastore.fitted.settings == without.datastore.fitted.settings
+    assert by_names.datastore.fitted.settings["paths"] == by_names.datastore.fitted.settings["levels"] == []
+    assert "path" not in by_names(texts[0])[0] and "Right at" not in str(by_names.fit(show_progress=False))
+
+
+def test_the_report_has_the_levels(fitted):
+    report = fitted._experts.fitted.settings.report
+    held_out = fitted._experts.fitted.held_out
+    parents, labels = report.levels
+    assert (parents["nodes"], labels["nodes"]) == (2, 4)
+    assert labels["accuracy"] == next(one["accuracy"] for one in report.measured if one["expert"] == "mixture")
+    assert parents["accuracy"] >= labels["accuracy"] and parents["answered"].keys() == report.answered.keys()
+    for error, share in report.answered.items():
+        assert share == pytest.approx(parents["answered"][error] + labels["answered"][error])
+    of_parent = np.array([name.startswith("water") for name in report.labels])
+    right = of_parent[held_out.probabilities.argmax(1)] == held_out.labels[:, of_parent].any(1)
+    assert parents["accuracy"] == pytest.approx(right.mean())
+    assert "\nRight at level 1 (2): " in str(report) and "\nRight at the labels (4): " in str(report)
+
+
+def test_a_saved_classifier_keeps_its_tree_and_its_card_has_the_levels(untrained_of_module, texts, tmp_path):
+    from transformers import pipeline
+
+    parents = {"a": "water", "b": "water", "c": "machine", "d": "machine"}
+    names = {"water > a": "a", "water > b": "b", "machine > a": "c", "machine > b": "d"}
+    labels = [names[label] for label in tree_labels(texts[:40])]
+    pipe = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=parents)
+    pipe.save_pretrained(tmp_path)
+    loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    answers = pipe(texts, reject=0.5)
+    assert {answer["label"] for answer in answers} & {"water", "machine"}
+    assert [answer["label"] for answer in loaded(texts, reject=0.5)] == [answer["label"] for answer in answers]
+    card = (tmp_path / "README.md").read_text()
+    assert "The labels are a tree." in card and "| level 1 | 2 |" in card
+
+
+def test_a_label_added_after_fit_is_a_node_of_its_own(fitted, texts):
+    pipe = copy.deepcopy(fitted)
+    new = "The submarine descends below the ice."
+    pipe.add_examples([new], ["water > submarine"], allow_new_labels=True)
+    [answers] = pipe([new], top_k=None)
+    path = {answer["label"]: answer["path"] for answer in answers}["water > submarine"]
+    assert [node["label"] for node in path] == ["water > submarine", "water > submarine"]
+
+
+def test_several_labels_of_a_text_are_no_tree(untrained_of_module, texts):
+    labels = [[label] for label in tree_labels(texts[:40])]
+    pipe = fitted_on(untrained_of_module, texts[:40], labels)
+    assert "path" not in pipe(texts[0])[0] and pipe._experts.fitted.settings.report.levels == []
+    with pytest.raises(ValueError, match="hierarchy is for one label per text"):
+        pipe.fit(show_progress=False, hierarchy="/")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_answers_to_a_file_have_the_parent_and_the_path(ending, fitted, texts, tmp_path):
+    source = tmp_path / "new.jsonl"
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    target = tmp_path / f"answers.{ending}"
+    classify_file(fitted, PredictionFiles(source, target), show_progress=False, reject=0.5)
+    rows = pd.read_csv(target) if ending == "csv" else pd.read_json(target, lines=True)
+    expected = fitted(texts, reject=0.5)
+    assert [None if pd.isna(label) else label for label in rows["label"]] == [answer["label"] for answer in expected]
+    assert {"water", "machine"} & set(rows["label"])
+    path = json.loads(rows["path"][0]) if ending == "csv" else rows["path"][0]
+    assert [node["label"] for node in path] == [node["label"] for node in expected[0]["path"]]
+
+
+def test_an_invalid_tree_of_a_saved_state_is_refused(fitted):
+    state = fitted.datastore.fitted
+    for paths in ([["a"]], [[]] * 4, ["water"], None):
+        changed = replace(state, settings=state.settings | {"paths": paths})
+        with pytest.raises(ValueError, match="paths is"):
+            check_state(changed, fitted.datastore.view())

@@ -12,6 +12,7 @@ from ..label_tree import (
     NO_LEVEL,
     LabelTree,
     answered_levels,
+    level_failure,
     level_thresholds,
     path_probabilities,
     right_by_level,
@@ -45,6 +46,13 @@ class HeldOutAnswers(NamedTuple):
     def right(self) -> np.ndarray:
         """Whether the most probable label is right, bool ``(m,)``."""
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
+
+
+class HeldOutOutcomes(NamedTuple):
+    """What becomes of m held-out texts at an error rate."""
+
+    is_answered: np.ndarray  # bool (m,)
+    is_right: np.ndarray  # bool (m,): answered, and rightly
 
 
 class Guarantees(NamedTuple):
@@ -144,6 +152,13 @@ class Guarantees(NamedTuple):
         held_out = self.held_out
         return self.answered_levels(held_out.probabilities, self.novelty(held_out.familiarity), error)
 
+    def held_out_outcomes(self, error: float) -> HeldOutOutcomes:
+        """Whether each held-out text gets an answer, and whether this is right, at an error rate of ``error``."""
+        levels = self.held_out_levels(error)
+        right = right_by_level(self.held_out.probabilities, self.held_out.labels, self.tree)
+        is_answered = levels != NO_LEVEL
+        return HeldOutOutcomes(is_answered, is_answered & right[np.arange(len(levels)), levels])
+
     def answered_fraction(self, error: float) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
         if not len(self.held_out.ids):
@@ -162,7 +177,7 @@ class Guarantees(NamedTuple):
         if not len(self.held_out.ids):
             return 1.0
         has_answer = self.held_out_confidence() > 0
-        return least_error(self.importance_weights()[:, has_answer])
+        return least_error(self.importance_weights()[:, has_answer], level_failure(self.tree.level_count))
 
     def label_set_limits(self, level: float) -> LabelSetLimits:
         """Limits at which sets of labels hold the right ones of a text with the probability ``level``."""

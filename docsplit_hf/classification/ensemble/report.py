@@ -309,11 +309,10 @@ class FitReport:
         """Lines on the levels of the tree of labels; empty for flat labels."""
         lines = []
         for number, level in enumerate(self.levels, start=1):
-            name = "the labels" if number == len(self.levels) else f"level {number}"
             answered = ", ".join(f"{share:.0%} at {float(error):.0%}" for error, share in level["answered"].items())
             lines.append(
-                f"\nRight at {name} ({level['nodes']:,}): {level['accuracy']:.1%}, macro F1 {level['macro_f1']:.1%}; "
-                f"answered with reject: {answered}."
+                f"\nLevel {number} of the tree, {level['nodes']:,} labels: {level['accuracy']:.1%} right, macro F1 "
+                f"{level['macro_f1']:.1%}. Share answered at this level: {answered}."
             )
         return "".join(lines)
 

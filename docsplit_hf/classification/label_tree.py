@@ -200,20 +200,22 @@ def level_failure(level_count: int) -> float:
     return (1 - GUARANTEE_CONFIDENCE) / level_count
 
 
-def level_thresholds(confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray) -> np.ndarray:
+def level_thresholds(
+    confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray, failure: float
+) -> np.ndarray:
     """Find the lowest confidence of each level at which the error rate of its answers is guaranteed.
 
     A text is answered at the deepest level whose threshold it reaches. Levels are tested from the deepest to the top,
-    each on the held-out texts that the levels below it leave without an answer, and each with an equal part of the
-    probability that a guarantee fails. So for 9 of 10 draws of the held-out texts the error rate holds at all levels
-    together: among the texts that are answered at each level. That a level ends where many answers are wrong makes the
-    test of the next one stricter, as an answer with a wrong parent is wrong.
+    each on the held-out texts that the levels below it leave without an answer. The error rate is that of the texts that
+    are answered at each level. That a level ends where many answers are wrong makes the test of the next one stricter,
+    as an answer with a wrong parent is wrong.
 
     Args:
         confidence: The confidence of the answers to held-out texts at each level, ``(m, D)``; 0 for no answer.
         right: Whether the answers are right, bool ``(m, D)``.
         error: The error rate to allow, from 0 to 1.
         importance: Importance weights of the held-out texts, ``(B, m)``.
+        failure: The probability that the error rate does not hold at a level.
 
     Returns:
         The thresholds, ``(D,)``; infinity where the error rate cannot be guaranteed.
@@ -223,7 +225,7 @@ def level_thresholds(confidence: np.ndarray, right: np.ndarray, error: float, im
     left = np.ones(len(confidence), bool)
     for level in reversed(range(count)):
         of_level = np.where(left, confidence[:, level], 0)
-        thresholds[level] = confidence_threshold(of_level, right[:, level], error, importance, level_failure(count))
+        thresholds[level] = confidence_threshold(of_level, right[:, level], error, importance, failure)
         left &= of_level < thresholds[level]
     return thresholds
 

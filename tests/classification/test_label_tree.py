@@ -19,6 +19,7 @@ from docsplit_hf.classification.label_tree import (
     extend_tree,
     label_paths,
     label_tree,
+    level_failure,
     level_thresholds,
     node_probabilities,
     path_nodes,
@@ -93,7 +94,7 @@ def test_one_level_equals_flat(seed, error):
     assert label_tree(label_paths([f"law {number}" for number in range(6)])).is_flat
     right = right_by_level(probabilities, labels, FLAT)
     confidence = path_probabilities(probabilities, FLAT)
-    [threshold] = level_thresholds(confidence, right, error, ones)
+    [threshold] = level_thresholds(confidence, right, error, ones, level_failure(1))
     assert threshold == confidence_threshold(probabilities.max(1), right[:, 0], error, ones)
     accepted = probabilities.max(1) >= threshold
     np.testing.assert_array_equal(answered_levels(confidence, np.array([threshold])) == 0, accepted)
@@ -124,7 +125,7 @@ def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, 
     broken = 0
     answered_by_parents = 0
     for seed in range(150):
-        thresholds = level_thresholds(*draw(400, seed), error, np.ones((1, 400)))
+        thresholds = level_thresholds(*draw(400, seed), error, np.ones((1, 400)), level_failure(level_count))
         levels = answered_levels(new_confidence, thresholds)
         answered = [level for level in range(level_count) if (levels == level).any()]
         broken += any(np.mean(~new_right[levels == level, level]) > error for level in answered)

@@ -122,7 +122,8 @@ class Guarantees(NamedTuple):
         novelty_of_held_out = self.novelty(held_out.familiarity)
         held_out_confidence = self._path_confidence(held_out.probabilities, novelty_of_held_out, lost, self.tree)
         right = right_by_level(held_out.probabilities, held_out.labels, self.tree)
-        return level_thresholds(held_out_confidence, right, error, self.importance_weights())
+        failure = level_failure(self.tree.level_count)
+        return level_thresholds(held_out_confidence, right, error, self.importance_weights(), failure)
 
     def answered_levels(
         self,

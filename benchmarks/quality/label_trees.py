@@ -5,9 +5,9 @@
 A task is a folder with train.jsonl and test.jsonl (text, label), with labels such as "comp > graphics". Each draw takes
 5, 20 and 50 examples of each class, or all of a smaller class; up to 400 other documents have no labels. 50 is left out
 where most classes have fewer. The included encoder in int8 reads the beginnings of the texts; up to 1,000 are tested.
-Beside the rule of ``reject``, which holds at all levels together in nine of ten draws: labels alone; a rule that holds at
-each level in nine of ten draws; and one threshold for all levels, with an error rate for all answers together. The first
-draw also fits experts on the labels of the top level. Finished records are kept.
+Beside the rule of ``reject``, which holds at all levels together in nine of ten draws: labels alone; a rule that holds
+at each level in nine of ten draws; and one threshold for all levels, with an error rate for all answers together. The
+first draw also fits experts on the labels of the top level. Finished records are kept.
 """
 
 from __future__ import annotations

@@ -206,9 +206,9 @@ def level_thresholds(
     """Find the lowest confidence of each level at which the error rate of its answers is guaranteed.
 
     A text is answered at the deepest level whose threshold it reaches. Levels are tested from the deepest to the top,
-    each on the held-out texts that the levels below it leave without an answer. The error rate is that of the texts that
-    are answered at each level. That a level ends where many answers are wrong makes the test of the next one stricter,
-    as an answer with a wrong parent is wrong.
+    each on the held-out texts that the levels below it leave without an answer. The error rate is that of the texts
+    that are answered at each level. That a level ends where many answers are wrong makes the test of the next one
+    stricter, as an answer with a wrong parent is wrong.
 
     Args:
         confidence: The confidence of the answers to held-out texts at each level, ``(m, D)``; 0 for no answer.

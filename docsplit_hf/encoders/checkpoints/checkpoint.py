@@ -260,8 +260,8 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
     except OSError as error:
         is_name_on_hub = path.count("/") == 1 and not path.startswith((".", "/", "~"))
         without_network = (
-            f" Without a network here, run 'hf download {path} --local-dir FOLDER' where there is one, copy the folder, "
-            "and give it in place of the name."
+            f" Without a network here, run 'hf download {path} --local-dir FOLDER' where there is one, and give the "
+            "folder in place of the name."
             if is_name_on_hub
             else ""
         )

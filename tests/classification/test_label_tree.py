@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -28,6 +29,10 @@ from docsplit_hf.classification.label_tree import (
 )
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
 from docsplit_hf.classification.rejection import GUARANTEE_CONFIDENCE, HIGHEST_NOVELTY, confidence_threshold
+from docsplit_hf.demo.sessions import Limits, Session
+from docsplit_hf.demo.views import answer as answer_on_page
+from docsplit_hf.demo.views import coverage_text, error_rate_of
+from docsplit_hf.finetuning.evaluation import describe_parts, evaluate_parts
 
 PARTS = st.sampled_from(["law", "tax", "contracts", "lease", "a>b", ">", "Recht & Steuer", "法", "x > y"])
 NAMES = st.lists(st.lists(PARTS, min_size=1, max_size=4).map(" > ".join), min_size=1, max_size=12, unique=True)
@@ -312,3 +317,32 @@ def test_an_invalid_tree_of_a_saved_state_is_refused(fitted):
         changed = replace(state, settings=state.settings | {"paths": paths})
         with pytest.raises(ValueError, match="paths is"):
             check_state(changed, fitted.datastore.view())
+
+
+def test_metrics_of_parts_have_the_levels(fitted, texts):
+    new = texts[40:]
+    labels = tree_labels(new)
+    data = Dataset.from_dict({"text": new, "label": labels}).class_encode_column("label")
+    metrics = evaluate_parts(fitted.embedder, fitted.datastore, data, "test")
+    answered = [answer["label"] for answer in fitted(new)]
+    right = [label == one for label, one in zip(labels, answered, strict=True)]
+    right_parents = [label.split(" > ")[0] == one.split(" > ")[0] for label, one in zip(labels, answered, strict=True)]
+    assert metrics["test_experts_accuracy"] == np.mean(right)
+    assert metrics["test_experts_level_1_accuracy"] == np.mean(right_parents) > np.mean(right)
+    assert "test_experts_level_2_accuracy" not in metrics
+    described = describe_parts(metrics, "test", len(new))
+    assert f"level 1 {100 * np.mean(right_parents):5.1f} %" in described
+
+
+def test_the_page_shows_the_parent(fitted, texts):
+    session = Session(copy.deepcopy(fitted), Limits())
+    percent = 50
+    error = error_rate_of(session, percent)
+    [expected] = fitted(texts[0], reject=error)
+    assert expected["label"] in ("water", "machine")
+    found = answer_on_page(session, texts[0], percent)
+    assert found.is_given and found.label == expected["label"]
+    assert f"Not sure which one: perhaps {expected['path'][-1]['label']}" in found.confidence
+    outcomes = fitted._experts.fitted.guarantees.held_out_outcomes(error)
+    wrong = np.count_nonzero(outcomes.is_answered & ~outcomes.is_right)
+    assert 0 < np.count_nonzero(outcomes.is_answered) and f" {wrong} of them wrongly" in coverage_text(session, percent)

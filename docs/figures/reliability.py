@@ -413,7 +413,25 @@ def label_trees() -> dict[str, Figure]:
                     f"{found.kept} of {found.draws}",
                 )
             )
-    return {"label trees, accuracy": accuracy, "label trees": answers, "label trees compared": tree_rules_compared()}
+    return {
+        "label trees, accuracy": accuracy,
+        "label trees": answers,
+        "label trees compared": tree_rules_compared(),
+        **tree_tops_compared(),
+    }
+
+
+def tree_tops_compared() -> dict[str, float]:
+    """Return how often the node at the top is right, in the draws with experts of the top, in percent."""
+    records = [record for record in tree_records() if "right_by_experts_of_parents" in record]
+    return {
+        "label trees, experts of the top": 100
+        * float(np.mean([record["right_by_experts_of_parents"] / record["texts"] for record in records])),
+        "label trees, most probable label": 100
+        * float(np.mean([record["right"][0] / record["texts"] for record in records])),
+        "label trees, largest sum": 100
+        * float(np.mean([record["right_by_sums"][0] / record["texts"] for record in records])),
+    }
 
 
 def tree_rules_compared() -> list[Row]:

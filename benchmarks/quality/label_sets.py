@@ -84,10 +84,10 @@ def fits(
     folder: str, per_labels: list[int], draws: int, known: set[tuple[Any, ...]], embeddings: str
 ) -> Iterator[tuple[tuple[str, int, int], int, Fitted]]:
     """Fit a pipeline for each number of examples and each draw that has no record."""
-    task = _shortened(load_few_labels(folder, POOL, TEST_TEXTS))
+    task = shortened(load_few_labels(folder, POOL, TEST_TEXTS))
     sizes = np.bincount(task.pool_labels, minlength=len(task.names))
     wanted = [count for count in per_labels if count <= np.median(sizes)]
-    drawn = {(count, seed): _draw(task, count, seed) for count in wanted for seed in range(draws)}
+    drawn = {(count, seed): draw_rows(task, count, seed) for count in wanted for seed in range(draws)}
     drawn = {key: rows for key, rows in drawn.items() if (task.name, *key) not in known}
     if not drawn:
         return
@@ -225,14 +225,15 @@ def _limits(
     return np.array([guarantee.limit(found, outside, np.ones((1, len(found)))) for found in by_class]), True
 
 
-def _draw(task: FewLabels, per_label: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_rows(task: FewLabels, per_label: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the examples and of the documents."""
     rows = draw(task.pool_labels, per_label, seed)
     others = np.setdiff1d(np.arange(len(task.pool)), rows)
     return rows, np.random.default_rng(seed).permutation(others)[:DOCUMENTS]
 
 
-def _shortened(task: FewLabels) -> FewLabels:
+def shortened(task: FewLabels) -> FewLabels:
+    """Cut texts to the beginnings that are read."""
     return replace(task, pool=[_beginning(text) for text in task.pool], test=[_beginning(text) for text in task.test])
 
 

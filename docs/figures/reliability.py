@@ -41,6 +41,7 @@ def reliability() -> Figures:
     return {
         "rejection": rejection(),
         **label_sets(),
+        **label_trees(),
         "20News, right in folds": 100 * np.mean([row["accuracy_in_folds"] for row in news]),
         "20News, right": 100 * np.mean([row["accuracy"] for row in news]),
         "novelty": [novelty(*row) for row in NOVELTY_ROWS],
@@ -75,6 +76,7 @@ def reliability_guide() -> Figures:
     cells = label_set_cells("label_sets")
     for name in ("cells", "kept", "kept but for chance"):
         figures[f"label sets, {name}"] = label_set_summary(cells)[name]
+    figures |= label_trees_summary()
     for level in (0.9, 0.95):
         figures[f"held-out texts for {level}"] = min_held_out_texts(1 - level)
     for examples in (25, 100, 500):
@@ -287,6 +289,173 @@ def label_sets_compared() -> list[Row]:
         summary = label_set_summary([cell for cell in cells if cell.rule == rule])
         rows.append((*rule.split("; "), *label_set_columns(summary)))
     return rows
+
+
+# Labels that are a tree
+
+TREE_NAMES = {"20news_tree": "20News", "arxiv_tree": "arXiv", "hwu64_tree": "HWU64", "trec_tree": "TREC"}
+TREE_RULES = ("by level", "labels alone", "each level in nine of ten draws", "one threshold")
+
+
+class TreeAnswers(NamedTuple):
+    """Answers by one rule and error rate, in several draws of trees with two levels."""
+
+    labels: float  # share of texts answered with a label, in percent
+    parents: float
+    wrong_labels: float  # share of these answers, in percent; NaN without any
+    wrong_parents: float
+    kept: int  # draws in which no level had more wrong answers than promised
+    kept_by_all: int  # draws in which all answers together had not
+    draws: int
+
+    @property
+    def answered(self) -> float:
+        return self.labels + self.parents
+
+    @property
+    def wrong(self) -> float:
+        return (np.nan_to_num(self.wrong_labels) * self.labels + np.nan_to_num(self.wrong_parents) * self.parents) / (
+            self.answered or np.nan
+        )
+
+
+def tree_records() -> Records:
+    return content("few_labels/label_trees.jsonl")
+
+
+def tree_answers(records: Records, rule: str, error: float) -> TreeAnswers:
+    """Return the answers of some records, each of which counts equally; their trees have a level above the labels."""
+    shares = []
+    wrong = []
+    kept = 0
+    kept_by_all = 0
+    for record in records:
+        counts = record["rules"][str(error)][rule]
+        answers = np.array(counts["answers"])
+        wrong_answers = np.array(counts["wrong"])
+        shares.append(answers / record["texts"])
+        wrong.append(wrong_answers / record["texts"])
+        kept += bool((wrong_answers <= error * answers).all())
+        kept_by_all += bool(wrong_answers.sum() <= error * answers.sum())
+    mean_shares = np.mean(shares, axis=0)
+    with np.errstate(invalid="ignore"):
+        wrong_shares = 100 * np.mean(wrong, axis=0) / mean_shares
+    return TreeAnswers(
+        labels=100 * float(mean_shares[1]),
+        parents=100 * float(mean_shares[0]),
+        wrong_labels=float(wrong_shares[1]),
+        wrong_parents=float(wrong_shares[0]),
+        kept=kept,
+        kept_by_all=kept_by_all,
+        draws=len(records),
+    )
+
+
+def tree_cells() -> dict[tuple[str, int], Records]:
+    """Return the draws of each tree and number of examples."""
+    found = tree_records()
+    cells = sorted({(record["task"], record["per_label"]) for record in found})
+    return {(task, count): chosen(found, task=task, per_label=count) for task, count in cells}
+
+
+def label_trees_summary() -> dict[str, Figure]:
+    """Return what docs/reliability.md repeats, for an error rate of 0.1."""
+    found = tree_records()
+    by_level = tree_answers(found, "by level", 0.1)
+    return {
+        "label trees, trees": len({record["task"] for record in found}),
+        "label trees, draws": by_level.draws,
+        "label trees, by level, answered": by_level.answered,
+        "label trees, by level, answered by labels": by_level.labels,
+        "label trees, by level, answered by parents": by_level.parents,
+        "label trees, by level, kept": by_level.kept,
+        "label trees, labels alone, answered": tree_answers(found, "labels alone", 0.1).answered,
+    }
+
+
+def label_trees() -> dict[str, Figure]:
+    """Return the tables of trees of labels."""
+    accuracy = []
+    answers = []
+    for (task, per_label), records in tree_cells().items():
+        nodes = records[0]["nodes"]
+        right = np.mean([np.array(record["right"]) / record["texts"] for record in records], axis=0)
+        by_sums = np.mean([record["right_by_sums"][0] / record["texts"] for record in records])
+        of_parents = [record for record in records if "right_by_experts_of_parents" in record][0]
+        compared = [of_parents["right_by_experts_of_parents"], of_parents["right"][0]]
+        experts, same_draw = (f"{100 * count / of_parents['texts']:.1f} %" for count in compared)
+        accuracy.append(
+            (
+                TREE_NAMES[task],
+                f"{nodes[0]}, {nodes[1]}",
+                str(per_label),
+                str(len(records)),
+                f"{100 * right[0]:.1f} %",
+                f"{100 * by_sums:.1f} %",
+                f"{100 * right[1]:.1f} %",
+                f"{experts} ({same_draw})",
+            )
+        )
+        for error in (0.05, 0.1, 0.2):
+            flat = tree_answers(records, "labels alone", error)
+            found = tree_answers(records, "by level", error)
+            answers.append(
+                (
+                    TREE_NAMES[task],
+                    str(per_label),
+                    str(error),
+                    f"{flat.labels:.0f} %",
+                    share_or_empty(flat.wrong_labels),
+                    f"{found.labels:.0f} %",
+                    share_or_empty(found.wrong_labels),
+                    f"{found.parents:.0f} %",
+                    share_or_empty(found.wrong_parents),
+                    f"{found.kept} of {found.draws}",
+                )
+            )
+    return {
+        "label trees, accuracy": accuracy,
+        "label trees": answers,
+        "label trees compared": tree_rules_compared(),
+        **tree_tops_compared(),
+    }
+
+
+def tree_tops_compared() -> dict[str, float]:
+    """Return how often the node at the top is right, in the draws with experts of the top, in percent."""
+    records = [record for record in tree_records() if "right_by_experts_of_parents" in record]
+    return {
+        "label trees, experts of the top": 100
+        * float(np.mean([record["right_by_experts_of_parents"] / record["texts"] for record in records])),
+        "label trees, most probable label": 100
+        * float(np.mean([record["right"][0] / record["texts"] for record in records])),
+        "label trees, largest sum": 100
+        * float(np.mean([record["right_by_sums"][0] / record["texts"] for record in records])),
+    }
+
+
+def tree_rules_compared() -> list[Row]:
+    rows = []
+    for rule in TREE_RULES:
+        for error in (0.05, 0.1, 0.2):
+            found = tree_answers(tree_records(), rule, error)
+            rows.append(
+                (
+                    rule,
+                    str(error),
+                    f"{found.labels:.0f} %",
+                    f"{found.parents:.0f} %",
+                    f"{found.answered:.0f} %",
+                    share_or_empty(found.wrong),
+                    f"{found.kept} of {found.draws}",
+                    f"{found.kept_by_all} of {found.draws}",
+                )
+            )
+    return rows
+
+
+def share_or_empty(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.1f} %"
 
 
 # Texts of labels without examples

@@ -123,7 +123,7 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
     if experts is None:
         return
     guarantees = experts.fitted.guarantees
-    if np.isinf(guarantees.confidence_threshold(reject, most_lost)):
+    if np.isinf(guarantees.level_thresholds(reject, most_lost)).all():
         logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe())
     if most_lost and guarantees.novelty_limit(most_lost) == HIGHEST_NOVELTY:
         logger.warning(

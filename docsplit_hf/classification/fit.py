@@ -24,6 +24,7 @@ from .ensemble.report import FitReport
 from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from .label_tree import Hierarchy
 from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
@@ -50,6 +51,7 @@ def fit(
     class_proportions: ClassProportions = "estimated",
     teacher: str | Literal[False] | None = None,
     teacher_texts: int = TEACHER_TEXTS,
+    hierarchy: Hierarchy | None = None,
 ) -> FitReport:
     """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
     has_head = embedder.model.config.num_labels > 0
@@ -77,6 +79,7 @@ def fit(
         make=(corpus or KeptCorpus()).make,
         embed_names=embed_names,
         class_proportions=class_proportions,
+        hierarchy=hierarchy,
     )
     answers = None
     if teacher is None:
@@ -98,6 +101,7 @@ def fit(
             class_proportions=class_proportions,
             left_out=documents,
             teacher=answers,
+            hierarchy=hierarchy,
         )
         if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
             fitted = without_documents

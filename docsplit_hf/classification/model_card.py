@@ -168,10 +168,29 @@ def _experts(fitted: FitReport) -> str:
     remark = ""
     if measured:
         remark = " The figures are for the same texts, so those of the ensemble are slightly optimistic."
+    levels = _levels(fitted)
     return (
         f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
         f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
-        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows)
+        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows) + levels
+    )
+
+
+def _levels(fitted: FitReport) -> str:
+    """Table of the metrics at each level of the tree of labels; empty for flat labels."""
+    if not fitted.levels:
+        return ""
+    errors = list(fitted.levels[0]["answered"])
+    rows = []
+    for number, level in enumerate(fitted.levels, start=1):
+        name = "labels" if number == len(fitted.levels) else f"level {number}"
+        answered = tuple(f"{level['answered'][error]:.0%}" for error in errors)
+        rows.append((name, f"{level['nodes']:,}", *_formatted([level["accuracy"], level["macro_f1"]]), *answered))
+    titles = ("", "number", METRIC_TITLES["accuracy"], METRIC_TITLES["macro_f1"])
+    titles += tuple(f"answered, `reject={error}`" for error in errors)
+    return (
+        "\n\nThe labels are a tree. With `reject`, a text whose label is too uncertain gets the deepest parent that is "
+        f"not. By level, on the same texts:\n\n{table(titles, rows)}"
     )
 
 

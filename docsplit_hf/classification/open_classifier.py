@@ -17,7 +17,7 @@ from ..datastore.milvus.connect import connect_datastore, is_remote
 from ..encoders.backends.endpoint import EndpointClassifier
 from ..encoders.checkpoints.checkpoint import LoadedFrom
 from ..encoders.checkpoints.one_state import read_consistently
-from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings
+from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -55,11 +55,14 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
     encoder = model.base_model
     name = encoder.config.name_or_path
     revision = getattr(model, "loaded_revision", None)
-    settings = checkpoint_settings(name, encoder.config, revision) if name else {}
+    settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
+    projection = load_projection(name, revision) if name else None
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: the first token is used ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
-    return KNNClassifier.around(encoder, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
+    return KNNClassifier.around(
+        encoder, 0, projection=projection, decouple=False, normalize=True, knn_weight=1.0, **settings
+    )
 
 
 class Parts(NamedTuple):

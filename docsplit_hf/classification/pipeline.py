@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .ensemble.log_linear_pool import ClassProportions
     from .ensemble.report import FitReport
     from .knn.calibration import Calibration
+    from .label_tree import Hierarchy
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +189,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                   without labels, to return.
                 - ``explain``: whether to explain each answer, after ``fit``.
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
-                  resemble no example, get no label.
+                  resemble no example, get no label. If labels are a tree, ``label`` is the deepest node above the most
+                  probable label for which the rate holds, such as ``"law > contracts"``.
                 - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
                   known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
                   of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
@@ -226,6 +228,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
             - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
               threshold; thresholds are chosen on folds of the examples.
+            - ``path``, if labels are a tree (``hierarchy`` of ``fit``): the nodes from the top to the label, and the
+              most probable label, each with ``label`` and ``score``, the sum of the probabilities of its labels.
             - ``labels``, with ``labels_at``: the set of labels, each with ``label`` and ``score``, most probable first.
               It always has the most probable label. ``labels_per_class``: whether the probability holds for the texts
               of each label (each has enough held-out examples), not only for all texts together.
@@ -240,7 +244,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ``text_passage``, the passage of the input that it matched. With ``reject``, ``label`` may be None, with the
             ``reason`` ``"no content"`` for a text without letters and digits, or without words that tell labels apart.
             With probability 0.9 over the choice of examples, the error rate is at most ``reject`` on texts of the same
-            distribution.
+            distribution; in a tree, among the texts answered at each level, and at all levels together.
 
         Raises:
             TypeError: If an input is neither a text, such a dictionary, nor a path.
@@ -397,6 +401,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         class_proportions: ClassProportions = "estimated",
         teacher: str | Literal[False] | None = None,
         teacher_texts: int = 200,
+        hierarchy: Hierarchy | None = None,
     ) -> FitReport:
         """Fit the experts on all examples and documents, and choose their weights.
 
@@ -425,11 +430,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 earlier fit are used, and nothing is sent. False: they are dropped.
             teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
                 count.
+            hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
+                None: labels named like ``"law > contracts > lease"`` are a tree, and others are not. A string: another
+                separator, such as ``"/"``. A dictionary: the parent of each label, and of each parent that has one
+                itself. False: no tree. It changes no probability.
 
         Returns:
             The weights, and the accuracy of each expert; it prints as a table.
 
         Raises:
+            TypeError: If ``hierarchy`` is none of these.
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
             EndpointError: If the teacher gives no answer, or one that cannot be used.
         """
@@ -444,6 +454,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             class_proportions=class_proportions,
             teacher=teacher,
             teacher_texts=teacher_texts,
+            hierarchy=hierarchy,
         )
 
     def suggest(self, n: int = 10, again: bool = False) -> list[Suggestion]:

@@ -22,7 +22,7 @@ from ..text.file_formats import find_text_files
 from ..text.files.failures import FailedFile
 from ..text.files.load_files import write_failures
 from ..text.origins import describe_place
-from .call_options import checked_options
+from .call_options import KNN_OPTIONS, checked_options
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .file_inputs import FileInput
 from .prediction import NO_CONTENT
@@ -152,9 +152,9 @@ def classify_file(
     classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
 
     The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``,
-    ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their scores and
-    neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty text gets
-    neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
+    ``path``, ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their
+    scores and neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty
+    text gets neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
     Of documents, the columns are ``file``, ``label``, ``score``, ``page`` and ``reason``, and those of the options.
     Documents that cannot be read have neither label nor score, and are listed in ``failed.csv`` beside the answers.
@@ -288,12 +288,20 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
+    if _has_tree(pipe) and not any(name in parameters for name in KNN_OPTIONS):
+        columns.append("path")
     if "labels_at" in parameters:
         return [*columns, "labels", "labels_per_class"]
     store = pipe.datastore
     if store is not None and store.multi_label and store.fitted is not None:
         columns.append("labels")
     return columns
+
+
+def _has_tree(pipe: KNNClassifierPipeline) -> bool:
+    """Whether the labels are a tree, so that answers have a path."""
+    fitted = None if pipe.datastore is None else pipe.datastore.fitted
+    return fitted is not None and bool(fitted.settings.get("paths"))
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..datastore.snapshot import ExampleShown
 from ..text.origins import PlaceShown
+from .label_tree import FLAT, NO_LEVEL, LabelTree, path_nodes
 
 if TYPE_CHECKING:
     from ..datastore.snapshot import SearchResult
@@ -65,8 +66,10 @@ class Answer(PlaceShown, total=False):
     If the text comes from a file: with the file, and the pages of the passage that speaks most for the label.
     """
 
-    label: str | None  # None if the text was rejected, or the file was not read
+    # None if the text was rejected, or the file was not read; with a tree of labels it may be a parent.
+    label: str | None
     score: float | None  # probability of the label; None if the file was not read
+    path: list[ScoredLabel]  # of the most probable label, from the top, if labels are a tree
     neighbors: list[ShownText]
     explanation: Explanation
     # Names of the labels above their thresholds, if a text may have several; with labels_at the set of labels, most
@@ -129,7 +132,7 @@ class TextInputs(NamedTuple):
 class Rejection(NamedTuple):
     """Rejection of N texts."""
 
-    is_accepted: np.ndarray  # bool (N,): whether a text gets a label
+    levels: np.ndarray  # int64 (N,): the level of the label in the tree of labels; NO_LEVEL if a text gets no label
     has_no_content: np.ndarray  # bool (N,)
 
 
@@ -150,6 +153,7 @@ class Prediction(NamedTuple):
     neighbor_weights: np.ndarray  # (N, k) or wider
     thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
+    tree: LabelTree = FLAT  # of the L labels
     rejection: Rejection | None = None  # by fitted experts; on request
     label_sets: LabelSets | None = None  # by fitted experts; on request
     explain: Callable[[int, int], Explanation] | None = None  # of a text and a label, by number; by fitted experts
@@ -209,6 +213,8 @@ def make_answer(
             answer["neighbors"] = neighbors if best_only else of_label
         if shown.explanation:
             answer["explanation"] = prediction.explain(row, int(label))
+        if not prediction.tree.is_flat:
+            answer["path"] = _path(prediction, row, int(label))
         answers.append(answer)
     best = answers[0]
     origin = prediction.inputs.origin(row)
@@ -221,8 +227,13 @@ def make_answer(
         best["labels"] = _label_set(prediction, row)
         best["labels_per_class"] = prediction.label_sets.per_class
     rejection = prediction.rejection
-    if rejection is not None and not rejection.is_accepted[row]:
-        best["label"] = reject_label
+    if rejection is not None:
+        level = int(rejection.levels[row])
+        if level == NO_LEVEL:
+            best["label"] = reject_label
+        elif level < len(prediction.tree.upper_levels):
+            best["label"] = best["path"][level]["label"]
+            best["score"] = best["path"][level]["score"]
         if rejection.has_no_content[row]:
             best["reason"] = NO_CONTENT
     if shown.novelty:
@@ -233,6 +244,16 @@ def make_answer(
         found = prediction.inputs.documents
         best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
     return best if best_only else answers
+
+
+def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:
+    """Nodes from the top to a label with their probabilities, and the label."""
+    scores = prediction.probabilities[row]
+    path = []
+    for node in path_nodes(prediction.tree, label):
+        path.append(ScoredLabel(label=node.name, score=float(scores[node.labels].sum())))
+    path.append(ScoredLabel(label=prediction.label_names[label], score=float(scores[label])))
+    return path
 
 
 def _label_set(prediction: Prediction, row: int) -> list[ScoredLabel]:

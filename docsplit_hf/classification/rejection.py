@@ -34,19 +34,24 @@ HIGHEST_NOVELTY = 0.99  # texts above this are rejected regardless of confidence
 
 
 def confidence_threshold(
-    confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray | None = None
+    confidence: np.ndarray,
+    right: np.ndarray,
+    error: float,
+    importance: np.ndarray | None = None,
+    failure: float = 1 - GUARANTEE_CONFIDENCE,
 ) -> float:
     """Find the lowest confidence at which the error rate of answers is guaranteed.
 
     Growing groups of the most confident texts are tested by the binomial distribution until one fails (fixed sequence
-    testing, section 3 of Angelopoulos et al. 2021). For 9 of 10 draws of the held-out texts, the error rate holds for
-    new texts from the same distribution.
+    testing, section 3 of Angelopoulos et al. 2021). With the default of ``failure``, the error rate holds for new texts
+    from the same distribution for 9 of 10 draws of the held-out texts.
 
     Args:
         confidence: The confidence of the answers to held-out texts, ``(m,)``; 0 for no answer.
         right: Whether the answers are right, bool ``(m,)``.
         error: The error rate to allow, from 0 to 1.
         importance: The result of ``importance_weights``, ``(B, m)``. None: all weights are 1.
+        failure: The probability that the error rate does not hold.
 
     Returns:
         The threshold; infinity if the error rate cannot be guaranteed.
@@ -58,14 +63,12 @@ def confidence_threshold(
     importance = np.ones((1, len(right))) if importance is None else importance
     groups = Groups.of(right[ranked], importance[:, ranked])
     total = len(ranked)
-    enough = np.flatnonzero(
-        tail_probability(ERRORS_IN_FIRST_GROUP, groups.sizes.mean(0), error) <= 1 - GUARANTEE_CONFIDENCE
-    )
+    enough = np.flatnonzero(tail_probability(ERRORS_IN_FIRST_GROUP, groups.sizes.mean(0), error) <= failure)
     first = max(enough[0] + 1, total // FIRST_GROUP_DIVISOR) if len(enough) else total
     threshold = np.inf
     for count in np.unique(np.linspace(first, total, TESTED_GROUPS).astype(int)):
         last = np.searchsorted(-confidence, -confidence[count - 1], side="right") - 1  # with texts of equal confidence
-        if tail_probability(groups.wrong[:, last], groups.sizes[:, last], error).mean() > 1 - GUARANTEE_CONFIDENCE:
+        if tail_probability(groups.wrong[:, last], groups.sizes[:, last], error).mean() > failure:
             break
         threshold = float(confidence[last])
     return threshold
@@ -154,17 +157,17 @@ def check_lost_fraction(lost: float) -> None:
         )
 
 
-def least_error(importance: np.ndarray) -> float:
+def least_error(importance: np.ndarray, failure: float = 1 - GUARANTEE_CONFIDENCE) -> float:
     """Lowest error rate that held-out texts can guarantee, if all answers are right; ``importance`` is ``(B, m)``.
 
-    A lower ``error`` needs more held-out texts.
+    A lower ``error`` needs more held-out texts. ``failure``: the probability that the error rate does not hold.
     """
     from scipy.optimize import brentq
 
     if not importance.shape[1]:
         return 1.0
     sizes = Groups.of(np.ones(importance.shape[1], bool), importance).sizes[:, -1]
-    return float(brentq(lambda error: np.power(1 - error, sizes).mean() - (1 - GUARANTEE_CONFIDENCE), 0.0, 1.0))
+    return float(brentq(lambda error: np.power(1 - error, sizes).mean() - failure, 0.0, 1.0))
 
 
 def min_held_out_texts(lost: float) -> int:

@@ -243,7 +243,7 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     """Fit experts on a frozen encoder, and save the classifier."""
     arguments = options.run
     splits = texts.splits
-    name = open_checkpoint(options.model.model_name_or_path).path
+    name = open_checkpoint(options.model.model_name_or_path, with_projection=True).path
     frozen = {"num_labels": 0, "decouple": False, "normalize": True, "knn_weight": 1.0, "long_documents": "whole"}
     model = KNNClassifier.from_encoder(name, **(frozen | config_options(options.model, ENCODER_OPTIONS)))
     model = model.to(arguments.device)

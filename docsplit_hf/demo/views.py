@@ -113,13 +113,13 @@ def coverage_text(session: Session, percent: int) -> str:
     """Describe how many texts get an answer if ``percent`` of the answers may be wrong."""
     fitted = session.fitted
     error_rate = error_rate_of(session, percent)
-    is_answered = fitted.guarantees.held_out_confidence() >= fitted.guarantees.confidence_threshold(error_rate)
+    is_answered, is_right = fitted.guarantees.held_out_outcomes(error_rate)
     if is_answered.any():
         fraction = fitted.guarantees.answered_fraction(error_rate)
         rest = "" if is_answered.all() else ", the others are left to you"
         answered = np.count_nonzero(is_answered)
         count = f"{counted(answered, 'held-out text')} {'is' if answered == 1 else 'are'}"
-        wrong = np.count_nonzero(is_answered & ~fitted.held_out.right)
+        wrong = np.count_nonzero(is_answered & ~is_right)
         return (
             f"**{percentage(fraction)} of the texts get an answer**{rest}. "
             f"At this setting {count} answered, {wrong:,} of them wrongly."
@@ -181,13 +181,16 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     )
     best = classify(reject=error_rate)[0] if error_rate else classify()[0]
     probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
-    label = next(iter(probabilities))
     is_given = best["label"] is not None
+    label = best["label"] if is_given else next(iter(probabilities))
     is_novel = is_measured and best["novelty"] > fitted.guarantees.novelty_limit()
     if "reason" in best:
         confidence = f"The text has {best['reason']}: no letters or digits, or only words that all labels have."
     else:
         confidence = _confidence_text(label, is_given, best["score"], is_novel, percent)
+        if label not in probabilities:  # a parent in a tree of labels
+            most_probable, probability = next(iter(probabilities.items()))
+            confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
     explanation = best.get("explanation", {})
     words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
     passage = explanation.get("passage")

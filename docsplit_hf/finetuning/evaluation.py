@@ -15,6 +15,7 @@ from ..classification.ensemble.report import at_chance, largest_class
 from ..classification.ensemble.tfidf import fit_words
 from ..classification.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..classification.knn.interpolation import interpolate_with_neighbors
+from ..classification.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
 from ..classification.model_card import TITLES
 from ..classification.prediction import RequestedParts, TextInputs
 from ..classification.texts_and_labels import joined_texts
@@ -24,6 +25,7 @@ from ..text.labels import label_array, texts_of
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from ..classification.ensemble.fitted_experts import PreparedExperts
     from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
     from ..encoders.text_embedder import TextEmbedder
@@ -69,10 +71,23 @@ def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, p
         parts["word_counts"] = word_counts
     parts["largest_class"] = largest_class(targets, len(texts), snapshot.multi_label)
     metrics = {}
+    tree = FLAT if snapshot.multi_label else _tree(snapshot, experts)
     for part, probabilities in parts.items():
         for name, value in classification_metrics(probabilities, labels).items():
             metrics[f"{prefix}_{part}_{name}"] = value
+        for number, level in enumerate(tree.upper_levels, start=1):
+            best = level.node_of_label[np.argmax(probabilities, axis=1)]
+            for name, value in prediction_metrics(best, level.node_of_label[labels]).items():
+                metrics[f"{prefix}_{part}_level_{number}_{name}"] = value
     return metrics
+
+
+def _tree(snapshot: Snapshot, experts: PreparedExperts | None) -> LabelTree:
+    """The tree of all labels: as they were fitted, otherwise by their names."""
+    names = snapshot.label_names
+    if experts is None:
+        return label_tree(label_paths(names))
+    return extend_tree(experts.fitted.guarantees.tree, experts.fitted.ensemble.label_columns(names), names)
 
 
 def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) -> np.ndarray | None:
@@ -104,6 +119,10 @@ def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_m
         ]
         if task_metric == "matthews_correlation":
             columns.insert(0, f"Matthews {100 * metrics[f'{start}_matthews_correlation']:5.1f} %")
+        number = 1
+        while (accuracy := metrics.get(f"{start}_level_{number}_accuracy")) is not None:
+            columns.append(f"level {number} {100 * accuracy:5.1f} %")
+            number += 1
         lines.append(f"  {title:<14} {'   '.join(columns)}")
     accuracy = {part: metrics.get(f"{prefix}_{part}_accuracy") for part in TITLES}
     best = next(accuracy[part] for part in ("experts", "mixture", "knn") if accuracy[part] is not None)

@@ -216,3 +216,18 @@ def test_sets_of_labels_by_lac_are_smallest_and_the_usual_quantile_keeps_the_lev
     assert len(others) == 3
     assert all(chosen_rule["labels"] < other["labels"] and chosen_rule["single"] > other["single"] for other in others)
     assert all(chosen_rule["kept"] <= other["kept"] <= chosen_rule["kept"] + 2 for other in others)
+
+
+def test_a_tree_of_labels_answers_more_texts_at_the_promised_rate_and_experts_of_the_top_are_no_better():
+    records = content("few_labels/label_trees.jsonl")
+    for error in (0.05, 0.1, 0.2):
+        by_level = reliability.tree_answers(records, "by level", error)
+        assert by_level.kept >= 0.9 * by_level.draws and by_level.wrong <= 100 * error
+        assert by_level.answered > reliability.tree_answers(records, "labels alone", error).answered + 10
+        one_threshold = reliability.tree_answers(records, "one threshold", error)
+        assert 28 <= one_threshold.kept <= 35 and one_threshold.kept_by_all == 39
+    tops = reliability.tree_tops_compared()
+    assert tops["label trees, experts of the top"] < tops["label trees, most probable label"] - 1.5
+    for record in records:
+        if "right_by_experts_of_parents" in record:
+            assert record["right_by_experts_of_parents"] <= record["right_by_sums"][0]

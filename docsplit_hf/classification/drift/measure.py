@@ -16,6 +16,7 @@ from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.fitted_experts import score_texts
 from ..ensemble.tfidf import words_of
+from ..label_tree import NO_LEVEL, extend_tree
 from ..rejection import check_error, closeness, familiarity
 from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
     from ...encoders.text_embedder import TextEmbedder
     from ..ensemble.fitted_experts import PreparedExperts
-    from ..ensemble.guarantees import Guarantees
 
 TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
 MAX_STORE_TEXTS = 2_000  # of the datastore; a larger sample barely narrows the intervals
@@ -194,7 +194,7 @@ def measure_drift(
     rejected = None
     if not ready.fitted.multi_label and len(ready.fitted.held_out.ids):
         threshold = ready.fitted.guarantees.confidence_threshold(reject)
-        rejected = _rejected(ready.fitted.guarantees, current, threshold, reject)
+        rejected = _rejected(ready, current, reject)
     answered_current = _answered(ready, current.probabilities)
     answered_reference = _answered(ready, reference.probabilities)
     labels = {}
@@ -216,12 +216,16 @@ def measure_drift(
     )
 
 
-def _rejected(guarantees: Guarantees, current: DriftPeriod, threshold: float, reject: float) -> Change:
+def _rejected(ready: PreparedExperts, current: DriftPeriod, reject: float) -> Change:
     """Change of the fraction of rejected texts.
 
     No interval: confidences from cross-validation are biased low, so an interval would mislead.
     """
-    is_unsure = guarantees.confidence(current.probabilities, current.novelty) < threshold
+    guarantees = ready.fitted.guarantees
+    label_names = ready.view.label_names
+    tree = extend_tree(guarantees.tree, ready.fitted.ensemble.label_columns(label_names), label_names)
+    levels = guarantees.answered_levels(current.probabilities, current.novelty, reject, tree=tree)
+    is_unsure = levels == NO_LEVEL
     answered_before = guarantees.answered_fraction(reject)
     return Change(now=float(np.mean(is_unsure | current.without_content)), then=1 - answered_before)
 

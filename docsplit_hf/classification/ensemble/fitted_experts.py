@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.snapshot import FittedState
+from ..label_tree import label_tree
 from ..rejection import familiarity
 from .corpus import DocumentVectors, texts_in
 from .expert import Features
@@ -161,6 +162,7 @@ class FittedExperts(NamedTuple):
             multi_label=settings.multi_label,
             # The calls use the default limit on novelty that fit() chose and reported.
             default_lost=settings.report.novelty,
+            tree=label_tree(settings.report.paths),
         )
         return cls(settings, ensemble, guarantees)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
+from ..label_tree import Hierarchy, label_paths
 from .corpus import Corpus, make_corpus
 from .fitted_experts import Ensemble
 from .held_out_scores import (
@@ -51,6 +52,7 @@ def fit_experts(
     class_proportions: ClassProportions = "estimated",
     left_out: int = 0,
     teacher: TeacherAnswers | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> FittedExperts:
     """Fit experts on all texts of a datastore, and choose their weights on held-out texts or folds of the examples.
 
@@ -65,15 +67,17 @@ def fit_experts(
         class_proportions: The label proportions among all texts: ``"estimated"``, ``"uniform"`` or given by label.
         left_out: The number of documents that the caller left out of the snapshot, for the report.
         teacher: Answers of a decision model about documents, for the labels that have examples.
+        hierarchy: The tree of the labels, as ``label_paths`` takes it. It changes no probability.
 
     Returns:
         The fitted experts with their weights, the report and the guarantees.
 
     Raises:
-        TypeError: If ``experts`` is a string.
+        TypeError: If ``experts`` is a string, or ``hierarchy`` is none.
         ValueError: If there are no examples, all have one label, or no expert can be fitted.
     """
     labels = _fitted_labels(snapshot)
+    paths = _paths(labels.names, hierarchy, snapshot.multi_label)
     proportions = given_proportions(class_proportions, labels.names)
     wanted = _known_experts(experts)
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
@@ -111,8 +115,18 @@ def fit_experts(
         class_proportions=class_proportions if isinstance(class_proportions, str) else "given",
         left_out=left_out,
         versions=prepared.versions,
+        paths=paths,
     )
     return measure(prepared.data, weighing, snapshot, source)
+
+
+def _paths(names: list[str], hierarchy: Hierarchy | None, multi_label: bool) -> list[list[str]]:
+    """Paths of the labels; if a text may have several, they are no tree."""
+    if not multi_label:
+        return label_paths(names, hierarchy)
+    if hierarchy:
+        raise ValueError("hierarchy is for one label per text: probabilities of several labels do not add up.")
+    return []
 
 
 def _measured_on(held_out: HeldOut | None, texts: int) -> str:

@@ -7,11 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
+from ..label_tree import (
+    FLAT,
+    NO_LEVEL,
+    LabelTree,
+    answered_levels,
+    level_failure,
+    level_thresholds,
+    path_probabilities,
+    right_by_level,
+)
 from ..rejection import (
     HIGHEST_NOVELTY,
     Groups,
     confidence,
-    confidence_threshold,
     guaranteed_limit,
     importance_weights,
     least_error,
@@ -39,6 +48,13 @@ class HeldOutAnswers(NamedTuple):
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
 
 
+class HeldOutOutcomes(NamedTuple):
+    """What becomes of m held-out texts at an error rate."""
+
+    is_answered: np.ndarray  # bool (m,)
+    is_right: np.ndarray  # bool (m,): answered, and rightly
+
+
 class Guarantees(NamedTuple):
     """Held-out answers, and the error rates that they guarantee.
 
@@ -51,6 +67,7 @@ class Guarantees(NamedTuple):
     proportion_draws: np.ndarray
     multi_label: bool
     default_lost: float  # 0: only HIGHEST_NOVELTY limits novelty
+    tree: LabelTree = FLAT  # of the C labels
 
     def importance_weights(self) -> np.ndarray:
         """Importance weights of the held-out texts, ``(B, m)``; the mean is 1."""
@@ -84,31 +101,84 @@ class Guarantees(NamedTuple):
     def confidence_threshold(self, error: float, lost: float | None = None) -> float:
         """Lowest confidence at which the error rate is guaranteed to be at most ``error``; infinity if there is none.
 
-        With a novelty limit the threshold is at least as high as without, if that one is finite. Novel held-out texts
+        With labels that are a tree, this is the threshold of the labels themselves.
+        """
+        return float(self.level_thresholds(error, lost)[-1])
+
+    def level_thresholds(self, error: float, lost: float | None = None) -> np.ndarray:
+        """Threshold of each level, ``(D,)``, from the top; flat labels have one level.
+
+        With a novelty limit a threshold is at least as high as without, if that one is finite. Novel held-out texts
         are often answered wrongly; without them, less confident answers to other novel texts would be accepted.
         """
         if self.multi_label:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
-        threshold = self._tested_threshold(error, lost)
-        without_limit = self._tested_threshold(error, lost=0.0)
-        return max(threshold, without_limit) if np.isfinite(without_limit) else threshold
+        thresholds = self._tested_thresholds(error, lost)
+        without_limit = self._tested_thresholds(error, lost=0.0)
+        return np.where(np.isfinite(without_limit), np.maximum(thresholds, without_limit), thresholds)
 
-    def _tested_threshold(self, error: float, lost: float | None) -> float:
-        held_out_confidence = self.held_out_confidence(lost)
-        return confidence_threshold(held_out_confidence, self.held_out.right, error, self.importance_weights())
+    def _tested_thresholds(self, error: float, lost: float | None) -> np.ndarray:
+        held_out = self.held_out
+        novelty_of_held_out = self.novelty(held_out.familiarity)
+        held_out_confidence = self._path_confidence(held_out.probabilities, novelty_of_held_out, lost, self.tree)
+        right = right_by_level(held_out.probabilities, held_out.labels, self.tree)
+        failure = level_failure(self.tree.level_count)
+        return level_thresholds(held_out_confidence, right, error, self.importance_weights(), failure)
+
+    def answered_levels(
+        self,
+        probabilities: np.ndarray,
+        novelty: np.ndarray,
+        error: float,
+        lost: float | None = None,
+        tree: LabelTree | None = None,
+    ) -> np.ndarray:
+        """Number of the level at which each text gets an answer, int64 ``(N,)``; NO_LEVEL for a rejected text.
+
+        ``tree`` is of all labels of ``probabilities`` ``(N, L)``; None: of those that were fitted.
+        """
+        path_confidence = self._path_confidence(probabilities, novelty, lost, self.tree if tree is None else tree)
+        return answered_levels(path_confidence, self.level_thresholds(error, lost))
+
+    def _path_confidence(
+        self, probabilities: np.ndarray, novelty: np.ndarray, lost: float | None, tree: LabelTree
+    ) -> np.ndarray:
+        """Confidence of the answers at each level, ``(N, D)``; 0 of texts above the novelty limit."""
+        of_nodes = path_probabilities(probabilities, tree)
+        limit = self.novelty_limit(lost)
+        return np.stack([confidence(of_level[:, None], novelty, limit) for of_level in of_nodes.T], axis=1)
+
+    def held_out_levels(self, error: float) -> np.ndarray:
+        """Number of the level at which each held-out text gets an answer, ``(m,)``; NO_LEVEL for a rejected text."""
+        held_out = self.held_out
+        return self.answered_levels(held_out.probabilities, self.novelty(held_out.familiarity), error)
+
+    def held_out_outcomes(self, error: float) -> HeldOutOutcomes:
+        """Whether each held-out text gets an answer, and whether this is right, at an error rate of ``error``."""
+        levels = self.held_out_levels(error)
+        right = right_by_level(self.held_out.probabilities, self.held_out.labels, self.tree)
+        is_answered = levels != NO_LEVEL
+        return HeldOutOutcomes(is_answered, is_answered & right[np.arange(len(levels)), levels])
 
     def answered_fraction(self, error: float) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""
         if not len(self.held_out.ids):
             return 0.0
-        return self._fraction(self.held_out_confidence() >= self.confidence_threshold(error))
+        return self._fraction(self.held_out_levels(error) != NO_LEVEL)
+
+    def answered_by_level(self, error: float) -> list[float]:
+        """Fraction of texts that get an answer at each level, from the top, estimated on held-out texts."""
+        if not len(self.held_out.ids):
+            return [0.0] * self.tree.level_count
+        levels = self.held_out_levels(error)
+        return [self._fraction(levels == level) for level in range(self.tree.level_count)]
 
     def least_error(self) -> float:
         """Lowest error rate that this number of held-out texts can guarantee."""
         if not len(self.held_out.ids):
             return 1.0
         has_answer = self.held_out_confidence() > 0
-        return least_error(self.importance_weights()[:, has_answer])
+        return least_error(self.importance_weights()[:, has_answer], level_failure(self.tree.level_count))
 
     def label_set_limits(self, level: float) -> LabelSetLimits:
         """Limits at which sets of labels hold the right ones of a text with the probability ``level``."""
@@ -130,7 +200,7 @@ class Guarantees(NamedTuple):
     def describe(self) -> str:
         """Describe in sentences the error rates that can be guaranteed."""
         count = len(self.held_out.ids)
-        achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.confidence_threshold(error))]
+        achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.level_thresholds(error)).any()]
         found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
         return (
             f"The lowest error that {count:,} held-out texts can guarantee is {self.least_error():.3g}, if all their "

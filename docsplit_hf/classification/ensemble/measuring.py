@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
@@ -18,8 +19,10 @@ from .report import (
     UNKNOWN_PROPORTIONS,
     WORD_REGRESSION,
     FitReport,
+    LevelMeasurement,
     Measurement,
     largest_class,
+    measure_level,
     measure_predictions,
 )
 from .surest_error import surest_error
@@ -44,6 +47,7 @@ class Source(NamedTuple):
     class_proportions: str  # "estimated", "uniform" or "given"
     left_out: int  # number of documents that were not used
     versions: VersionCounts  # examples that are versions of one text
+    paths: list[list[str]]  # of the labels, if they are a tree
 
 
 def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: Source) -> FittedExperts:
@@ -52,7 +56,7 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
-    guarantees = _guarantees(weighing, probabilities)
+    guarantees = _guarantees(weighing, probabilities, source.paths)
     without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
     settings = FitSettings(
         weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
@@ -67,7 +71,7 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
     return FittedExperts(settings, ensemble, guarantees)
 
 
-def _guarantees(weighing: Weighing, probabilities: np.ndarray) -> Guarantees:
+def _guarantees(weighing: Weighing, probabilities: np.ndarray, paths: list[list[str]]) -> Guarantees:
     """Guarantees by the held-out answers, with a default limit of novelty if some documents are out of scope."""
     compares_with_documents = weighing.has_out_of_scope_documents
     guarantees = Guarantees(
@@ -75,6 +79,7 @@ def _guarantees(weighing: Weighing, probabilities: np.ndarray) -> Guarantees:
         proportion_draws=weighing.proportions.draws.astype(np.float32),
         multi_label=weighing.ensemble.multi_label,
         default_lost=0.0,
+        tree=label_tree(paths),
     )
     # With too few held-out texts the limit cannot be guaranteed.
     if compares_with_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
@@ -123,7 +128,23 @@ def _report(
         versions=source.versions.examples,
         version_groups=source.versions.groups,
         contradictory=source.versions.contradictory,
+        paths=[] if guarantees.tree.is_flat else source.paths,
+        levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
     )
+
+
+def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -> list[LevelMeasurement]:
+    """Metrics at each level of the tree of labels, from the top; none of flat labels, or without held-out texts."""
+    held_out = guarantees.held_out
+    if guarantees.tree.is_flat or not len(held_out.ids):
+        return []
+    answered = {str(error): guarantees.answered_by_level(error) for error in REPORTED_ERRORS}
+    of_labels = Level(tuple(labels), np.arange(len(labels)))
+    measured = []
+    for number, level in enumerate((*guarantees.tree.upper_levels, of_labels)):
+        answered_here = {error: shares[number] for error, shares in answered.items()}
+        measured.append(measure_level(level, held_out.probabilities, held_out.labels, importance, answered_here))
+    return measured
 
 
 def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..label_sets import label_sets
+from ..label_tree import NO_LEVEL, extend_tree
 from ..prediction import LabelSets, Prediction, Rejection, ShownText
 from .content import have_no_content
 from .explaining import deciding_place, explain
@@ -103,15 +104,16 @@ def predict_with_experts(
         min_neighbors=shown.neighbors,
     )
     guarantees = experts.fitted.guarantees
+    label_names = scored.nearest.label_names
+    tree = extend_tree(guarantees.tree, scored.columns, label_names)
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None
     if reject is not None:
-        confidence = guarantees.confidence(scored.probabilities, novelty, lost)
-        is_confident = confidence >= guarantees.confidence_threshold(reject, lost)
+        levels = guarantees.answered_levels(scored.probabilities, novelty, reject, lost, tree)
         has_no_content = have_no_content(experts.view, inputs.texts)
-        rejection = Rejection(is_accepted=is_confident & ~has_no_content, has_no_content=has_no_content)
+        levels = np.where(has_no_content, NO_LEVEL, levels)
+        rejection = Rejection(levels=levels, has_no_content=has_no_content)
     voters = VotersForDisplay(experts, scored)
-    label_names = scored.nearest.label_names
     return Prediction(
         inputs=inputs,
         label_names=label_names,
@@ -120,6 +122,7 @@ def predict_with_experts(
         neighbor_weights=voters.weights,
         thresholds=experts.fitted.settings.label_thresholds(label_names),
         novelty=novelty,
+        tree=tree,
         rejection=rejection,
         label_sets=None if labels_at is None else _label_sets(experts, scored, labels_at),
         explain=_Explainer(experts, inputs, scored).explain,

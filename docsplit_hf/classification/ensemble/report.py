@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
@@ -32,6 +33,39 @@ class Measurement(TypedDict):
     accuracy: float
     macro_f1: float
     log_loss: float
+
+
+class LevelMeasurement(TypedDict):
+    """Metrics of the ensemble at a level of the tree of labels, computed by ``measure_level``."""
+
+    nodes: int  # number of labels of this level
+    accuracy: float
+    macro_f1: float
+    answered: dict[str, float]  # fraction of texts that get an answer at this level, by the error rate
+
+
+def measure_level(
+    level: Level, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray, answered: dict[str, float]
+) -> LevelMeasurement:
+    """Compute the metrics of the nodes above the most probable labels.
+
+    Args:
+        level: The level.
+        probabilities: The probabilities of the labels, ``(m, C)``.
+        labels: The right labels, bool ``(m, C)``.
+        importance: The weights of the texts, ``(m,)``.
+        answered: The fraction of texts that get an answer at this level, by the error rate.
+    """
+    from sklearn.metrics import accuracy_score, f1_score
+
+    predicted = level.node_of_label[probabilities.argmax(1)]
+    right = level.node_of_label[labels.argmax(1)]
+    return LevelMeasurement(
+        nodes=len(level.names),
+        accuracy=float(accuracy_score(right, predicted, sample_weight=importance)),
+        macro_f1=float(f1_score(right, predicted, average="macro", zero_division=0, sample_weight=importance)),
+        answered=answered,
+    )
 
 
 def measure_predictions(
@@ -102,6 +136,10 @@ class FitReport:
         version_groups: The number of texts that these are versions of.
         contradictory: The number of these texts whose versions have different labels. 0 if versions do not have
             different labels significantly more often than any two examples.
+        paths: The path of each label, from the top to the label, if labels are a tree.
+        levels: Records with the metrics of the ensemble at each level of the tree, from the top to the labels
+            themselves: the number of its labels (``nodes``), ``accuracy``, ``macro_f1``, and the fraction ``answered``
+            of the texts that get an answer at this level with ``reject=error``, by the error. Empty for flat labels.
     """
 
     examples: int
@@ -126,6 +164,8 @@ class FitReport:
     versions: int = 0
     version_groups: int = 0
     contradictory: int = 0
+    paths: list[list[str]] = field(default_factory=list)
+    levels: list[LevelMeasurement] = field(default_factory=list)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -139,7 +179,7 @@ class FitReport:
     def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
-        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{self._answered()}"
+        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{self._answered()}{self._by_level()}"
 
     def _summary(self) -> str:
         """Sentences on the examples, the measured texts and the label proportions."""
@@ -264,6 +304,17 @@ class FitReport:
             + describe_surest_error(self.surest_error)
             + (f"\n{self.describe_out_of_scope()}" if self.foreign else "")
         )
+
+    def _by_level(self) -> str:
+        """Lines on the levels of the tree of labels; empty for flat labels."""
+        lines = []
+        for number, level in enumerate(self.levels, start=1):
+            answered = ", ".join(f"{share:.0%} at {float(error):.0%}" for error, share in level["answered"].items())
+            lines.append(
+                f"\nLevel {number} of the tree, {level['nodes']:,} labels: {level['accuracy']:.1%} right, macro F1 "
+                f"{level['macro_f1']:.1%}. Share answered at this level: {answered}."
+            )
+        return "".join(lines)
 
 
 def printed_name(expert: str) -> str:

@@ -105,6 +105,21 @@ def _number(text: str) -> float:
         return math.nan
 
 
+def _are_paths(values: Any) -> bool:
+    return isinstance(values, list) and all(_are_texts(path) and path for path in values)
+
+
+def _are_levels(values: Any) -> bool:
+    return isinstance(values, list) and all(map(_is_level, values))
+
+
+def _is_level(record: Any) -> bool:
+    if not isinstance(record, dict) or record.keys() != {"nodes", "accuracy", "macro_f1", "answered"}:
+        return False
+    are_metrics = _is_fraction(record["accuracy"]) and _is_fraction(record["macro_f1"])
+    return _is_count(record["nodes"]) and are_metrics and _are_fractions_by_error(record["answered"])
+
+
 def _are_measurements(values: Any) -> bool:
     return isinstance(values, list) and all(map(_is_measurement, values))
 
@@ -156,4 +171,6 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "versions": _is_count,
     "version_groups": _is_count,
     "contradictory": _is_count,
+    "paths": _are_paths,
+    "levels": _are_levels,
 }

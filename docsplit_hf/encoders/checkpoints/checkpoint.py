@@ -258,9 +258,17 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
         with errors_name_config(path):
             config = AutoConfig.from_pretrained(path, **hub_arguments)
     except OSError as error:
+        is_name_on_hub = path.count("/") == 1 and not path.startswith((".", "/", "~"))
+        without_network = (
+            f" Without a network here, run 'hf download {path} --local-dir FOLDER' where there is one, and give the "
+            "folder in place of the name."
+            if is_name_on_hub
+            else ""
+        )
         raise OSError(
             f"The model {path!r} could not be loaded: it is not a folder with a config.json here, and it was not found "
-            f"on the Hub or the Hub could not be reached. Check the spelling. ({str(error).splitlines()[0]})"
+            f"on the Hub or the Hub could not be reached. Check the spelling.{without_network} "
+            f"({str(error).splitlines()[0]})"
         ) from error
     check_sizes(f"config.json of {path}", config.to_dict())
     return config

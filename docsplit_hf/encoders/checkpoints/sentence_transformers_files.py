@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PretrainedConfig
 
+from ..portable.run_encoder import ACTIVATIONS, UnitNorm
 from .atomic_replacement import apply_umask_to_weights
 from .inside_folder import write_file
 
@@ -26,7 +27,6 @@ logger = logging.getLogger(__name__)
 
 POOLING_MODES = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
-ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
 WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"  # the only weights of some released checkpoints, such as INSTRUCTOR's
 OTHER_EMBEDDINGS = "the embeddings would not be the same. Use sentence-transformers for it."
@@ -93,14 +93,6 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
     if not isinstance(content, kind):
         raise ValueError(f"{file} of {name} holds a {type(content).__name__} instead of a {kind.__name__}: repair it.")
     return content
-
-
-class UnitNorm(nn.Module):
-    """Scale rows to norm 1: the module Normalize of sentence-transformers, before a dense layer."""
-
-    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """Scale the rows of ``(N, D)`` to norm 1."""
-        return nn.functional.normalize(embeddings)
 
 
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:

@@ -13,6 +13,8 @@ from huggingface_hub.dataclasses import strict, validated_field
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+LARGEST_LAYER = 65_536  # dimensions of a dense layer's output
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU")  # of dense layers, classes of torch.nn
 LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages", "late")
 
 
@@ -36,6 +38,12 @@ def _fraction(default: float | None = None) -> Any:
     return _checked(default, "from 0 to 1", lambda value: 0 <= value <= 1)
 
 
+def _is_dense_layer(size: Any = None, bias: Any = None, activation: Any = None, **others: Any) -> bool:
+    """Whether the settings are those of a dense layer."""
+    is_size = isinstance(size, int) and not isinstance(size, bool) and 1 <= size <= LARGEST_LAYER
+    return is_size and isinstance(bias, bool) and activation in ACTIVATIONS and not others
+
+
 @strict
 class KNNClassifierConfig(PreTrainedConfig):
     """Configuration of a ``KNNClassifier``; it contains the encoder's configuration.
@@ -54,6 +62,9 @@ class KNNClassifierConfig(PreTrainedConfig):
         retrieval_dimension: Number of dimensions of r. None: the encoder's.
         truncate_dim: Number of leading dimensions of h for the neighbor search, if the encoder was trained for it
             (Matryoshka); not with ``decouple``. None: all.
+        projection: Dense layers after the pooling that the encoder comes with, for the neighbor search: whether their
+            input is scaled to norm 1, ``normalize_first``, and for each of ``layers`` its ``size``, ``bias`` and
+            ``activation``. Not with ``decouple``. None: there are none.
         normalize: Whether retrieval embeddings are scaled to norm 1. False is the paper's choice.
         classifier_dropout: Dropout before the classification head. None: as in the encoder's own classifiers.
         classifier_activation: None: the classification head is one linear layer. A name of an activation in
@@ -81,6 +92,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     decouple: bool = True
     retrieval_dimension: int | None = _count()
     truncate_dim: int | None = _count()
+    projection: dict | None = None
     normalize: bool = False
     classifier_dropout: int | float | None = _fraction()
     classifier_activation: str | None = None
@@ -109,14 +121,30 @@ class KNNClassifierConfig(PreTrainedConfig):
         if sorted(self.id2label) != list(range(len(self.id2label))):
             raise ValueError(f"id2label must have the numbers from 0 to {len(self.id2label) - 1}, got {self.id2label}.")
 
+    def validate_projection(self) -> None:
+        """Refuse dense layers that cannot be built. Called by ``strict``."""
+        if self.projection is None:
+            return
+        if self.decouple:
+            raise ValueError("projection does not go with decouple=True, which learns layers of its own.")
+        layers = self.projection.get("layers")
+        is_known = isinstance(layers, list) and layers and isinstance(self.projection.get("normalize_first"), bool)
+        if not is_known or not all(isinstance(layer, dict) and _is_dense_layer(**layer) for layer in layers):
+            raise ValueError(
+                "projection must have normalize_first, and layers, each with its size, bias and activation (one of "
+                f"{', '.join(ACTIVATIONS)}), got {self.projection!r}."
+            )
+
     def validate_truncate_dim(self) -> None:
         """Refuse to truncate r, or h to more dimensions than it has. Called by ``strict``."""
         if self.truncate_dim is not None and self.decouple:
             raise ValueError(
                 f"truncate_dim={self.truncate_dim} does not go with decouple=True: set retrieval_dimension instead."
             )
-        if self.truncate_dim is not None and self.truncate_dim > self.hidden_size:
-            raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {self.hidden_size} dimensions of h.")
+        most = self.hidden_size if self.projection is None else self.projection["layers"][-1]["size"]
+        if self.truncate_dim is not None and self.truncate_dim > most:
+            of = "h" if self.projection is None else "an embedding"
+            raise ValueError(f"truncate_dim={self.truncate_dim} is more than the {most} dimensions of {of}.")
 
     def get_text_config(self, *args, **kwargs) -> PreTrainedConfig:
         """The encoder's configuration, from which libraries read the hidden size and the vocabulary."""
@@ -135,7 +163,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     @property
     def retrieval_size(self) -> int:
         """The number of dimensions of a retrieval embedding."""
-        size = self.hidden_size
+        size = self.hidden_size if self.projection is None else self.projection["layers"][-1]["size"]
         if self.decouple and self.retrieval_dimension:
             size = self.retrieval_dimension
         return min(size, self.truncate_dim or size)

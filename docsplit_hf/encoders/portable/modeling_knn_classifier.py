@@ -20,7 +20,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
 
 from .configuration_knn_classifier import KNNClassifierConfig
-from .run_encoder import check_pooling, pool, run_encoder
+from .run_encoder import check_pooling, describe_projection, make_projection, pool, run_encoder
 
 MULTI_LABEL = "multi_label_classification"
 PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
@@ -93,6 +93,9 @@ class KNNClassifier(PreTrainedModel):
             self.encoder.pooler = None  # it is not used, so it is neither trained nor saved
         self.dropout = nn.Dropout(_classifier_dropout(config))
         self.classifier = _classification_head(config) if config.num_labels else None
+        self.projection = None
+        if config.projection is not None:
+            self.projection = make_projection(config.projection, config.hidden_size)
         self.retrieval_head = None
         if config.decouple:
             self.retrieval_head = nn.Sequential(
@@ -129,7 +132,7 @@ class KNNClassifier(PreTrainedModel):
 
         Raises:
             ValueError: If ``num_labels`` and ``id2label`` do not agree, or neither is given, or the encoder has dense
-                layers after its pooling.
+                layers after its pooling and ``decouple`` is true.
             OSError: If the encoder does not exist.
         """
         try:
@@ -147,13 +150,14 @@ class KNNClassifier(PreTrainedModel):
             revision=revision,
             packing="off",  # only its weights are used
         )
-        if loaded.projection is not None:
+        if loaded.projection is not None and config_arguments.get("decouple", True):
             raise ValueError(
-                f"{name} sends its embeddings through dense layers, which a classifier has no place for. Use another "
-                "encoder, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) to leave them out."
+                f"{name} sends its embeddings through dense layers, and decouple=True learns layers of its own: pass "
+                "decouple=False to keep them, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) "
+                "to leave them out."
             )
         config_arguments = {"pooling": loaded.pooling, "max_length": loaded.max_length} | config_arguments
-        return cls.around(loaded.model, num_labels, id2label, **config_arguments)
+        return cls.around(loaded.model, num_labels, id2label, projection=loaded.projection, **config_arguments)
 
     @classmethod
     def around(
@@ -161,6 +165,7 @@ class KNNClassifier(PreTrainedModel):
         encoder: PreTrainedModel,
         num_labels: int | None = None,
         id2label: Mapping[int, str] | None = None,
+        projection: nn.Sequential | None = None,
         **config_arguments: Any,
     ) -> KNNClassifier:
         """Put new heads, with random weights, on a loaded encoder, which becomes a part of the model.
@@ -168,6 +173,7 @@ class KNNClassifier(PreTrainedModel):
         Args:
             encoder: The encoder, without a head.
             num_labels, id2label, **config_arguments: As in ``from_encoder``.
+            projection: The dense layers after its pooling. None: there are none.
 
         Returns:
             The classifier.
@@ -188,6 +194,8 @@ class KNNClassifier(PreTrainedModel):
             )
         if count == 0:
             names = {}
+        if projection is not None:
+            config_arguments = {**config_arguments, "projection": describe_projection(projection)}
         encoder_config = copy.deepcopy(encoder.config)
         if Path(encoder_config.name_or_path).exists():
             # Saved classifiers may be shared, and a path on this machine means nothing elsewhere.
@@ -204,6 +212,8 @@ class KNNClassifier(PreTrainedModel):
         model.encoder.load_state_dict({key: value for key, value in encoder.state_dict().items() if key in own})
         for parameter in model.parameters():  # not the buffers: rotary frequencies stay in float32
             parameter.data = parameter.data.to(encoder.dtype)
+        if projection is not None:
+            model.projection.load_state_dict(projection.state_dict())
         return model.to(encoder.device)
 
     def forward(
@@ -258,6 +268,8 @@ class KNNClassifier(PreTrainedModel):
         retrieval_pooling = self.config.retrieval_pooling or self.config.pooling
         if retrieval_pooling != self.config.pooling:
             embeddings = pool(states, attention_mask, retrieval_pooling)
+        if self.projection is not None:
+            embeddings = self.projection(embeddings.to(next(self.projection.parameters()).dtype))
         if self.retrieval_head is not None:
             embeddings = self.retrieval_head(embeddings)
         embeddings = embeddings[:, : self.config.retrieval_size].float()

@@ -7,6 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from typing import TypedDict
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -164,6 +165,54 @@ def pool(
     # Summed in float32: in float16 the states of a long document overflow.
     total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=torch.promote_types(hidden_states.dtype, torch.float32))
     return (total / mask.sum(1)).to(hidden_states.dtype)
+
+
+class UnitNorm(nn.Module):
+    """Scale rows to norm 1: the module Normalize of sentence-transformers, before a dense layer."""
+
+    def forward(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """Scale the rows of ``(N, D)`` to norm 1."""
+        return nn.functional.normalize(embeddings)
+
+
+ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
+
+
+class DenseLayer(TypedDict):
+    """Settings of a dense layer."""
+
+    size: int  # dimensions of its output
+    bias: bool
+    activation: str  # a key of ACTIVATIONS
+
+
+class Projection(TypedDict):
+    """Settings of dense layers after the pooling."""
+
+    normalize_first: bool  # whether their input is scaled to norm 1
+    layers: list[DenseLayer]
+
+
+def make_projection(settings: Projection, input_size: int) -> nn.Sequential:
+    """Make dense layers from ``(N, input_size)`` on, with random weights."""
+    modules: list[nn.Module] = [UnitNorm()] if settings["normalize_first"] else []
+    for layer in settings["layers"]:
+        modules.append(nn.Linear(input_size, layer["size"], bias=layer["bias"]))
+        modules.append(ACTIVATIONS[layer["activation"]]())
+        input_size = layer["size"]
+    return nn.Sequential(*modules)
+
+
+def describe_projection(projection: nn.Sequential) -> Projection:
+    """Describe dense layers, so that ``make_projection`` makes layers of the same form."""
+    modules = list(projection)
+    normalize_first = isinstance(modules[0], UnitNorm)
+    dense = modules[1:] if normalize_first else modules
+    layers = []
+    for linear, activation in zip(dense[::2], dense[1::2], strict=True):
+        name = type(activation).__name__
+        layers.append(DenseLayer(size=linear.out_features, bias=linear.bias is not None, activation=name))
+    return Projection(normalize_first=normalize_first, layers=layers)
 
 
 def max_positions(model: PreTrainedModel) -> int | None:

@@ -48,7 +48,7 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     came = texts[32:]
     answers = fitted(came)
     level = float(np.median([answer["score"] for answer in answers]))
-    monkeypatch.setattr(Guarantees, "confidence_threshold", lambda self, error, most_lost=None: level)
+    monkeypatch.setattr(Guarantees, "level_thresholds", lambda self, error, most_lost=None: np.array([level]))
     report = fitted.measure_drift(came)
     labels = [answer["label"] for answer in answers]
     assert (report.texts, report.empty, report.earlier) == (16, 0, 16)

@@ -61,7 +61,11 @@ def test_a_local_folder_takes_precedence_over_the_shipped_checkpoint(tmp_path, m
     [
         ("docsplit-smal-en", FileNotFoundError, "called 'docsplit-small-en'"),
         ("./output/pretrain", FileNotFoundError, "no file or folder './output/pretrain'"),
-        ("nobody/nothing", OSError, "'nobody/nothing' could not be loaded: .*Check the spelling"),
+        (
+            "nobody/nothing",
+            OSError,
+            "'nobody/nothing' could not be loaded: .*Without a network here, run 'hf download nobody/",
+        ),
     ],
 )
 def test_a_name_without_a_checkpoint(load, name, error, message, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ EM_TOLERANCE = 1e-4
 class Proportions(NamedTuple):
     """Label proportions among all texts."""
 
-    likeliest: np.ndarray  # (C,): point estimate
+    likeliest: np.ndarray  # (C,): point estimate; moved toward equal proportions if it was estimated
     draws: np.ndarray  # (B, C): bootstrap draws
 
 
@@ -37,7 +37,7 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
 
     The logits are calibrated on ``held_out`` ``(m, C)``, those of examples with ``targets`` ``(m, C)``, 0 or 1. Each
     bootstrap draw resamples the examples of each label and the documents, and draws the center of the prior of the
-    calibration at random.
+    calibration at random. The estimate is moved toward equal proportions by the spread of the draws.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
@@ -52,7 +52,21 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
         center = rng.standard_normal(targets.shape[1] + 1)
         calibrate = calibration(held_out[rows], targets[rows], center)
         draws.append(proportions_of(calibrate(resampled), example_proportions))
-    return Proportions(likeliest, np.stack(draws))
+    drawn = np.stack(draws)
+    return Proportions(moved_toward_equal(likeliest, drawn), drawn)
+
+
+def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Move uncertain proportions ``(C,)`` toward equal ones, by the spread of their ``draws`` ``(B, C)``.
+
+    Of the squared distance to equal proportions, the total variance of the draws is noise. The remaining fraction of
+    the distance is kept: ``max(0, 1 - variance / distance^2)`` (James and Stein 1961).
+    """
+    equal = 1 / len(proportions)
+    distance = np.square(proportions - equal).sum()
+    variance = draws.var(0).sum()
+    kept = max(0.0, 1 - variance / distance) if distance > 0 else 0.0
+    return equal + kept * (proportions - equal)
 
 
 def calibration(

@@ -151,6 +151,8 @@ def _check_other_settings(settings: dict[str, Any]) -> None:
     labels = len(settings["labels"])
     suggested = settings.get(SUGGESTED_SETTING, [])
     _require(_is_list_of(suggested, str), SUGGESTED_SETTING, suggested)
+    document_vote = settings.get("document_vote", 1.0)
+    _require(isinstance(document_vote, float) and 0 < document_vote <= 1, "document_vote", document_vote)
     thresholds = settings.get("thresholds", [0.5] * labels)
     _require(_is_list_of(thresholds, float) and len(thresholds) == labels, "thresholds", thresholds)
     _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)

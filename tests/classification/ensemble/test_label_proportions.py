@@ -8,6 +8,7 @@ from docsplit_hf.classification.ensemble.label_proportions import (
     PSEUDO_COUNT,
     calibration,
     estimate_proportions,
+    moved_toward_equal,
     proportions_of,
 )
 
@@ -55,6 +56,27 @@ def test_draws_are_closer_together_with_more_examples():
         spreads.append(found.draws.std(0).max())
     assert spreads[1] < 0.8 * spreads[0]
     assert np.abs(found.likeliest - TRUE).max() < 0.06
+
+
+def test_the_noise_of_the_draws_is_taken_from_the_distance_to_equal_proportions():
+    """Draws at a distance of half that of the estimate have a quarter of its square as variance."""
+    direction = np.array([0.2, -0.1, -0.1])
+    proportions = 1 / 3 + direction
+    certain = np.stack([proportions, proportions])
+    np.testing.assert_array_equal(moved_toward_equal(proportions, certain), proportions)
+    draws = np.stack([proportions + direction / 2, proportions - direction / 2])
+    np.testing.assert_allclose(moved_toward_equal(proportions, draws), 1 / 3 + 0.75 * direction)
+    wild = np.stack([proportions + 2 * direction, proportions - 2 * direction])
+    np.testing.assert_allclose(moved_toward_equal(proportions, wild), np.full(3, 1 / 3))
+    np.testing.assert_allclose(moved_toward_equal(np.full(3, 1 / 3), certain), np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("noise, true, most", [(1.0, TRUE, 0.03), (30.0, np.full(3, 1 / 3), 0.01)])
+def test_a_clear_shift_is_kept_and_scores_that_show_nothing_give_equal_proportions(noise, true, most):
+    documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1, noise)
+    labels = np.arange(60) % 3
+    found = estimate_proportions(draw(labels, 2, noise), np.eye(3)[labels], documents)
+    np.testing.assert_allclose(found.likeliest, true, atol=most)
 
 
 def test_the_estimate_is_reproducible():

@@ -21,6 +21,7 @@ MAX_DRAWN_LOGITS = 10_000_000  # draws times held-out logits: with more logits, 
 CALIBRATION_SHARPNESS_SPREAD = 0.5
 CALIBRATION_BIAS_SPREAD = 0.3
 PSEUDO_COUNT = 5.0  # texts that are added to each label
+LEAST_KEPT = 0.5  # fraction of the distance of the estimate to equal proportions
 MAX_EM_ITERATIONS = 200
 EM_TOLERANCE = 1e-4
 
@@ -60,13 +61,14 @@ def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray) -> np.ndarray
     """Move uncertain proportions ``(C,)`` toward equal ones, by the spread of their ``draws`` ``(B, C)``.
 
     Of the squared distance to equal proportions, the total variance of the draws is noise. The remaining fraction of
-    the distance is kept: ``max(0, 1 - variance / distance^2)`` (James and Stein 1961).
+    the distance is kept, ``1 - variance / distance^2`` (James and Stein 1961), but at least half: draws of few examples
+    vary more than the estimate errs.
     """
     equal = 1 / len(proportions)
     distance = np.square(proportions - equal).sum()
     variance = draws.var(0).sum()
-    kept = max(0.0, 1 - variance / distance) if distance > 0 else 0.0
-    return equal + kept * (proportions - equal)
+    confirmed = 1 - variance / distance if distance > 0 else 0.0
+    return equal + max(confirmed, LEAST_KEPT) * (proportions - equal)
 
 
 def calibration(

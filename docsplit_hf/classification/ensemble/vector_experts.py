@@ -41,8 +41,8 @@ _SEPARATORS_TO_SPACES = str.maketrans("._-/", "    ")
 class Classifier(Expert):
     """The trained classification head; without one, a linear probe: logistic regression on vectors of the examples.
 
-    With one label per text, the probe is the mean of two: that of the examples, and one on embeddings without words
-    that also learns from the documents whose labels are surest after self-training.
+    If there are documents, and one label per text, the probe is the mean of two: that of the examples, and one on
+    embeddings without words that also learns from the documents whose labels are surest after self-training.
     """
 
     name = "classifier"
@@ -61,13 +61,10 @@ class Classifier(Expert):
     def learn_from_posterior(
         self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray
     ) -> dict[str, np.ndarray]:
-        if data.has_head:
+        if data.has_head or not data.has_documents:
             return learned
         dimensions = len(data.corpus.document_vectors.mean)
         documents = surest_documents(posterior, data.rows)
-        has_words = data.corpus.vectors.shape[1] > dimensions
-        if not has_words and not len(documents):
-            return learned
         rows = np.concatenate([data.rows, documents])
         targets = np.concatenate([data.targets, np.eye(posterior.shape[1])[posterior[documents].argmax(1)]])
         weights = np.ones(len(rows))
@@ -112,7 +109,10 @@ def surest_documents(posterior: np.ndarray, examples: np.ndarray) -> np.ndarray:
 
 
 def fit_probe(
-    vectors: np.ndarray, targets: np.ndarray, multi_label: bool, weights: np.ndarray | None = None
+    vectors: np.ndarray,
+    targets: np.ndarray,
+    multi_label: bool,
+    weights: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit weights ``(C, D)`` and biases ``(C,)`` of logits, or log odds if multi-label, to ``targets`` ``(n, C)``.
 

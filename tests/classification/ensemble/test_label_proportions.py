@@ -5,6 +5,7 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from docsplit_hf.classification.ensemble.label_proportions import (
+    LEAST_KEPT,
     PSEUDO_COUNT,
     calibration,
     estimate_proportions,
@@ -67,16 +68,15 @@ def test_the_noise_of_the_draws_is_taken_from_the_distance_to_equal_proportions(
     draws = np.stack([proportions + direction / 2, proportions - direction / 2])
     np.testing.assert_allclose(moved_toward_equal(proportions, draws), 1 / 3 + 0.75 * direction)
     wild = np.stack([proportions + 2 * direction, proportions - 2 * direction])
-    np.testing.assert_allclose(moved_toward_equal(proportions, wild), np.full(3, 1 / 3))
+    np.testing.assert_allclose(moved_toward_equal(proportions, wild), 1 / 3 + LEAST_KEPT * direction)
     np.testing.assert_allclose(moved_toward_equal(np.full(3, 1 / 3), certain), np.full(3, 1 / 3))
 
 
-@pytest.mark.parametrize("noise, true, most", [(1.0, TRUE, 0.03), (30.0, np.full(3, 1 / 3), 0.01)])
-def test_a_clear_shift_is_kept_and_scores_that_show_nothing_give_equal_proportions(noise, true, most):
-    documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1, noise)
+def test_a_clear_shift_is_kept():
+    documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1, noise=1.0)
     labels = np.arange(60) % 3
-    found = estimate_proportions(draw(labels, 2, noise), np.eye(3)[labels], documents)
-    np.testing.assert_allclose(found.likeliest, true, atol=most)
+    found = estimate_proportions(draw(labels, 2, noise=1.0), np.eye(3)[labels], documents)
+    np.testing.assert_allclose(found.likeliest, TRUE, atol=0.05)
 
 
 def test_the_estimate_is_reproducible():

@@ -65,7 +65,7 @@ def test_the_probe_fits_one_example_of_each_label(recwarn):
 
 def test_the_probe_is_the_mean_of_two_regressions():
     """One of joined vectors of the examples, one of embeddings, with the surest documents at a lower weight."""
-    store = make_store(examples=12, documents=60)
+    store = make_store(examples=12, documents=600)
     corpus = make_corpus(store.snapshot)
     rows = corpus.rows
     targets = one_hot(store.snapshot.labels, np.arange(3))
@@ -88,8 +88,8 @@ def test_the_probe_is_the_mean_of_two_regressions():
     np.testing.assert_allclose(logits, expected, atol=1e-3)
 
 
-def test_without_words_and_documents_one_regression_is_left():
-    store = make_store(documents=0, texts=False)
+def test_without_documents_one_regression_is_left():
+    store = make_store(documents=0)
     corpus = make_corpus(store.snapshot)
     targets = one_hot(store.snapshot.labels, np.arange(3))
     data = training_data(corpus, corpus.rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)

@@ -21,6 +21,17 @@ PRIORS = ("agreement", "plain prior")  # of the sharpness
 NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "self_training", "two_way", "tfidf")
 UNSEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "tfidf")
 OF_VERSIONS = ("ours", "ours_by_single_texts", "probe", "tfidf")
+OF_MANY_CLASSES = ("before", "ours", "ours_without_documents", "probe", "self_training 0.6", "self_training 0.75")
+ESTIMATES = {
+    "equal": "equal",
+    "half_way": "likeliest, moved half way to equal ones (before)",
+    "by_draws": "likeliest, moved by the spread of the draws (`fit()`)",
+    "likeliest": "likeliest",
+    "uncalibrated": "likeliest, without calibration",
+    "mean_prediction": "mean prediction",
+    "rlls": "RLLS",
+    "true": "true",
+}
 BEFORE = ("ours", "ours_without_documents", "probe", "two_way", "tfidf", "setfit", "name_cosine")
 ERROR = "expected_calibration_error"
 
@@ -35,6 +46,8 @@ def few_labels() -> Figures:
         **setfit(),
         **documents(),
         "versions of one text": versions_of_one_text(),
+        "many classes": many_classes(),
+        "proportions": proportions(),
     }
 
 
@@ -48,6 +61,29 @@ def versions_of_one_text() -> list[Row]:
     for (task, labels), found in means.items():
         cells = [f"{found[system]:.1f}" if system in found else "" for system in OF_VERSIONS]
         rows.append((task, labels, *cells))
+    return rows
+
+
+def many_classes() -> list[Row]:
+    """Return macro F1 by the number of classes, before and since the probe learns from documents, and of rivals."""
+    frame = pd.DataFrame(content("few_labels/many_classes.jsonl"))
+    rows = []
+    for (task, classes, labels), own in frame.groupby(["task", "classes", "per_label"], sort=False):
+        found = {system: f"{100 * macro_f1.mean():.1f}" for system, macro_f1 in own.groupby("system")["macro_f1"]}
+        rows.append((task, str(classes), str(labels), *(found.get(system, "") for system in OF_MANY_CLASSES)))
+    return rows
+
+
+def proportions() -> list[Row]:
+    """Return the mean figures of each estimate of proportions, by labels of each class and kind of pile."""
+    rows = []
+    measured = [record for record in content("few_labels/proportions.jsonl") if record["estimates"] is not None]
+    for labels, exponent in sorted({(record["per_label"], record["exponent"]) for record in measured}, reverse=True):
+        own = [record for record in measured if (record["per_label"], record["exponent"]) == (labels, exponent)]
+        for name, shown in ESTIMATES.items():
+            figures = pd.DataFrame([record["estimates"][name] for record in own]).mean()
+            kind = f"{len(own)} unequal" if exponent else f"{len(own)} equal"
+            rows.append((str(labels), kind, shown, *(f"{figure:.1f}" for figure in figures)))
     return rows
 
 

@@ -121,6 +121,15 @@ class Expert:
         """Fit on the training data; return float32 arrays by name."""
         return {}
 
+    def learn_from_posterior(
+        self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Learn from the label distributions of all texts ``(N, C)`` after self-training; return the arrays.
+
+        Only with one label per text. By default, the arrays of ``fit`` stay.
+        """
+        return learned
+
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         """Return logits ``(N, C)``; log odds if a text may have several labels."""
         raise NotImplementedError

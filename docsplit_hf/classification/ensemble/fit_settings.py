@@ -25,6 +25,7 @@ class FitSettings:
         multi_label: Whether a text may have several labels.
         has_head: Whether a trained classification head also gives logits.
         temperature: The temperature of the neighbors' votes (equation 2).
+        document_vote: The weight of a document's vote as a neighbor, relative to that of an example.
         compares_with_documents: Whether familiarity compares closeness to examples with closeness to documents, because
             some documents are out of scope.
         log_likelihood: The log likelihood of the labels of the held-out texts, without a shift for label proportions.
@@ -36,6 +37,7 @@ class FitSettings:
     multi_label: bool
     has_head: bool
     temperature: float
+    document_vote: float
     compares_with_documents: bool
     log_likelihood: float
     thresholds: list[float] | None
@@ -62,6 +64,7 @@ class FitSettings:
             "weights": self.weights,
             "has_head": self.has_head,
             "temperature": self.temperature,
+            "document_vote": self.document_vote,
             SAVED_COMPARES_WITH_DOCUMENTS: self.compares_with_documents,
             "log_likelihood": self.log_likelihood,
         }
@@ -78,6 +81,7 @@ class FitSettings:
             multi_label=multi_label,
             has_head=saved["has_head"],
             temperature=saved["temperature"],
+            document_vote=saved.get("document_vote", 1.0),
             compares_with_documents=saved.get(SAVED_COMPARES_WITH_DOCUMENTS, False),
             log_likelihood=saved.get("log_likelihood", 0.0),
             thresholds=saved.get("thresholds", [0.5] * len(saved["labels"])) if multi_label else None,

@@ -44,6 +44,7 @@ class Ensemble(NamedTuple):
     labels: list[str]  # names of the labels that have examples, in the order of all arrays
     multi_label: bool  # whether a text may have several labels
     temperature: float  # of the votes of the neighbors (equation 2)
+    document_vote: float  # weight of the vote of a document, relative to that of an example
     document_vectors: DocumentVectors
     vectorizer: TfidfVectorizer | None  # None if the texts of the corpus have no words
     learned: Learned
@@ -145,6 +146,7 @@ class FittedExperts(NamedTuple):
             labels=settings.labels,
             multi_label=settings.multi_label,
             temperature=settings.temperature,
+            document_vote=settings.document_vote,
             document_vectors=document_vectors,
             vectorizer=restore_vectorizer(state.vocabulary, arrays["idf"]),
             learned=learned,
@@ -232,7 +234,7 @@ def score_by_expert(
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(view, embeddings, passages, places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.label_names)
-    votes = nearest.weights(ensemble.temperature)
+    votes = nearest.weights(ensemble.temperature, ensemble.document_vote)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
     of_fitted_labels = proportions[:, columns]
     if not ensemble.multi_label:

@@ -125,7 +125,8 @@ def scores_by_folds(
         )
         learned = fit_all(part, experts, proportions)
         shift[test] = learned.shift
-        label_proportions[test] = vote(voters.weights[test], voters.places[test], learned.soft_labels)
+        votes = voters.weights[test] if data.multi_label else voters.votes(test, part.text_weights)
+        label_proportions[test] = vote(votes, voters.places[test], learned.soft_labels)
         features = Features(
             vectors=corpus.vectors[rows[test]],
             whitened=corpus.whitened[rows[test]],
@@ -157,9 +158,14 @@ class Voters(NamedTuple):
     """Neighbors of R texts of a corpus, without the text itself, its copies and its versions; independent of labels."""
 
     places: np.ndarray  # int64 (R, k): places of the neighbors in the corpus
-    weights: np.ndarray  # float64 (R, k): weights of the votes
+    weights: np.ndarray  # float64 (R, k): weights of the votes by distance; 0 for texts that do not vote
     temperature: float  # of the votes (equation 2)
     to_documents: np.ndarray | None  # float64 (R,): mean cosine to the nearest documents, if there are any
+
+    def votes(self, rows: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
+        """Votes for some ``rows``, by distance and the weight of each text of the corpus ``(N,)``; they add up to 1."""
+        votes = self.weights[rows] * text_weights[self.places[rows]]
+        return votes / np.maximum(votes.sum(1, keepdims=True), np.finfo(np.float64).tiny)
 
 
 def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, groups: np.ndarray | None) -> Voters:

@@ -21,6 +21,7 @@ MAX_DRAWN_LOGITS = 10_000_000  # draws times held-out logits: with more logits, 
 CALIBRATION_SHARPNESS_SPREAD = 0.5
 CALIBRATION_BIAS_SPREAD = 0.3
 PSEUDO_COUNT = 5.0  # texts that are added to each label
+LEAST_KEPT = 0.5  # fraction of the distance of the estimate to equal proportions
 MAX_EM_ITERATIONS = 200
 EM_TOLERANCE = 1e-4
 
@@ -28,7 +29,7 @@ EM_TOLERANCE = 1e-4
 class Proportions(NamedTuple):
     """Label proportions among all texts."""
 
-    likeliest: np.ndarray  # (C,): point estimate
+    likeliest: np.ndarray  # (C,): point estimate; moved toward equal proportions if it was estimated
     draws: np.ndarray  # (B, C): bootstrap draws
 
 
@@ -37,7 +38,7 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
 
     The logits are calibrated on ``held_out`` ``(m, C)``, those of examples with ``targets`` ``(m, C)``, 0 or 1. Each
     bootstrap draw resamples the examples of each label and the documents, and draws the center of the prior of the
-    calibration at random.
+    calibration at random. The estimate is moved toward equal proportions by the spread of the draws.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
@@ -52,7 +53,22 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
         center = rng.standard_normal(targets.shape[1] + 1)
         calibrate = calibration(held_out[rows], targets[rows], center)
         draws.append(proportions_of(calibrate(resampled), example_proportions))
-    return Proportions(likeliest, np.stack(draws))
+    drawn = np.stack(draws)
+    return Proportions(moved_toward_equal(likeliest, drawn), drawn)
+
+
+def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Move uncertain proportions ``(C,)`` toward equal ones, by the spread of their ``draws`` ``(B, C)``.
+
+    Of the squared distance to equal proportions, the total variance of the draws is noise. The remaining fraction of
+    the distance is kept, ``1 - variance / distance^2`` (James and Stein 1961), but at least half: draws of few examples
+    vary more than the estimate errs.
+    """
+    equal = 1 / len(proportions)
+    distance = np.square(proportions - equal).sum()
+    variance = draws.var(0).sum()
+    confirmed = 1 - variance / distance if distance > 0 else 0.0
+    return equal + max(confirmed, LEAST_KEPT) * (proportions - equal)
 
 
 def calibration(

@@ -63,6 +63,7 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
         multi_label=multi_label,
         has_head=data.has_head,
         temperature=ensemble.temperature,
+        document_vote=ensemble.document_vote,
         compares_with_documents=weighing.has_out_of_scope_documents,
         log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
         thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,

@@ -126,13 +126,18 @@ class NearestTexts(NamedTuple):
         distances = distances[np.isfinite(distances)]
         return RELATIVE_TEMPERATURE * float(distances.mean(dtype=np.float64)) if distances.any() else 1.0
 
-    def weights(self, temperature: float) -> np.ndarray:
-        """Weight of each of the ``k + m`` texts (equation 2), float64; rows add up to 1, or to 0 without voters."""
+    def weights(self, temperature: float, document_vote: float = 1.0) -> np.ndarray:
+        """Weight of each of the ``k + m`` texts (equation 2), float64; rows add up to 1, or to 0 without voters.
+
+        ``document_vote``: weight of the vote of a document, relative to that of an example at the same distance.
+        """
         voters = self.voters
+        is_document = voters >= self.examples.rows.shape[1]
         distances = np.take_along_axis(self.distances, voters, axis=1)
         finite = np.isfinite(distances)
         farthest = np.where(finite, distances, 0).max(1, keepdims=True)
         weights = neighbor_weights(np.where(finite, distances, farthest), temperature) * finite
+        weights *= np.where(is_document, document_vote, 1.0)
         weights /= np.maximum(weights.sum(1, keepdims=True), np.finfo(np.float64).tiny)
         of_all = np.zeros(self.distances.shape)
         np.put_along_axis(of_all, voters, weights, axis=1)

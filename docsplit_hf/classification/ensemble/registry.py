@@ -127,6 +127,9 @@ def fit_all(
         by_expert = trained.by_expert
         propagated = trained.voting_labels
         soft_labels = trained.posterior
+    if not data.multi_label:
+        for name in experts:
+            by_expert[name] = EXPERTS[name].learn_from_posterior(data, by_expert[name], soft_labels)
     if proportions is None:
         found = soft_labels.mean(0, dtype=np.float64)
     else:

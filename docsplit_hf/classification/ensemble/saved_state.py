@@ -162,6 +162,8 @@ def _check_other_settings(settings: dict[str, Any]) -> None:
     paths = settings.get("paths", [])
     are_paths = is_possible("paths", paths) and (not paths or [path[-1] for path in paths] == settings["labels"])
     _require(are_paths, "paths", paths)
+    document_vote = settings.get("document_vote", 1.0)
+    _require(isinstance(document_vote, float) and 0 < document_vote <= 1, "document_vote", document_vote)
     thresholds = settings.get("thresholds", [0.5] * labels)
     _require(_is_list_of(thresholds, float) and len(thresholds) == labels, "thresholds", thresholds)
     _require(all(0 <= threshold <= 1 for threshold in thresholds), "thresholds", thresholds)

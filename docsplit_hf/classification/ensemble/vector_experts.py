@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .expert import Features, Sizes, TrainingData
 
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
+SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from
+MAX_SURE_DOCUMENTS = 2_000
+SURE_DOCUMENT_WEIGHT = 0.3  # relative to an example
 LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
 TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distribution of each label
 TOPIC_ITERATIONS = 10
@@ -36,7 +39,11 @@ _SEPARATORS_TO_SPACES = str.maketrans("._-/", "    ")
 
 
 class Classifier(Expert):
-    """The trained classification head; without one, a linear probe: logistic regression on vectors of the examples."""
+    """The trained classification head; without one, a linear probe: logistic regression on vectors of the examples.
+
+    If there are documents, and one label per text, the probe is the mean of two: that of the examples, and one on
+    embeddings without words that also learns from the documents whose labels are surest after self-training.
+    """
 
     name = "classifier"
     uses_head = True
@@ -50,6 +57,25 @@ class Classifier(Expert):
             return {}
         probe = fit_probe(data.corpus.vectors[data.rows], data.targets, data.multi_label)
         return {"probe": np.column_stack(probe)}
+
+    def learn_from_posterior(
+        self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        if data.has_head or not data.has_documents:
+            return learned
+        dimensions = len(data.corpus.document_vectors.mean)
+        documents = surest_documents(posterior, data.rows)
+        rows = np.concatenate([data.rows, documents])
+        targets = np.concatenate([data.targets, np.eye(posterior.shape[1])[posterior[documents].argmax(1)]])
+        weights = np.ones(len(rows))
+        weights[len(data.rows) :] = SURE_DOCUMENT_WEIGHT
+        embeddings = data.corpus.vectors[rows, :dimensions]
+        scale = 1 / np.linalg.norm(embeddings, axis=1).mean()  # beside words, embeddings have a norm below 1
+        of_embeddings, biases = fit_probe(scale * embeddings, targets, multi_label=False, weights=weights)
+        probe = learned["probe"].copy()
+        probe[:, :dimensions] += scale * of_embeddings
+        probe[:, -1] += biases
+        return {"probe": probe / 2}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         if "probe" in learned:
@@ -66,20 +92,44 @@ class Classifier(Expert):
         return {"probe": ArraySpec((sizes.labels, sizes.dimensions + 1), -LARGEST_PROBE_WEIGHT, LARGEST_PROBE_WEIGHT)}
 
 
-def fit_probe(vectors: np.ndarray, targets: np.ndarray, multi_label: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Fit weights ``(C, D)`` and biases ``(C,)`` of logits, or log odds if multi-label, to ``targets`` ``(n, C)``."""
+def surest_documents(posterior: np.ndarray, examples: np.ndarray) -> np.ndarray:
+    """Places of the surest half of the documents of each label, by their distributions over labels ``(N, C)``.
+
+    Half of each label, as one limit for all labels would leave out hard labels. ``examples``: places of the examples.
+    """
+    documents = np.setdiff1d(np.arange(len(posterior)), examples)
+    share = min(SURE_SHARE, MAX_SURE_DOCUMENTS / max(len(documents), 1))
+    labels = posterior[documents].argmax(1)
+    found = [np.zeros(0, np.int64)]
+    for label in range(posterior.shape[1]):
+        own = documents[labels == label]
+        surest_first = np.argsort(-posterior[own, label], kind="stable")
+        found.append(own[surest_first[: int(np.ceil(share * len(own)))]])
+    return np.sort(np.concatenate(found))
+
+
+def fit_probe(
+    vectors: np.ndarray,
+    targets: np.ndarray,
+    multi_label: bool,
+    weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Fit weights ``(C, D)`` and biases ``(C,)`` of logits, or log odds if multi-label, to ``targets`` ``(n, C)``.
+
+    ``weights`` ``(n,)``: weights of the texts, with one label per text; None: all are 1.
+    """
     if multi_label:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
     with warnings.catch_warnings():  # with one example per label, scikit-learn warns that labels may be numbers
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model = _regression().fit(vectors, targets.argmax(1))
-    weights = model.coef_
+        model = _regression().fit(vectors, targets.argmax(1), sample_weight=weights)
+    coefficients = model.coef_
     biases = model.intercept_
-    if len(weights) == 1:  # for two labels scikit-learn returns the log odds of the second
-        weights = np.vstack([-weights, weights]) / 2
+    if len(coefficients) == 1:  # for two labels scikit-learn returns the log odds of the second
+        coefficients = np.vstack([-coefficients, coefficients]) / 2
         biases = np.array([-biases[0], biases[0]]) / 2
-    return weights.astype(np.float32), biases.astype(np.float32)
+    return coefficients.astype(np.float32), biases.astype(np.float32)
 
 
 def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, float]:

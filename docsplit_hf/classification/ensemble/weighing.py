@@ -104,7 +104,7 @@ def weigh(
             proportions = _estimated_proportions(data, ensemble, scores, weights)
         learned = ensemble.learned._replace(
             proportions=proportions.likeliest.astype(np.float32),
-            shift=log_shift(proportions.likeliest, data.targets, True).astype(np.float32),
+            shift=log_shift(proportions.likeliest, data.targets, are_estimated=False).astype(np.float32),
         )
         ensemble = ensemble._replace(learned=learned)
         scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))

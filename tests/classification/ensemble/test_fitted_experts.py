@@ -6,6 +6,7 @@ from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts, lo
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.log_linear_pool import pool
 from docsplit_hf.classification.ensemble.neighbor_expert import Neighbors
+from docsplit_hf.classification.ensemble.vector_experts import DEFAULT_EXAMPLE_WEIGHT
 from docsplit_hf.datastore.snapshot import FittedState
 
 from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
@@ -69,14 +70,23 @@ def test_a_single_expert_gives_the_softmax_of_its_logits(name):
 
 
 SAVED_SETTINGS = set(
-    "labels several weights has_head temperature beside_documents shares examples documents single proportions "
-    "measured_on texts left_out class_proportions measured_for log_likelihood measured foreign novelty lost "
-    "accuracy_interval answered least_error surest_error versions version_groups contradictory".split()
+    "labels several weights has_head temperature document_vote beside_documents shares examples documents "
+    "single proportions measured_on texts left_out class_proportions measured_for log_likelihood measured foreign "
+    "novelty lost accuracy_interval answered least_error surest_error versions version_groups contradictory".split()
 )
 SAVED_ARRAYS = set(
     "mean components whitening soft shift proportions ids idf proportion_draws held_out_ids held_out_probabilities "
     "held_out_labels held_out_familiarity probe word_weights centers vocabulary".split()
 )
+
+
+def test_a_state_that_was_saved_without_the_vote_of_documents_has_equal_votes(stores):
+    state = stores["one label"].fitted
+    assert state.settings["document_vote"] == 1 / DEFAULT_EXAMPLE_WEIGHT
+    assert stores["several labels"].fitted.settings["document_vote"] == 1
+    older = {name: value for name, value in state.settings.items() if name != "document_vote"}
+    restored = FittedExperts.from_state(FittedState(older, state.arrays, state.vocabulary))
+    assert restored.settings.document_vote == restored.ensemble.document_vote == 1
 
 
 def test_saved_names_stay_those_that_older_versions_read(stores):
@@ -235,6 +245,7 @@ CHANGES = {
         lambda s, a: a.update(held_out_labels=a["held_out_labels"].astype(np.float32)),
         "held_out_labels is 'float32'",
     ),
+    "documents with more votes than examples": (lambda s, a: s.update(document_vote=2.0), "document_vote is 2.0"),
     "suggestions that are no ids": (lambda s, a: s.update(suggested=[1]), "suggested is"),
     "a missing array": (lambda s, a: a.pop("soft"), "arrays is"),
     "an additional array": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),

@@ -6,6 +6,7 @@ from docsplit_hf.classification.ensemble.held_out_scores import (
     FOLDS,
     FOLDS_OF_MANY_EXAMPLES,
     MANY_EXAMPLES,
+    Voters,
     assign_folds,
 )
 
@@ -45,3 +46,10 @@ def test_each_label_is_distributed_over_all_folds():
 def test_labels_with_one_example_are_not_held_out():
     assert assign_folds(np.arange(4), np.arange(4), np.ones(4, bool)).tolist() == [-1] * 4
     assert assign_folds(np.array([0, 0, 1]), np.array([5, 5, 6]), np.ones(3, bool)).tolist() == [-1] * 3  # a copy
+
+
+def test_examples_of_other_folds_have_more_votes():
+    """Those of the own fold have no label yet, and the same votes as documents."""
+    voters = Voters(np.array([[0, 1, 2], [2, 1, 0]]), np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]), 1.0, None)
+    votes = voters.votes(np.array([1, 0]), text_weights=np.array([3.0, 1.0, 1.0], np.float32))
+    np.testing.assert_allclose(votes, [[1, 0, 0], [0.75, 0.125, 0.125]])

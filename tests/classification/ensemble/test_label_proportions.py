@@ -5,9 +5,11 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from docsplit_hf.classification.ensemble.label_proportions import (
+    LEAST_KEPT,
     PSEUDO_COUNT,
     calibration,
     estimate_proportions,
+    moved_toward_equal,
     proportions_of,
 )
 
@@ -55,6 +57,26 @@ def test_draws_are_closer_together_with_more_examples():
         spreads.append(found.draws.std(0).max())
     assert spreads[1] < 0.8 * spreads[0]
     assert np.abs(found.likeliest - TRUE).max() < 0.06
+
+
+def test_the_noise_of_the_draws_is_taken_from_the_distance_to_equal_proportions():
+    """Draws at a distance of half that of the estimate have a quarter of its square as variance."""
+    direction = np.array([0.2, -0.1, -0.1])
+    proportions = 1 / 3 + direction
+    certain = np.stack([proportions, proportions])
+    np.testing.assert_array_equal(moved_toward_equal(proportions, certain), proportions)
+    draws = np.stack([proportions + direction / 2, proportions - direction / 2])
+    np.testing.assert_allclose(moved_toward_equal(proportions, draws), 1 / 3 + 0.75 * direction)
+    wild = np.stack([proportions + 2 * direction, proportions - 2 * direction])
+    np.testing.assert_allclose(moved_toward_equal(proportions, wild), 1 / 3 + LEAST_KEPT * direction)
+    np.testing.assert_allclose(moved_toward_equal(np.full(3, 1 / 3), certain), np.full(3, 1 / 3))
+
+
+def test_a_clear_shift_is_kept():
+    documents = draw(np.random.default_rng(0).choice(3, 1000, p=TRUE), 1, noise=1.0)
+    labels = np.arange(60) % 3
+    found = estimate_proportions(draw(labels, 2, noise=1.0), np.eye(3)[labels], documents)
+    np.testing.assert_allclose(found.likeliest, TRUE, atol=0.05)
 
 
 def test_the_estimate_is_reproducible():

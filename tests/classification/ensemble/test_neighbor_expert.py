@@ -43,6 +43,16 @@ def test_examples_and_documents_vote_by_equation_2(documents):
     np.testing.assert_allclose(vote(weights, np.hstack(rows), soft), expected, atol=1e-5)
 
 
+def test_votes_of_documents_count_less():
+    nearest = nearest_of_known(make_store(), make_queries(50)[1], np.ones(60, bool))
+    examples = nearest.examples.rows.shape[1]
+    expected = nearest.weights(1.0)
+    expected[:, examples:] *= 0.25
+    found = nearest.weights(1.0, document_vote=0.25)
+    np.testing.assert_allclose(found, expected / expected.sum(1, keepdims=True))
+    assert (found[:, examples:].sum(1) > 0).all()
+
+
 def test_a_text_its_copies_and_later_documents_have_no_vote():
     store = make_store()
     store.add_documents(store.keys[:2], store.texts[:2], ids=["copy", "another"])

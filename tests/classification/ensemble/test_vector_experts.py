@@ -11,16 +11,20 @@ from docsplit_hf.classification.ensemble.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     LARGE_EXAMPLE_WEIGHT,
     LEAST_ASSUMED_PROPORTION,
+    MAX_SURE_DOCUMENTS,
     NAMES_PRIOR_WITHOUT_EXAMPLES,
     PROBE_INVERSE_REGULARIZATION,
+    SURE_DOCUMENT_WEIGHT,
     TOPIC_CONCENTRATION,
     TOPIC_ITERATIONS,
+    Classifier,
     centers_of,
     choose_example_weight,
     fit_probe,
     fit_topics,
     names_as_vectors,
     readable_names,
+    surest_documents,
     topic_scores,
 )
 
@@ -57,6 +61,54 @@ def test_with_several_labels_the_probe_is_one_regression_each_and_a_constant_for
 def test_the_probe_fits_one_example_of_each_label(recwarn):
     weights, _ = fit_probe(np.eye(5, dtype=np.float32), np.eye(5), multi_label=False)
     assert weights.shape == (5, 5) and (weights.argmax(1) == np.arange(5)).all() and not recwarn
+
+
+def test_the_probe_is_the_mean_of_two_regressions():
+    """One of joined vectors of the examples, one of embeddings, with the surest documents at a lower weight."""
+    store = make_store(examples=12, documents=600)
+    corpus = make_corpus(store.snapshot)
+    rows = corpus.rows
+    targets = one_hot(store.snapshot.labels, np.arange(3))
+    data = training_data(corpus, rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
+    posterior = np.random.default_rng(0).dirichlet(np.ones(3), len(corpus.ids))
+    posterior[rows] = targets
+    first = Classifier().fit(data)["probe"]
+    found = Classifier().learn_from_posterior(data, {"probe": first}, posterior)["probe"]
+    documents = surest_documents(posterior, rows)
+    embeddings = corpus.document_vectors.embeddings_of(corpus.vectors)
+    model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(
+        embeddings[np.concatenate([rows, documents])],
+        np.concatenate([targets.argmax(1), posterior[documents].argmax(1)]),
+        sample_weight=np.repeat([1, SURE_DOCUMENT_WEIGHT], [len(rows), len(documents)]),
+    )
+    joined = corpus.vectors @ first[:, :-1].T + first[:, -1]
+    expected = (joined + model.decision_function(embeddings)) / 2
+    logits = corpus.vectors @ found[:, :-1].T + found[:, -1]
+    assert corpus.vectors.shape[1] > embeddings.shape[1]
+    np.testing.assert_allclose(logits, expected, atol=1e-3)
+
+
+def test_without_documents_one_regression_is_left():
+    store = make_store(documents=0)
+    corpus = make_corpus(store.snapshot)
+    targets = one_hot(store.snapshot.labels, np.arange(3))
+    data = training_data(corpus, corpus.rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
+    learned = Classifier().fit(data)
+    assert Classifier().learn_from_posterior(data, learned, np.eye(3)[np.arange(12) % 3]) is learned
+
+
+def test_the_surest_half_of_each_label_is_found():
+    posterior = np.array([[1, 0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.45, 0.55], [0.3, 0.7]])
+    assert surest_documents(posterior, np.array([0])).tolist() == [1, 2, 4, 6]
+    assert surest_documents(posterior, np.array([0, 1, 2, 3])).tolist() == [4, 6]
+    assert not len(surest_documents(posterior, np.arange(7)))
+
+
+def test_few_of_many_documents_are_learned_from():
+    posterior = np.random.default_rng(0).dirichlet(np.ones(4), 4 * MAX_SURE_DOCUMENTS)
+    found = surest_documents(posterior, np.zeros(0, np.int64))
+    assert MAX_SURE_DOCUMENTS <= len(found) <= MAX_SURE_DOCUMENTS + 4
+    assert np.ptp(np.bincount(posterior[found].argmax(1))) < 100
 
 
 @pytest.mark.parametrize("proportions", [None, np.array([0.2, 0.3, 0.5])])

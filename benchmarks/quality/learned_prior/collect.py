@@ -277,7 +277,9 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     is_equal = propagated[edges.row] == propagated[edges.col]
     vectors = ensemble.document_vectors
     features = {
-        "probe": [vectors.embeddings_of(own) for own in (corpus.vectors[data.rows], of_test.vectors, corpus.vectors[sampled])]
+        "probe": [
+            vectors.embeddings_of(own) for own in (corpus.vectors[data.rows], of_test.vectors, corpus.vectors[sampled])
+        ]
     }
     if corpus.words is not None:
         features["words"] = in_span_of_examples(corpus.words[data.rows], of_test.words, corpus.words[sampled])
@@ -326,7 +328,9 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
             of_folds = np.zeros((len(labels), data.targets.shape[1]), np.float32)
             for fold in range(int(folds.max()) + 1):
                 is_test = folds == fold
-                of_folds[is_test] = logits_of_regression(train[~is_test], labels[~is_test], c, [train[is_test]], of_folds.shape[1])[0]
+                of_folds[is_test] = logits_of_regression(
+                    train[~is_test], labels[~is_test], c, [train[is_test]], of_folds.shape[1]
+                )[0]
             of_others = logits_of_regression(train, labels, c, [test, sample], of_folds.shape[1])
             logits["held_out"].append(of_folds[held_out])
             logits["test"].append(of_others[0])

@@ -40,6 +40,7 @@ class Classifier(Expert):
 
     name = "classifier"
     uses_head = True
+    is_regression = True
     saved_names = {"probe": "probe"}
 
     def prior(self, data: TrainingData) -> float:

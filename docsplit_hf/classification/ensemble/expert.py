@@ -91,6 +91,7 @@ class Expert:
     needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
+    is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless
     tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
     refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
     saved_names: ClassVar[Mapping[str, str]] = {}  # array names in saved folders that differ from the default

@@ -47,6 +47,7 @@ class Classifier(Expert):
 
     name = "classifier"
     uses_head = True
+    is_regression = True
     saved_names = {"probe": "probe"}
 
     def prior(self, data: TrainingData) -> float:

@@ -78,6 +78,7 @@ class Vocabulary(Expert):
 
     name = "vocabulary"
     needs_words = True
+    is_regression = True
     saved_names = {"weights": "vocabulary"}
 
     def prior(self, data: TrainingData) -> float:

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble import weighing
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX, HeldOut
 from docsplit_hf.classification.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
@@ -43,24 +42,27 @@ def test_a_fit_is_reproducible():
     assert all(np.array_equal(first.arrays[name], second.arrays[name]) for name in first.arrays)
 
 
-@pytest.mark.parametrize(("examples", "documents", "times"), [(3, 0, 2), (3, 60, 1), (12, 0, 1)])
-def test_single_examples_without_documents_have_their_own_sharpness(monkeypatch, examples, documents, times):
-    store = make_store(examples, documents)
-    before = fit(store).weights
-    doubled = 2 * weighing.SHARPNESS_OF_SINGLE_EXAMPLES
-    monkeypatch.setattr(weighing, "SHARPNESS_OF_SINGLE_EXAMPLES", doubled)
-    assert fit(store).weights == {name: times * weight for name, weight in before.items()}
-
-
 def test_one_example_of_each_label_has_the_prior_weights():
     for documents in (60, 0):
         settings = fit(make_store(3, documents))
         assert settings.report.measured == [] and settings.report.measured_on == "nothing to hold out"
-        # Three texts alone are neighbors of each other, all alike: that tells nothing.
-        priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.0, 0.45, 0.08]
+        priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.05, 0.45, 0.08]
         np.testing.assert_allclose(list(settings.report.shares.values()), np.array(priors) / sum(priors))
         assert all(np.isfinite(weight) for weight in settings.weights.values())
     assert (score(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=5, deadline=None, derandomize=True)
+def test_one_regression_answers_if_all_experts_are_worthless(seed):
+    of_texts = np.arange(60) % 3
+    labels = np.random.default_rng(seed).permutation(of_texts)
+    store = KNNDatastore(make_keys(of_texts, 1), labels, NAMES, make_texts(of_texts, 1))
+    found = fit(store)
+    used = {name for name, weight in found.weights.items() if weight > 0}
+    frequencies = found.report.texts * np.log(3)
+    assert len(used) <= 1 and used <= {"classifier", "vocabulary"} or found.log_likelihood + frequencies >= 1
+    assert len({name for name, weight in fit(make_store(60)).weights.items() if weight > 0}) > 2
 
 
 def test_descriptions_of_labels_are_learned_from_and_never_held_out():

@@ -12,10 +12,11 @@ from docsplit_hf.classification.ensemble.log_linear_pool import (
     DEFAULT_SHARPNESS,
     fit_weights,
     given_proportions,
+    log_likelihood_gain,
     log_shift,
     pool,
-    sharpness_by_agreement,
     spread_of_scores,
+    weights_of_best_regression,
 )
 
 from .stores import NAMES, make_keys, make_store, make_texts, score
@@ -192,19 +193,18 @@ def test_the_spread_of_a_constant_expert_is_infinite():
     assert not (scores / unit[:, None, None])[1].any()
 
 
-@pytest.mark.parametrize("right", [0.45, 0.8])
-def test_the_confidence_of_the_ensemble_equals_the_accuracy_of_two_experts(right):
-    rng = np.random.default_rng(0)
-    labels = 4
-    count = 50_000
-    truth = rng.integers(0, labels, count)
-    wrong = (truth + rng.integers(1, labels, (2, count))) % labels
-    said = np.where(rng.random((2, count)) < right, truth, wrong)
-    scores = np.concatenate([np.eye(labels)[said], np.eye(labels)[truth][None]])
-    prior = np.array([0.0, 0.0, 1.0])
-    shift = np.zeros(labels)
-    sharpness = sharpness_by_agreement(scores, prior, shift, 0, 1)
-    assert pool(scores, sharpness * prior, False).max(1).mean() == pytest.approx(right, abs=0.015)
-    assert sharpness_by_agreement(scores, prior, shift, 0, 0) == pytest.approx(np.log(0.98 / 0.02 * 3), rel=1e-4)
-    scores[1] = np.roll(scores[0], 1, axis=1)  # they never agree
-    assert sharpness_by_agreement(scores, prior, shift, 0, 1) == log_linear_pool.LEAST_SHARPNESS
+def test_the_gain_is_over_the_frequencies_of_the_labels():
+    scores, targets = make_scores(40)
+    assert log_likelihood_gain(scores, targets, np.zeros(3), np.log(targets.mean(0)), 1.0) == pytest.approx(0)
+    weights = np.array([1.0, 0.5, 0.0])
+    likelihood = np.log(pool(scores, weights, False))[targets > 0].sum()
+    entropy = -(targets.mean(0) * np.log(targets.mean(0))).sum()
+    assert log_likelihood_gain(scores, targets, weights, 0.0, 1.0) == pytest.approx(likelihood + 40 * entropy)
+
+
+def test_the_best_regression_alone_is_fitted_alone():
+    scores, targets = make_scores(60, useful=(0.2, 3.0, 1.5))
+    alone = fit_weights(scores[[2]], targets, np.ones(1), False, 0.0, 1.0, 0.4)
+    found = weights_of_best_regression(scores, targets, [0, 2], 0.0, 1.0, 0.4)
+    assert found.tolist() == [0.0, 0.0, alone[0]]
+    assert weights_of_best_regression(scores, targets, [0, 1, 2], 0.0, 1.0, 0.4)[1] > 0

@@ -1,0 +1,125 @@
+"""Prior sharpness of the ensemble, learned from many data sets by what is known before any test label.
+
+The logarithm of the factor by which all prior weights are multiplied is a linear function of features of the data set,
+its examples and its documents. The coefficients are in ``learned_prior.json``, which
+``benchmarks.quality.learned_prior.train`` writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+NUMBERS = Path(__file__).with_name("learned_prior.json")
+HALF_TRUSTED_TEXTS = 10  # held-out texts with which measurements on folds count half
+TEXTS_OF_TYPICAL_SPREAD = 5  # the typical spread counts as that of so many texts
+LEAST_SHARPNESS = 0.01
+LARGEST_SHARPNESS = 20.0
+
+
+class LearnedNumbers(NamedTuple):
+    """The contents of ``learned_prior.json``."""
+
+    coefficients: dict[str, float]  # by feature
+    typical_spreads: dict[str, float]  # of the logits, by expert: medians over the data sets
+
+
+class Evidence(NamedTuple):
+    """What is known of a data set before any test label; logits are divided by their spreads."""
+
+    sample: np.ndarray  # (E, S, C): logits of documents, or of examples if there are no documents
+    held_out: np.ndarray  # (E, m, C): logits of held-out examples; m may be 0
+    targets: np.ndarray  # (m, C), 0 or 1
+    neighbor_label_proportions: np.ndarray  # (m, C)
+    examples: int
+    has_documents: bool
+    name_reliability: float  # from 0 to 1; 0 without names
+    edge_agreement: float  # weighted fraction of the edges of the graph that join texts of one propagated label
+
+
+@cache
+def learned_numbers() -> LearnedNumbers:
+    """Read the numbers of the package."""
+    return LearnedNumbers(**json.loads(NUMBERS.read_text(encoding="utf-8")))
+
+
+def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str]) -> np.ndarray:
+    """Average squared spreads ``(E,)``, measured on some texts, with those that are typical of the experts.
+
+    Logits of ten texts may be equal by chance, and those of other texts would be divided by almost 0. Infinite spreads,
+    of constant logits, count as 0. Experts without a typical spread keep theirs.
+    """
+    typical = learned_numbers().typical_spreads
+    measured = np.where(np.isfinite(spreads), spreads, 0.0)
+    found = []
+    for name, own, given in zip(experts, measured, spreads, strict=True):
+        if name not in typical:
+            found.append(given)
+            continue
+        squares = texts * own**2 + TEXTS_OF_TYPICAL_SPREAD * typical[name] ** 2
+        found.append(np.sqrt(squares / (texts + TEXTS_OF_TYPICAL_SPREAD)))
+    return np.array(found)
+
+
+def learned_sharpness(evidence: Evidence) -> float:
+    """Prior mode of the sharpness: the sum of the weights of logits that are divided by their spreads."""
+    coefficients = learned_numbers().coefficients
+    values = features(evidence)
+    log_sharpness = sum(coefficients[name] * values[name] for name in coefficients)
+    return float(np.clip(np.exp(log_sharpness), LEAST_SHARPNESS, LARGEST_SHARPNESS))
+
+
+def features(evidence: Evidence) -> dict[str, float]:
+    """Features of a data set by name. Fractions are scaled so that chance is 0; those of m held-out texts shrink."""
+    labels = evidence.sample.shape[2]
+    texts = len(evidence.targets)
+    trust = texts / (texts + HALF_TRUSTED_TEXTS)
+    fold_accuracy = 0.0
+    purity = 0.0
+    if texts:
+        is_right = evidence.held_out.sum(0).argmax(1) == evidence.targets.argmax(1)
+        fold_accuracy = trust * _above_chance(float(is_right.mean()), labels)
+        of_target = (evidence.neighbor_label_proportions * evidence.targets).sum(1)
+        purity = trust * _above_chance(float(of_target.mean()), labels)
+    return {
+        "one": 1.0,
+        "log_examples_per_label": float(np.log(evidence.examples / labels)),
+        "log_labels": float(np.log(labels)),
+        "has_documents": float(evidence.has_documents),
+        "name_reliability": evidence.name_reliability,
+        "agreement": _above_chance(_agreement(evidence.sample), labels),
+        "fold_accuracy": fold_accuracy,
+        "fold_trust": trust,
+        "purity": purity,
+        "edge_agreement": evidence.edge_agreement,
+        "prediction_entropy": _prediction_entropy(evidence.sample),
+    }
+
+
+def _above_chance(fraction: float, labels: int) -> float:
+    """Scale a fraction so that chance is 0, and 1 stays 1."""
+    return (fraction - 1 / labels) / (1 - 1 / labels)
+
+
+def _agreement(scores: np.ndarray) -> float:
+    """Fraction of pairs of experts with the same best label, averaged over the texts ``(E, S, C)``; chance for one."""
+    experts, texts, labels = scores.shape
+    if experts < 2:
+        return 1 / labels
+    votes = np.zeros((texts, labels))
+    for best in scores.argmax(2):
+        votes[np.arange(texts), best] += 1
+    equal_pairs = (votes * (votes - 1)).sum(1)
+    return float(equal_pairs.mean() / (experts * (experts - 1)))
+
+
+def _prediction_entropy(scores: np.ndarray) -> float:
+    """Entropy of the labels that the unweighted sum of the logits ``(E, S, C)`` predicts, as a fraction of the largest."""
+    _, texts, labels = scores.shape
+    proportions = np.bincount(scores.sum(0).argmax(1), minlength=labels) / texts
+    return float(-(proportions * np.log(proportions.clip(1e-12))).sum() / np.log(labels))

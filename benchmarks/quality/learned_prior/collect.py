@@ -61,9 +61,9 @@ from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.log_linear_pool import pool
 from docsplit_hf.classification.ensemble.neighbor_expert import places_of_documents
 from docsplit_hf.classification.ensemble.registry import features_of_corpus, prior_weights, score_all
+from docsplit_hf.classification.ensemble.vector_experts import readable_names
 from docsplit_hf.classification.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.classification.texts_and_labels import joined_texts, texts_and_pairs
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -119,7 +119,7 @@ def _agreement(scores: np.ndarray) -> float:
 
 
 def _prediction_entropy(scores: np.ndarray) -> float:
-    """Entropy of the labels that the unweighted sum of the logits ``(E, S, C)`` predicts, as a fraction of the largest."""
+    """Entropy of the labels that the sum of the logits ``(E, S, C)`` predicts, as a fraction of the largest."""
     _, texts, labels = scores.shape
     proportions = np.bincount(scores.sum(0).argmax(1), minlength=labels) / texts
     return float(-(proportions * np.log(proportions.clip(1e-12))).sum() / np.log(labels))

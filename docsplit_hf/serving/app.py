@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .. import __version__
 from ..classification.call_options import CallOptions, checked_options
+from ..classification.label_tree import NO_LEVEL
 from .access import Access, OwnHostOnly
 from .batching import Batcher, ReadTexts
 from .body_limits import STREAMED, LimitedBodies
@@ -152,7 +153,8 @@ class Server:
         row += result.first_row
         names = prediction.label_names
         rejection = prediction.rejection
-        is_rejected = None if rejection is None else not rejection.is_accepted[row]
+        # A question is about labels: a parent in a tree of labels is no answer to it.
+        is_rejected = None if rejection is None else bool(rejection.levels[row] < prediction.tree.level_count - 1)
         return LabelScores(
             probabilities=dict(zip(names, prediction.probabilities[row].tolist(), strict=True)),
             is_rejected=is_rejected,
@@ -177,9 +179,9 @@ def _rejections(results: list[ReadTexts]) -> list[bool]:
     """Whether each text was rejected."""
     rejected: list[bool] = []
     for result in results:
-        accepted = result.predicted.prediction.rejection.is_accepted
+        levels = result.predicted.prediction.rejection.levels
         count = len(result.embedded.retrieval_embeddings)
-        rejected += (~accepted[result.first_row : result.first_row + count]).tolist()
+        rejected += (levels[result.first_row : result.first_row + count] == NO_LEVEL).tolist()
     return rejected
 
 

@@ -22,6 +22,9 @@ CALIBRATION_SHARPNESS_SPREAD = 0.5
 CALIBRATION_BIAS_SPREAD = 0.3
 PSEUDO_COUNT = 5.0  # texts that are added to each label
 LEAST_KEPT = 0.5  # fraction of the distance of the estimate to equal proportions
+# Accuracy of the held-out answers above chance (chance is 0) up to which an estimate is not used, and from which it is.
+UNUSABLE_ACCURACY = 0.4
+USABLE_ACCURACY = 0.6
 MAX_EM_ITERATIONS = 200
 EM_TOLERANCE = 1e-4
 
@@ -38,7 +41,8 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
 
     The logits are calibrated on ``held_out`` ``(m, C)``, those of examples with ``targets`` ``(m, C)``, 0 or 1. Each
     bootstrap draw resamples the examples of each label and the documents, and draws the center of the prior of the
-    calibration at random. The estimate is moved toward equal proportions by the spread of the draws.
+    calibration at random. The estimate is moved toward equal proportions by the spread of the draws, and by the errors
+    of the held-out answers.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
@@ -54,21 +58,25 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
         calibrate = calibration(held_out[rows], targets[rows], center)
         draws.append(proportions_of(calibrate(resampled), example_proportions))
     drawn = np.stack(draws)
-    return Proportions(moved_toward_equal(likeliest, drawn), drawn)
+    accuracy = float(np.mean(held_out.argmax(1) == labels))
+    return Proportions(moved_toward_equal(likeliest, drawn, accuracy), drawn)
 
 
-def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray) -> np.ndarray:
+def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray, accuracy: float) -> np.ndarray:
     """Move uncertain proportions ``(C,)`` toward equal ones, by the spread of their ``draws`` ``(B, C)``.
 
     Of the squared distance to equal proportions, the total variance of the draws is noise. The remaining fraction of
     the distance is kept, ``1 - variance / distance^2`` (James and Stein 1961), but at least half: draws of few examples
-    vary more than the estimate errs.
+    vary more than the estimate errs. Nothing is kept if the ``accuracy`` of the held-out answers is near chance: there
+    the estimate follows the errors of the answers, and would give most texts one label.
     """
     equal = 1 / len(proportions)
     distance = np.square(proportions - equal).sum()
     variance = draws.var(0).sum()
     confirmed = 1 - variance / distance if distance > 0 else 0.0
-    return equal + max(confirmed, LEAST_KEPT) * (proportions - equal)
+    above_chance = (accuracy - equal) / (1 - equal)
+    usable = np.clip((above_chance - UNUSABLE_ACCURACY) / (USABLE_ACCURACY - UNUSABLE_ACCURACY), 0, 1)
+    return equal + usable * max(confirmed, LEAST_KEPT) * (proportions - equal)
 
 
 def calibration(

@@ -64,12 +64,20 @@ def test_the_noise_of_the_draws_is_taken_from_the_distance_to_equal_proportions(
     direction = np.array([0.2, -0.1, -0.1])
     proportions = 1 / 3 + direction
     certain = np.stack([proportions, proportions])
-    np.testing.assert_array_equal(moved_toward_equal(proportions, certain), proportions)
+    np.testing.assert_array_equal(moved_toward_equal(proportions, certain, 1.0), proportions)
     draws = np.stack([proportions + direction / 2, proportions - direction / 2])
-    np.testing.assert_allclose(moved_toward_equal(proportions, draws), 1 / 3 + 0.75 * direction)
+    np.testing.assert_allclose(moved_toward_equal(proportions, draws, 1.0), 1 / 3 + 0.75 * direction)
     wild = np.stack([proportions + 2 * direction, proportions - 2 * direction])
-    np.testing.assert_allclose(moved_toward_equal(proportions, wild), 1 / 3 + LEAST_KEPT * direction)
-    np.testing.assert_allclose(moved_toward_equal(np.full(3, 1 / 3), certain), np.full(3, 1 / 3))
+    np.testing.assert_allclose(moved_toward_equal(proportions, wild, 1.0), 1 / 3 + LEAST_KEPT * direction)
+    np.testing.assert_allclose(moved_toward_equal(np.full(3, 1 / 3), certain, 1.0), np.full(3, 1 / 3))
+
+
+def test_answers_near_chance_say_nothing_about_proportions():
+    direction = np.array([0.2, -0.1, -0.1])
+    certain = np.stack([1 / 3 + direction] * 2)
+    accuracies = (1 / 3, 0.6, 2 / 3, 0.75, 1.0)  # above chance: 0, 0.4, 0.5, 0.625, 1
+    moved = [moved_toward_equal(1 / 3 + direction, certain, accuracy) for accuracy in accuracies]
+    np.testing.assert_allclose(moved, 1 / 3 + np.outer([0, 0, 0.5, 1, 1], direction), atol=1e-12)
 
 
 def test_a_clear_shift_is_kept():

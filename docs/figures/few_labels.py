@@ -35,7 +35,14 @@ def few_labels() -> Figures:
         **setfit(),
         **documents(),
         "versions of one text": versions_of_one_text(),
+        "learned sharpness": learned_sharpness(),
     }
+
+
+def learned_sharpness() -> list[Row]:
+    """Return means over data sets with the chosen constants and with the learned sharpness, and those of rivals."""
+    records = content("few_labels/learned_prior.jsonl.gz")
+    return benchmark("quality.learned_prior.train").summary(records, ("uniform",))
 
 
 def versions_of_one_text() -> list[Row]:

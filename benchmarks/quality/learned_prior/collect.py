@@ -61,9 +61,9 @@ from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.log_linear_pool import pool
 from docsplit_hf.classification.ensemble.neighbor_expert import places_of_documents
 from docsplit_hf.classification.ensemble.registry import features_of_corpus, prior_weights, score_all
+from docsplit_hf.classification.ensemble.vector_experts import readable_names
 from docsplit_hf.classification.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.classification.texts_and_labels import joined_texts, texts_and_pairs
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -322,10 +322,11 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     names = []
     logits: dict[str, list[np.ndarray]] = {"held_out": [], "test": [], "sample": []}
     labels = data.targets.argmax(1)
+    classes = data.targets.shape[1]
     for kind, (train, test, sample) in features.items():
         for c in sorted({DEFAULT_C, inverse[kind]}):
             names.append(f"{kind} {c:g}")
-            of_folds = np.zeros((len(labels), data.targets.shape[1]), np.float32)
+            of_folds = np.zeros((len(labels), classes), np.float32)
             for fold in range(int(folds.max()) + 1):
                 is_test = folds == fold
                 of_folds[is_test] = logits_of_regression(

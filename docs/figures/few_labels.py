@@ -48,7 +48,14 @@ def few_labels() -> Figures:
         "versions of one text": versions_of_one_text(),
         "many classes": many_classes(),
         "proportions": proportions(),
+        "learned sharpness": learned_sharpness(),
     }
+
+
+def learned_sharpness() -> list[Row]:
+    """Return means over data sets with the chosen constants and with the learned sharpness, and those of rivals."""
+    records = content("few_labels/learned_prior.jsonl.gz")
+    return benchmark("quality.learned_prior.train").summary(records, ("uniform",))
 
 
 def versions_of_one_text() -> list[Row]:

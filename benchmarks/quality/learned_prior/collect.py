@@ -322,10 +322,11 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     names = []
     logits: dict[str, list[np.ndarray]] = {"held_out": [], "test": [], "sample": []}
     labels = data.targets.argmax(1)
+    classes = data.targets.shape[1]
     for kind, (train, test, sample) in features.items():
         for c in sorted({DEFAULT_C, inverse[kind]}):
             names.append(f"{kind} {c:g}")
-            of_folds = np.zeros((len(labels), data.targets.shape[1]), np.float32)
+            of_folds = np.zeros((len(labels), classes), np.float32)
             for fold in range(int(folds.max()) + 1):
                 is_test = folds == fold
                 of_folds[is_test] = logits_of_regression(

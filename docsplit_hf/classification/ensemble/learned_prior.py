@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 
 NUMBERS = Path(__file__).with_name("learned_prior.json")
 HALF_TRUSTED_TEXTS = 10  # held-out texts with which measurements on folds count half
 TEXTS_OF_TYPICAL_SPREAD = 5  # the typical spread counts as that of so many texts
+LEAST_POOLED_SPREAD = 1e-2
 LEAST_SHARPNESS = 0.01
 LARGEST_SHARPNESS = 20.0
 
@@ -32,6 +34,7 @@ class LearnedNumbers(NamedTuple):
 class Evidence(NamedTuple):
     """What is known of a data set before any test label; logits are divided by their spreads."""
 
+    prior: np.ndarray  # (E,): prior weights of the experts; they sum to 1
     sample: np.ndarray  # (E, S, C): logits of documents, or of examples if there are no documents
     held_out: np.ndarray  # (E, m, C): logits of held-out examples; m may be 0
     targets: np.ndarray  # (m, C), 0 or 1
@@ -77,12 +80,17 @@ def learned_sharpness(evidence: Evidence) -> float:
 def features(evidence: Evidence) -> dict[str, float]:
     """Features of a data set by name. Fractions are scaled so that chance is 0; those of m held-out texts shrink."""
     labels = evidence.sample.shape[2]
+    pooled = np.tensordot(evidence.prior, evidence.sample, 1)
     texts = len(evidence.targets)
     trust = texts / (texts + HALF_TRUSTED_TEXTS)
     fold_accuracy = 0.0
+    fold_gain = 0.0
     purity = 0.0
     if texts:
-        is_right = evidence.held_out.sum(0).argmax(1) == evidence.targets.argmax(1)
+        of_folds = np.tensordot(evidence.prior, evidence.held_out, 1)
+        is_right = of_folds.argmax(1) == evidence.targets.argmax(1)
+        gains = (log_softmax(of_folds, axis=1) * evidence.targets).sum(1) + np.log(labels)
+        fold_gain = trust * float(gains.mean())
         fold_accuracy = trust * _above_chance(float(is_right.mean()), labels)
         of_target = (evidence.neighbor_label_proportions * evidence.targets).sum(1)
         purity = trust * _above_chance(float(of_target.mean()), labels)
@@ -92,12 +100,14 @@ def features(evidence: Evidence) -> dict[str, float]:
         "log_labels": float(np.log(labels)),
         "has_documents": float(evidence.has_documents),
         "name_reliability": evidence.name_reliability,
-        "agreement": _above_chance(_agreement(evidence.sample), labels),
+        "agreement": _above_chance(_agreement(evidence.sample, evidence.prior), labels),
+        "log_pooled_spread": _log_spread(pooled),
         "fold_accuracy": fold_accuracy,
+        "fold_gain": fold_gain,
         "fold_trust": trust,
         "purity": purity,
         "edge_agreement": evidence.edge_agreement,
-        "prediction_entropy": _prediction_entropy(evidence.sample),
+        "prediction_entropy": _prediction_entropy(pooled),
     }
 
 
@@ -106,20 +116,29 @@ def _above_chance(fraction: float, labels: int) -> float:
     return (fraction - 1 / labels) / (1 - 1 / labels)
 
 
-def _agreement(scores: np.ndarray) -> float:
-    """Fraction of pairs of experts with the same best label, averaged over the texts ``(E, S, C)``; chance for one."""
+def _agreement(scores: np.ndarray, prior: np.ndarray) -> float:
+    """Fraction of texts on which two experts have the same best label; pairs count by the product of their priors.
+
+    So unreliable label names, whose prior is small, do not lower it. Chance for a single expert.
+    """
     experts, texts, labels = scores.shape
     if experts < 2:
         return 1 / labels
     votes = np.zeros((texts, labels))
-    for best in scores.argmax(2):
-        votes[np.arange(texts), best] += 1
-    equal_pairs = (votes * (votes - 1)).sum(1)
-    return float(equal_pairs.mean() / (experts * (experts - 1)))
+    for weight, best in zip(prior, scores.argmax(2), strict=True):
+        votes[np.arange(texts), best] += weight
+    with_itself = np.square(prior).sum()
+    return float((np.square(votes).sum(1).mean() - with_itself) / max(1 - with_itself, 1e-12))
 
 
-def _prediction_entropy(scores: np.ndarray) -> float:
-    """Entropy of the labels that the sum of the logits ``(E, S, C)`` predicts, as a fraction of the largest."""
-    _, texts, labels = scores.shape
-    proportions = np.bincount(scores.sum(0).argmax(1), minlength=labels) / texts
+def _log_spread(pooled: np.ndarray) -> float:
+    """Logarithm of the standard deviation of logits ``(S, C)``, which is low if experts contradict each other."""
+    centered = pooled - pooled.mean(1, keepdims=True)
+    return float(np.log(max(np.sqrt(np.square(centered).mean()), LEAST_POOLED_SPREAD)))
+
+
+def _prediction_entropy(pooled: np.ndarray) -> float:
+    """Entropy of the labels with the highest logits ``(S, C)``, as a fraction of the largest entropy."""
+    texts, labels = pooled.shape
+    proportions = np.bincount(pooled.argmax(1), minlength=labels) / texts
     return float(-(proportions * np.log(proportions.clip(1e-12))).sum() / np.log(labels))

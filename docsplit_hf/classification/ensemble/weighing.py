@@ -138,7 +138,7 @@ def choose_weights(
     sharpness = DEFAULT_SHARPNESS
     if is_learned:
         spreads = robust_spreads(spreads, _texts_of_spreads(data, scores, sample), experts)
-        sharpness = learned_sharpness(_evidence(data, ensemble, scores, sample, spreads))
+        sharpness = learned_sharpness(_evidence(data, ensemble, prior, scores, sample, spreads))
     weights = sharpness * prior
     if has_held_out_scores:
         scaled = scores.scores / spreads[:, None, None]
@@ -162,7 +162,12 @@ def _texts_of_spreads(data: TrainingData, scores: HeldOutScores, sample: np.ndar
 
 
 def _evidence(
-    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray, spreads: np.ndarray
+    data: TrainingData,
+    ensemble: Ensemble,
+    prior: np.ndarray,
+    scores: HeldOutScores,
+    sample: np.ndarray,
+    spreads: np.ndarray,
 ) -> Evidence:
     """Collect what is known of the data set; ``sample`` ``(E, S, C)`` are logits of documents."""
     edges = data.corpus.graph.tocoo()
@@ -170,6 +175,7 @@ def _evidence(
     is_equal = labels[edges.row] == labels[edges.col]
     scale = spreads[:, None, None]
     return Evidence(
+        prior=prior,
         sample=sample / scale,
         held_out=scores.scores / scale,
         targets=scores.targets,

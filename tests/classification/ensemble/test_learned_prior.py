@@ -26,6 +26,7 @@ def evidence(sample, held_out=None, targets=TARGETS):
         held_out = np.zeros((experts, 0, labels))
         targets = np.zeros((0, labels))
     return Evidence(
+        prior=np.full(experts, 1 / experts),
         sample=sample,
         held_out=held_out,
         targets=targets,
@@ -54,6 +55,8 @@ def test_agreement_is_that_of_pairs_above_chance():
     assert features(evidence(sample))["agreement"] == pytest.approx((np.mean(pairs) - 1 / 4) / (3 / 4))
     assert features(evidence(np.tile(sample[:1], (3, 1, 1))))["agreement"] == pytest.approx(1)
     assert features(evidence(sample[:1]))["agreement"] == 0
+    only_two = evidence(sample)._replace(prior=np.array([0.5, 0.5, 0.0]))
+    assert features(only_two)["agreement"] == pytest.approx((pairs[0] - 1 / 4) / (3 / 4))
 
 
 def test_measurements_on_folds_shrink_with_few_texts():
@@ -68,6 +71,17 @@ def test_the_entropy_of_equal_and_of_constant_predictions():
     equal = np.eye(4)[np.arange(40) % 4][None]
     assert features(evidence(equal))["prediction_entropy"] == pytest.approx(1)
     assert features(evidence(equal[:, ::4]))["prediction_entropy"] == pytest.approx(0, abs=1e-9)
+
+
+def test_the_spread_of_pooled_logits_and_their_gain_on_folds():
+    held_out = 2 * np.tile(TARGETS, (2, 1, 1))
+    found = features(evidence(held_out, held_out))
+    deviations = [1.5, -0.5, -0.5, -0.5]
+    assert found["log_pooled_spread"] == pytest.approx(np.log(np.sqrt(np.mean(np.square(deviations)))))
+    gain = 2 - np.log(np.exp(2) + 3) + np.log(4)
+    assert found["fold_gain"] == pytest.approx(gain * len(TARGETS) / (len(TARGETS) + 10))
+    contradictory = np.stack([held_out[0], -held_out[0]])
+    assert features(evidence(contradictory))["log_pooled_spread"] == pytest.approx(np.log(1e-2))
 
 
 def test_the_sharpness_is_the_exponential_of_a_sum_in_limits(monkeypatch):

@@ -51,7 +51,9 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
             raise TypeError(f"Text {i} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
         text, pair = (item["text"], item.get("text_pair")) if isinstance(item, dict) else (item, None)
         if not isinstance(text, str):
-            instead = "the rows of docsplit_hf.load_files" if isinstance(text, Path) else "only rows that have one"
+            instead = (
+                f"docsplit_hf.read_file({str(text)!r}).text" if isinstance(text, Path) else "only rows that have one"
+            )
             raise TypeError(f"Text {i} is {text!r}, not a string: give {instead}.")
         if not isinstance(pair, (str, type(None))):
             raise TypeError(f"Text pair {i} is {pair!r}, not a string.")

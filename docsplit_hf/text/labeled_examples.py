@@ -214,6 +214,8 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
 
     columns = options.columns
     is_documents = isinstance(split, Path) and holds_documents(split)
+    if is_documents and split.is_file():
+        file_format(split)  # raises: a single document has no label
     if is_documents:  # their columns are not those of a table
         columns = columns | {"text": "text", "label": "label"}
     string = datasets.Value("string")

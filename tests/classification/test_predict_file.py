@@ -66,7 +66,7 @@ def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
     outcome = classify_file(
         pipe, PredictionFiles(source, tmp_path / "a.jsonl", "body"), return_neighbors=2, show_progress=False
     )
-    assert outcome == (len(rows), 3, 0, 0)
+    assert outcome[:4] == (len(rows), 3, 0, 0)
     written = read(tmp_path / "a.jsonl")
     assert [{"nr": row["nr"], "body": row["body"]} for row in written] == rows
     answers = iter(pipe([row["body"] for row in rows if row["body"]], return_neighbors=2))

@@ -45,7 +45,7 @@ def test_all_methods_of_the_pipeline_take_tables(pipe, untrained, texts):
     (np.array([["a", "b"]]), "shape \\(1, 2\\)"),
     (np.array([1, 2]), "Text 0 is 1, not a string"),
     (pd.Series(["a", None]), "Text 1 is (None|nan), not a string: give only rows that have one"),
-    ([Path("a.txt")], r"not a string: give .*Path\('a.txt'\).read_text\(\)"),
+    ([Path("a.txt")], r"not a string: give docsplit_hf.read_file\('a.txt'\).text"),
     (pd.DataFrame({"text": ["a", None]}), "Text 1 is None, not a string"),
     (pd.DataFrame({"body": ["a"]}), "no column 'text' among \\['body'\\]"),
     (Dataset.from_dict({"body": ["a"]}), "no column 'text' among \\['body'\\]"),

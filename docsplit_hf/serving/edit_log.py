@@ -63,8 +63,8 @@ class EditLog:
     """The edits of a classifier, in ``edits.jsonl`` in its folder.
 
     An edit has two lines: ``begun``, with everything that it does, before the folder is saved, and ``done``, with the
-    answer, before it is acknowledged. An edit without the second line was interrupted; it is finished at the next
-    start, where it changes nothing that is there already.
+    answer, before it is acknowledged; or ``refused``, if it was not saved. An edit without the second line was
+    interrupted; it is finished at the next start, where it changes nothing that is there already.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,6 +98,11 @@ class EditLog:
         self._append({"step": "done", "number": edit.number, "when": when, "answer": answer})
         self._remember(edit, answer)
 
+    def refuse(self, edit: Edit) -> None:
+        """Write that an edit was not saved: the client got an error."""
+        when = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._append({"step": "refused", "number": edit.number, "when": when})
+
     def _remember(self, edit: Edit, answer: dict[str, Any]) -> None:
         if edit.key is None:
             return
@@ -122,7 +127,8 @@ class EditLog:
             logger.warning("The last line of %s was cut off by a crash, and is removed.", LOG_NAME)
             os.truncate(self.path, len(complete))
         begun: dict[int, Edit] = {}
-        for number, line in enumerate(complete.decode("utf-8").splitlines(), start=1):
+        # Not str.splitlines: a text may contain other characters that end lines, such as U+2028.
+        for number, line in enumerate(complete.splitlines(), start=1):
             try:
                 self._read_line(json.loads(line), begun)
             except (ValueError, KeyError, TypeError) as error:
@@ -136,6 +142,8 @@ class EditLog:
             self._last_number = max(self._last_number, edit.number)
         elif line["step"] == "done":
             self._remember(begun.pop(line["number"]), line["answer"])
+        elif line["step"] == "refused":
+            del begun[line["number"]]
         else:
             raise ValueError(f"unknown step {line['step']!r}")
 

@@ -128,7 +128,15 @@ class Editor:
     ) -> dict[str, Any]:
         """Log a change, save it, serve it, and return the answer with the new version."""
         edit = self._log.begin(request.key, request.digest, request.who, content)
-        state = self._save_state(before, pipe)
+        try:
+            state = self._save_state(before, pipe)
+        except Refused:
+            self._log.refuse(edit)
+            raise
+        except Exception:  # of any type, such as a full disk: what was not saved must not come back at the next start
+            if version_on_disk(self.classifier.folder) == before.version:
+                self._log.refuse(edit)
+            raise
         answer = {"edit": edit.number, "version": state.version, **answer}
         self._log.finish(edit, answer)
         self.classifier.state = state

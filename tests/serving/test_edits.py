@@ -1,5 +1,6 @@
 """Edits are atomic, logged, saved before they are acknowledged, and made once."""
 
+import errno
 import json
 import stat
 import time
@@ -8,7 +9,11 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.serving.edit_log import EditContent, EditLog
+from docsplit_hf.serving.classifiers import Classifier, Encoders
+from docsplit_hf.serving.edit_log import AddedExample, EditContent, EditLog
+from docsplit_hf.serving.editing import Changes, Editor, NewExample
+from docsplit_hf.serving.editing import Request as EditRequest
+from docsplit_hf.serving.settings import Limits
 
 from .processes import ServerProcess
 
@@ -125,6 +130,40 @@ def test_log_in_memory_and_on_disk(tmp_path):
     (tmp_path / "edits.jsonl").write_text('{"step": "moved"}\n')
     with pytest.raises(ValueError, match="Line 1 of .* is not one of the edit log"):
         EditLog(tmp_path)
+
+
+def test_lines_end_only_where_the_log_ends_them(tmp_path):
+    text = "one\u2028two\x85three\x0bfour\nfive"
+    log = EditLog(tmp_path)
+    content = EditContent("examples", added=(AddedExample("a", text, None, "river"),))
+    log.finish(log.begin("key", "digest", "anna", content), {"ids": ["a"]})
+    begun = log.begin(None, "digest", "anna", content)
+    log.close()
+    again = EditLog(tmp_path)
+    assert again.finished("key").answer == {"ids": ["a"]}
+    assert again.unfinished == [begun]
+    again.close()
+
+
+def test_an_edit_that_could_not_be_saved_is_not_made_later(folder, monkeypatch):
+    classifier = Classifier("subjects", folder, Encoders())
+    editor = Editor(classifier, Limits())
+    before = ids_in(folder)
+    changes = Changes([NewExample("A new text of the river.", None, "river", "late")], {}, [])
+    with monkeypatch.context() as patch:
+        patch.setattr(KNNDatastore, "save_pretrained", _no_space)
+        with pytest.raises(OSError, match="No space left"):
+            editor.change(changes, EditRequest("anna", "key", "digest"))
+    editor.close()
+    reopened = Editor(classifier, Limits())
+    assert ids_in(folder) == before
+    assert reopened.change(changes, EditRequest("anna", "key", "digest"))["ids"] == ["late"]
+    reopened.close()
+    assert ids_in(folder) == [*before, "late"]
+
+
+def _no_space(*arguments, **options):
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_second_server_takes_no_edits(start, folder):

@@ -16,6 +16,7 @@ from .log_linear_pool import (
     DEFAULT_SHARPNESS,
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
+    LEAST_SHARPNESS,
     SHARPNESS_OF_SINGLE_EXAMPLES,
     fit_weights,
     is_class_balanced,

@@ -48,13 +48,13 @@ def few_labels() -> Figures:
         "versions of one text": versions_of_one_text(),
         "many classes": many_classes(),
         "proportions": proportions(),
-        "learned sharpness": learned_sharpness(),
+        "learned prior": learned_prior(),
     }
 
 
-def learned_sharpness() -> list[Row]:
-    """Return means over data sets with the chosen constants and with the learned sharpness, and those of rivals."""
-    records = content("few_labels/learned_prior.jsonl.gz")
+def learned_prior() -> list[Row]:
+    """Return means over data sets with chosen constants and with a learned sharpness, and those of rivals."""
+    records = content("few_labels/learned_prior.jsonl")
     return benchmark("quality.learned_prior.train").summary(records, ("uniform",))
 
 

@@ -15,7 +15,6 @@ ENTRY = "docsplit_knn_pipeline.py"
 HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
-DATA = ("model_card.md", "learned_prior.json")  # files in rooms that are no code, and are needed
 FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "shards.py")
 # classification/ and the rooms that it imports from
 ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
@@ -48,7 +47,7 @@ def save_code(folder: Path) -> None:
     except PackageNotFoundError as error:
         raise ValueError("self_contained=True reads the requirements: install docsplit_hf here first.") from error
     files = [ROOT / name for name in FILES]
-    files += [file for room in ROOMS for pattern in ("*.py", *DATA) for file in (ROOT / room).rglob(pattern)]
+    files += [file for room in ROOMS for pattern in ("*.py", "model_card.md") for file in (ROOT / room).rglob(pattern)]
     for file in files:
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,10 @@
-"""Learn the prior sharpness of the ensemble from cells of ``collect.py``, and compare it with the chosen constants.
+"""Learn a prior sharpness of the ensemble from cells of ``collect.py``, and compare it with the chosen constants.
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.train --cells output/cells --kinds SETS/INDEX.jsonl
-    OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.train --cells output/cells --kinds ... --write
 
 The coefficients minimize the log loss of the test texts of all cells, each data set and label count with the same
 weight, and topics with as much as all others. They are judged on data sets that were left out, together with related
-ones. --write replaces ``learned_prior.json`` of the package.
+ones. They are printed, and the records are written.
 """
 
 from __future__ import annotations
@@ -24,8 +23,13 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
-from docsplit_hf.classification.ensemble import learned_prior
-from docsplit_hf.classification.ensemble.learned_prior import Evidence, LearnedNumbers, features, robust_spreads
+from benchmarks.quality.learned_prior.sharpness import (
+    LARGEST_SHARPNESS,
+    LEAST_SHARPNESS,
+    Evidence,
+    features,
+    robust_spreads,
+)
 from docsplit_hf.classification.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
 from docsplit_hf.training.markdown import table
 
@@ -93,6 +97,7 @@ class Arm(NamedTuple):
     is_chosen: bool  # by the gate for documents
     probe: np.ndarray  # (N, C): probabilities
     words: np.ndarray  # (N, C)
+    typical_spreads: dict[str, float]  # by expert
     without_documents: np.ndarray  # (N, C): probabilities of the ensemble without documents, by the constants
 
     def evidence(self) -> Evidence:
@@ -112,7 +117,7 @@ class Arm(NamedTuple):
 
     def spreads(self) -> np.ndarray:
         """Spreads of the experts as a fit uses them."""
-        return robust_spreads(self.raw_spreads, self.spread_texts, self.experts)
+        return robust_spreads(self.raw_spreads, self.spread_texts, self.experts, self.typical_spreads)
 
 
 def read_cells(folder: Path) -> Iterator[Arm]:
@@ -157,6 +162,7 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
         is_chosen=str(cell["chosen"]) == arm,
         probe=cell["probe"],
         words=cell["words"],
+        typical_spreads={},
         without_documents=cell["alone.probabilities"],
     )
 
@@ -236,9 +242,7 @@ def left_out_sharpness(arms: list[Arm], rows: list[Row]) -> np.ndarray:
         coefficients = fit_coefficients([row for row, own in zip(rows, folds, strict=True) if own != fold])
         for i in np.flatnonzero(folds == fold):
             log_sharpness = rows[i].features @ coefficients
-            sharpness[i] = np.clip(
-                np.exp(log_sharpness), learned_prior.LEAST_SHARPNESS, learned_prior.LARGEST_SHARPNESS
-            )
+            sharpness[i] = np.clip(np.exp(log_sharpness), LEAST_SHARPNESS, LARGEST_SHARPNESS)
     return sharpness
 
 
@@ -353,22 +357,14 @@ def main() -> None:
     add("--cells", type=Path, required=True, help="Folder of the cells of collect.py.")
     add("--kinds", type=Path, required=True, help="A file of jsonl with the name and the kind of each data set.")
     add("--output", type=Path, default=RESULTS, help="Folder for records and table. Default: %(default)s.")
-    add("--write", action="store_true", help="Replace the numbers of the package.")
     options = parser.parse_args()
     kinds = kinds_of(options.kinds)
     arms = list(read_cells(options.cells))
-    numbers = LearnedNumbers({}, typical_spreads(arms))
-    learned_prior.learned_numbers = lambda: numbers
+    typical = typical_spreads(arms)
+    arms = [arm._replace(typical_spreads=typical) for arm in arms]
     rows = rows_of(arms, kinds)
-    names = list(features(arms[0].evidence()))
-    coefficients = dict(zip(names, fit_coefficients(rows).tolist(), strict=True))
-    learned = LearnedNumbers(
-        {name: round(value, 4) for name, value in coefficients.items()},
-        {name: round(value, 4) for name, value in numbers.typical_spreads.items()},
-    )
-    if options.write:
-        learned_prior.NUMBERS.write_text(json.dumps(learned._asdict(), indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(learned._asdict(), indent=2), flush=True)
+    coefficients = dict(zip(features(arms[0].evidence()), fit_coefficients(rows).tolist(), strict=True))
+    print(json.dumps({"coefficients": coefficients, "typical_spreads": typical}, indent=2), flush=True)
     records = measure(arms, left_out_sharpness(arms, rows), kinds)
     options.output.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(record) + "\n" for record in records]

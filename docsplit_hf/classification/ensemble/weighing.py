@@ -12,21 +12,23 @@ from .corpus import texts_in
 from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
 from .label_proportions import Proportions, estimate_proportions
-from .learned_prior import Evidence, learned_sharpness, robust_spreads
 from .log_linear_pool import (
     DEFAULT_SHARPNESS,
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
+    LEAST_SHARPNESS,
+    SHARPNESS_OF_SINGLE_EXAMPLES,
     fit_weights,
     is_class_balanced,
     log_likelihood_gain,
     log_shift,
     pool,
+    sharpness_by_agreement,
     spread_of_scores,
     weights_of_best_regression,
 )
 from .neighbor_expert import closeness_to_examples, places_of_documents
-from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
+from .registry import EXPERTS, INDEPENDENT_PAIRS, MIN_RELIABILITY, features_of_corpus, prior_weights, score_all
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
@@ -126,65 +128,43 @@ def choose_weights(
 ) -> Weights:
     """Choose the weights of the experts by held-out scores.
 
-    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If texts have one label and there is
-    no trained head, the prior of the sharpness (inverse temperature) is learned from other data sets.
+    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If there are documents, the
+    agreement of two independent experts sets the prior of the sharpness (inverse temperature). If the ensemble is
+    hardly better than the label frequencies, the best regression on the examples replaces it.
     """
     experts = ensemble.experts
     prior = prior_weights(experts, data)
-    is_learned = not data.multi_label and not data.has_head
+    # Unreliable experts agree with others by chance only, which would give too low a sharpness.
+    reliable = [name for name in experts if EXPERTS[name].reliability(data) >= MIN_RELIABILITY]
+    pair = next((pair for pair in INDEPENDENT_PAIRS if set(pair) <= set(reliable)), None)
+    has_single_label_logits = not data.multi_label and not data.has_head
     has_held_out_scores = len(scores.targets) > 0
-    sample = _scores_of_sample(data, ensemble) if is_learned or not has_held_out_scores else None
+    use_agreement = has_single_label_logits and data.has_documents and pair is not None
+    sample = None
+    if use_agreement or not has_held_out_scores:
+        sample = _scores_of_sample(data, ensemble)
     spreads = spread_of_scores(scores.scores if has_held_out_scores else sample, data.multi_label)
     sharpness = DEFAULT_SHARPNESS
-    if is_learned:
-        spreads = robust_spreads(spreads, _texts_of_spreads(data, scores, sample), experts)
-        sharpness = learned_sharpness(_evidence(data, ensemble, prior, scores, sample, spreads))
+    if use_agreement:
+        one, other = (experts.index(name) for name in pair)
+        scaled_sample = sample / spreads[:, None, None]
+        sharpness = sharpness_by_agreement(scaled_sample, prior, ensemble.learned.shift, one, other)
+    elif has_single_label_logits and not data.has_documents and not has_held_out_scores:
+        sharpness = SHARPNESS_OF_SINGLE_EXAMPLES
     weights = sharpness * prior
     if has_held_out_scores:
         scaled = scores.scores / spreads[:, None, None]
         weights = fit_weights(scaled, scores.targets, prior, data.multi_label, scores.shift, importance, sharpness)
         regressions = [number for number, name in enumerate(experts) if EXPERTS[name].is_regression]
-        if is_learned and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
+        if has_single_label_logits and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
             gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
             if gain < LEAST_GAIN_OVER_CHANCE:
+                low_sharpness = max(float(weights.sum()), LEAST_SHARPNESS)  # that of the ensemble, which is low
                 weights = weights_of_best_regression(
-                    scaled, scores.targets, regressions, scores.shift, importance, sharpness
+                    scaled, scores.targets, regressions, scores.shift, importance, low_sharpness
                 )
     # The spread is infinite for an expert with constant logits: weight 0.
     return Weights(spreads, np.where(np.isfinite(spreads), weights, 0.0))
-
-
-def _texts_of_spreads(data: TrainingData, scores: HeldOutScores, sample: np.ndarray) -> int:
-    """Number of texts, not learned from, on which spreads are measured."""
-    if len(scores.targets):
-        return len(scores.targets)
-    return sample.shape[1] if data.has_documents else 0
-
-
-def _evidence(
-    data: TrainingData,
-    ensemble: Ensemble,
-    prior: np.ndarray,
-    scores: HeldOutScores,
-    sample: np.ndarray,
-    spreads: np.ndarray,
-) -> Evidence:
-    """Collect what is known of the data set; ``sample`` ``(E, S, C)`` are logits of documents."""
-    edges = data.corpus.graph.tocoo()
-    labels = ensemble.learned.soft_labels.argmax(1)
-    is_equal = labels[edges.row] == labels[edges.col]
-    scale = spreads[:, None, None]
-    return Evidence(
-        prior=prior,
-        sample=sample / scale,
-        held_out=scores.scores / scale,
-        targets=scores.targets,
-        neighbor_label_proportions=scores.neighbor_label_proportions,
-        examples=len(data.rows),
-        has_documents=data.has_documents,
-        name_reliability=data.label_name_reliability,
-        edge_agreement=float(np.average(is_equal, weights=edges.data)) if edges.data.any() else 0.0,
-    )
 
 
 def held_out_probabilities(

@@ -1,34 +1,21 @@
-"""Prior sharpness of the ensemble, learned from many data sets by what is known before any test label.
+"""A prior sharpness of the ensemble that is learned: the logarithm is a linear function of features of a data set.
 
-The logarithm of the factor by which all prior weights are multiplied is a linear function of features of the data set,
-its examples and its documents. The coefficients are in ``learned_prior.json``, which
-``benchmarks.quality.learned_prior.train`` writes.
+The features are known before any test label. ``train.py`` learns the coefficients.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
 
-NUMBERS = Path(__file__).with_name("learned_prior.json")
 HALF_TRUSTED_TEXTS = 10  # held-out texts with which measurements on folds count half
 TEXTS_OF_TYPICAL_SPREAD = 5  # the typical spread counts as that of so many texts
 LEAST_POOLED_SPREAD = 1e-2
 LEAST_SHARPNESS = 0.01
 LARGEST_SHARPNESS = 20.0
-
-
-class LearnedNumbers(NamedTuple):
-    """The contents of ``learned_prior.json``."""
-
-    coefficients: dict[str, float]  # by feature
-    typical_spreads: dict[str, float]  # of the logits, by expert: medians over the data sets
 
 
 class Evidence(NamedTuple):
@@ -45,19 +32,12 @@ class Evidence(NamedTuple):
     edge_agreement: float  # weighted fraction of the edges of the graph that join texts of one propagated label
 
 
-@cache
-def learned_numbers() -> LearnedNumbers:
-    """Read the numbers of the package."""
-    return LearnedNumbers(**json.loads(NUMBERS.read_text(encoding="utf-8")))
-
-
-def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str]) -> np.ndarray:
+def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str], typical: Mapping[str, float]) -> np.ndarray:
     """Average squared spreads ``(E,)``, measured on some texts, with those that are typical of the experts.
 
     Logits of ten texts may be equal by chance, and those of other texts would be divided by almost 0. Infinite spreads,
     of constant logits, count as 0. Experts without a typical spread keep theirs.
     """
-    typical = learned_numbers().typical_spreads
     measured = np.where(np.isfinite(spreads), spreads, 0.0)
     found = []
     for name, own, given in zip(experts, measured, spreads, strict=True):
@@ -67,14 +47,6 @@ def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str]) -> n
         squares = texts * own**2 + TEXTS_OF_TYPICAL_SPREAD * typical[name] ** 2
         found.append(np.sqrt(squares / (texts + TEXTS_OF_TYPICAL_SPREAD)))
     return np.array(found)
-
-
-def learned_sharpness(evidence: Evidence) -> float:
-    """Prior mode of the sharpness: the sum of the weights of logits that are divided by their spreads."""
-    coefficients = learned_numbers().coefficients
-    values = features(evidence)
-    log_sharpness = sum(coefficients[name] * values[name] for name in coefficients)
-    return float(np.clip(np.exp(log_sharpness), LEAST_SHARPNESS, LARGEST_SHARPNESS))
 
 
 def features(evidence: Evidence) -> dict[str, float]:

@@ -125,7 +125,9 @@ def scores_by_folds(
         )
         learned = fit_all(part, experts, proportions)
         shift[test] = learned.shift
-        votes = voters.weights[test] if data.multi_label else voters.votes(test, part.text_weights)
+        # The other examples of the fold have no labels here, like documents. Without documents, all votes are equal.
+        has_unequal_votes = data.has_documents and not data.multi_label
+        votes = voters.votes(test, part.text_weights) if has_unequal_votes else voters.weights[test]
         label_proportions[test] = vote(votes, voters.places[test], learned.soft_labels)
         features = Features(
             vectors=corpus.vectors[rows[test]],

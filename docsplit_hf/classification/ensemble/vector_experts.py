@@ -62,7 +62,8 @@ class Classifier(Expert):
     def learn_from_posterior(
         self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray
     ) -> dict[str, np.ndarray]:
-        if data.has_head or not data.has_documents:
+        # Held-out examples are no documents: folds must measure the same kind of probe.
+        if data.has_head or not (data.corpus.documents >= 0).any():
             return learned
         dimensions = len(data.corpus.document_vectors.mean)
         documents = surest_documents(posterior, data.rows)

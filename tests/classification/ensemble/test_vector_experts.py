@@ -88,11 +88,14 @@ def test_the_probe_is_the_mean_of_two_regressions():
     np.testing.assert_allclose(logits, expected, atol=1e-3)
 
 
-def test_without_documents_one_regression_is_left():
+@pytest.mark.parametrize("examples", [12, 9])
+def test_without_documents_one_regression_is_left(examples):
+    """Also in a fold, where the other examples are without labels."""
     store = make_store(documents=0)
     corpus = make_corpus(store.snapshot)
-    targets = one_hot(store.snapshot.labels, np.arange(3))
-    data = training_data(corpus, corpus.rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
+    rows = corpus.rows[:examples]
+    targets = one_hot(store.snapshot.labels, np.arange(3))[:examples]
+    data = training_data(corpus, rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
     learned = Classifier().fit(data)
     assert Classifier().learn_from_posterior(data, learned, np.eye(3)[np.arange(12) % 3]) is learned
 

@@ -262,10 +262,11 @@ class Events:
             found = classify_documents(session, given, sure_only, percent)
             session.passages = found.passages
         caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
+        rows = gr.Dataframe(found.rows, label=caption, visible=True) if found.rows else gr.skip() | {"visible": False}
         return {
             "docs_answered": found.summary,
             "docs_answers": gr.DownloadButton(value=str(found.path), visible=True),
-            "docs_rows": gr.Dataframe(found.rows, label=caption, visible=bool(found.rows)),
+            "docs_rows": rows,
             "docs_passage": gr.HighlightedText([], visible=False),
             "asked_docs_failed": _failed_documents(given),
         }
@@ -434,10 +435,12 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
-def _failed_documents(given: Documents) -> gr.Dataframe:
-    """Make the table of documents that could not be read."""
+def _failed_documents(given: Documents) -> gr.Dataframe | Values:
+    """Make the table of documents that could not be read; hidden if there are none."""
+    if not given.failed:
+        return gr.skip() | {"visible": False}  # without a value: the browser fails on a table without rows
     caption = f"{counted(len(given.failed), 'file')} could not be read"
-    return gr.Dataframe(given.failed_rows, label=caption, visible=bool(given.failed))
+    return gr.Dataframe(given.failed_rows, label=caption, visible=True)
 
 
 def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:

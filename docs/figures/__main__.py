@@ -29,6 +29,7 @@ from .reliability import reliability, reliability_guide
 from .reports import audit_report, few_labels_report, rejection_report
 from .results import results
 from .study import study
+from .teacher import teacher
 from .ten_million import datastore, scale, ten_million
 from .training_by_passages import training_by_passages
 
@@ -61,6 +62,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/results/ten_million/results.md": ten_million,
     "docs/results/training_by_passages.md": training_by_passages,
     "docs/scale.md": scale,
+    "docs/teacher.md": teacher,
 }
 # Reports without a sentence of their own.
 REPORTS: Mapping[str, Callable[[], str]] = {

@@ -25,7 +25,8 @@ OF_MANY_CLASSES = ("before", "ours", "ours_without_documents", "probe", "self_tr
 ESTIMATES = {
     "equal": "equal",
     "half_way": "likeliest, moved half way to equal ones (before)",
-    "by_draws": "likeliest, moved by the spread of the draws (`fit()`)",
+    "by_draws": "likeliest, moved by the spread of the draws",
+    "as_fit": "the same, not used where answers are near chance (`fit()`)",
     "likeliest": "likeliest",
     "uncalibrated": "likeliest, without calibration",
     "mean_prediction": "mean prediction",

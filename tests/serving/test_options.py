@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from docsplit_hf.serving.app import options_of
+from docsplit_hf.serving.bodies import options_of
 from docsplit_hf.serving.errors import Refused
 from docsplit_hf.serving.schemas import ClassifyRequest
 from docsplit_hf.serving.settings import AnswerSettings, ServerSettings

@@ -1,0 +1,121 @@
+"""``/v1/examples``, ``/v1/fit``, ``/v1/suggest`` and ``/v1/audit``, for editors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from ..bodies import parsed
+from ..classifiers import Classifier
+from ..editing import Changes, Editor, NewExample, digest_of
+from ..editing import Request as EditRequest
+from ..errors import BAD_REQUEST, Refused, unprocessable
+from ..schemas import ExamplesRequest, FitRequest
+from ..server import Server
+from .documented import documented
+
+LONGEST_KEY = 200  # characters of an Idempotency-Key
+
+
+def add_edits(app: FastAPI, server: Server) -> None:
+    """Add the addresses for editors."""
+
+    async def edit(request: Request, body: Any, kind: str, change: Callable[..., Any], *arguments: Any) -> Response:
+        """Run a change for the editor who sends a request."""
+        who = server.access.editor(request)
+        classifier = server.classifier(body.model)
+        key = request.headers.get("idempotency-key")
+        if key is not None and not 0 < len(key) <= LONGEST_KEY:
+            raise Refused(BAD_REQUEST, "bad_key", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
+        edit_request = EditRequest(who, key, digest_of(body.model_dump(mode="json")))
+        editor = server.editors[classifier.name]
+        try:
+            run = partial(change, editor, *arguments, edit_request)
+            answer = await asyncio.wrap_future(editor.run(run))
+        except (ValueError, TypeError) as error:
+            raise unprocessable(classifier.without_paths(str(error))) from error
+        if "repeated" not in answer:
+            server.metrics.edits.labels(classifier.name, kind).inc()
+        return JSONResponse({"model": classifier.name, **answer})
+
+    @app.post("/v1/examples", tags=["edits"], openapi_extra=documented(ExamplesRequest))
+    async def examples(request: Request) -> Response:
+        """Add, relabel and remove examples, all of it or nothing. With the header Idempotency-Key, a repeated request \
+changes nothing and gets the same answer."""
+        server.access.editor(request)
+        body = await parsed(request, ExamplesRequest)
+        changes = _changes(body, server)
+        return await edit(request, body, "examples", Editor.change, changes)
+
+    @app.post("/v1/fit", tags=["edits"], openapi_extra=documented(FitRequest))
+    async def fit(request: Request) -> Response:
+        """Fit the experts on the present examples; until it is done, the old ones answer."""
+        server.access.editor(request)
+        body = await parsed(request, FitRequest)
+        return await edit(request, body, "fit", Editor.fit, body.class_proportions)
+
+    @app.get("/v1/suggest", tags=["edits"])
+    async def suggest(request: Request, model: str | None = None, n: int = 10) -> Response:
+        """The documents whose labels would help most."""
+        server.access.editor(request)
+        classifier = server.classifier(model)
+        if not 1 <= n <= server.settings.limits.texts:
+            raise unprocessable(f"n must be from 1 to {server.settings.limits.texts}.", "n")
+        return await inspect(classifier, lambda pipe: {"suggestions": pipe.suggest(n, again=True)})
+
+    @app.get("/v1/audit", tags=["edits"])
+    async def audit(request: Request, model: str | None = None) -> Response:
+        """Labels that look wrong, near-duplicates and outliers among the examples."""
+        server.access.editor(request)
+        classifier = server.classifier(model)
+        return await inspect(classifier, lambda pipe: {"audit": asdict(pipe.audit(show_progress=False))})
+
+    async def inspect(classifier: Classifier, look: Callable[[Any], dict[str, Any]]) -> Response:
+        """Look at one state of a classifier, after the edits under way."""
+        editor = server.editors[classifier.name]
+        try:
+            version, found = await asyncio.wrap_future(editor.run(editor.inspect, look))
+        except (ValueError, TypeError) as error:
+            raise unprocessable(classifier.without_paths(str(error))) from error
+        return JSONResponse({"model": classifier.name, "version": version, **found})
+
+
+def _changes(body: ExamplesRequest, server: Server) -> Changes:
+    """The changes that a request asks for, within the limits."""
+    limits = server.settings.limits
+    if not (body.add or body.relabel or body.remove):
+        raise unprocessable("Nothing is to be changed: give add, relabel or remove.", "add", "missing")
+    if len(body.add) + len(body.relabel) + len(body.remove) > limits.texts:
+        raise unprocessable(f"Too many changes at a time: send at most {limits.texts:,}.", "add", "too_many")
+    server.check_texts([example.text for example in body.add], [example.text_pair for example in body.add])
+    for label in [*(example.label for example in body.add), *body.relabel.values()]:
+        _check_label(label, server)
+    add = [NewExample(example.text, example.text_pair, _plain(example.label), example.id) for example in body.add]
+    relabel = {row_id: _plain(label) for row_id, label in body.relabel.items()}
+    return Changes(add, relabel, list(body.remove))
+
+
+def _plain(label: str | list[str]) -> str | list[str]:
+    return label if isinstance(label, str) else list(label)
+
+
+def _check_label(label: str | list[str], server: Server) -> None:
+    """Refuse names of labels that are empty, too long, or of control characters."""
+    limits = server.settings.limits
+    names = [label] if isinstance(label, str) else label
+    if len(names) > limits.labels:
+        raise unprocessable(f"A text has {len(names):,} labels: at most {limits.labels:,}.", "add", "too_many_labels")
+    for name in names:
+        if not name.strip():
+            raise unprocessable("The name of a label is empty.", "add", "empty")
+        if len(name) > limits.label_characters:
+            most = limits.label_characters
+            raise unprocessable(f"A label has {len(name):,} characters: at most {most}.", "add", "label_too_long")
+        if any(not character.isprintable() for character in name):
+            raise unprocessable("The name of a label has a control character.", "add", "control_character")

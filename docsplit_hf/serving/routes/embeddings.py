@@ -1,0 +1,72 @@
+"""``/v1/embeddings`` as OpenAI has it."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from ..bodies import parsed
+from ..classifiers import State
+from ..errors import unprocessable
+from ..schemas import EmbeddingsRequest
+from ..server import Server
+from .documented import documented
+
+
+def add_embeddings(app: FastAPI, server: Server) -> None:
+    """Add the address of embeddings."""
+
+    @app.post("/v1/embeddings", tags=["answers"], openapi_extra=documented(EmbeddingsRequest))
+    async def embeddings(request: Request) -> Response:
+        """Embed texts by the encoder of a classifier; embeddings have norm 1."""
+        server.access.check_reader(request)
+        body = await parsed(request, EmbeddingsRequest)
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise unprocessable("input must be a text or a list of texts: lists of tokens are not taken.", "input")
+        if not all(text.strip() for text in texts):
+            raise unprocessable("input has an empty text.", "input", "empty")
+        classifier = server.classifier(body.model)
+        _check_dimensions(body.dimensions, classifier.state)
+        state, results = await server.read(classifier, texts, [None] * len(texts), None)
+        vectors = np.concatenate([result.embedded.retrieval_embeddings for result in results])
+        vectors = _normalized(vectors[:, : body.dimensions])
+        data = [
+            {"object": "embedding", "index": row, "embedding": _encoded(vector, body.encoding_format)}
+            for row, vector in enumerate(vectors)
+        ]
+        tokens = sum(result.token_count for result in results)
+        return JSONResponse(
+            {
+                "object": "list",
+                "data": data,
+                "model": classifier.name,
+                "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+                "x_version": state.version,
+            }
+        )
+
+
+def _check_dimensions(dimensions: int | None, state: State) -> None:
+    """Refuse fewer dimensions of an encoder that was not trained for it."""
+    config = state.pipe.model.config
+    size = config.retrieval_size
+    if dimensions is None or dimensions == size:
+        return
+    trained = getattr(getattr(config, "encoder_config", None), "docsplit", None) or {}
+    allowed = trained.get("matryoshka_dims") or []
+    if dimensions not in allowed:
+        listed = ", ".join(map(str, sorted({*allowed, size})))
+        raise unprocessable(f"dimensions={dimensions}: this encoder gives {listed}.", "dimensions", "dimensions")
+
+
+def _normalized(vectors: np.ndarray) -> np.ndarray:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(norms, 1e-12)).astype("<f4")
+
+
+def _encoded(vector: np.ndarray, form: str) -> list[float] | str:
+    return base64.b64encode(vector.tobytes()).decode() if form == "base64" else vector.tolist()

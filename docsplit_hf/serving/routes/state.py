@@ -1,0 +1,69 @@
+"""Models, health, readiness and metrics."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from ..classifiers import Classifier
+from ..errors import UNAVAILABLE, Refused
+from ..server import Server
+
+
+def add_state_routes(app: FastAPI, server: Server) -> None:
+    """Add the addresses of models, health, readiness and metrics."""
+
+    @app.get("/health", tags=["state"])
+    async def health() -> dict[str, str]:
+        """Whether the process lives."""
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["state"])
+    async def ready() -> Response:
+        """Whether requests are answered."""
+        if not server.is_ready:
+            return Refused(UNAVAILABLE, "not_ready", "The server is starting or stopping.", retry_after=1).response()
+        versions = {name: classifier.state.version for name, classifier in server.classifiers.items()}
+        return JSONResponse({"status": "ready", "versions": versions})
+
+    @app.get("/metrics", tags=["state"])
+    async def metrics(request: Request) -> Response:
+        """Counters in Prometheus' format."""
+        server.access.check_reader(request)
+        return Response(server.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/v1/models", tags=["state"])
+    async def models(request: Request) -> dict[str, Any]:
+        """The classifiers, as OpenAI (data) and TypeSafe (models) list them."""
+        server.access.check_reader(request)
+        described = [_described(classifier) for classifier in server.classifiers.values()]
+        return {"object": "list", "data": described, "models": described}
+
+    @app.get("/v1/models/{name}", tags=["state"])
+    async def one_model(name: str, request: Request) -> dict[str, Any]:
+        """One classifier."""
+        server.access.check_reader(request)
+        return _described(server.classifier(name))
+
+
+def _described(classifier: Classifier) -> dict[str, Any]:
+    state = classifier.state
+    created = classifier.opened_at
+    store = state.pipe.datastore
+    return {
+        "id": classifier.name,
+        "object": "model",
+        "created": int(created),
+        "owned_by": "docsplit_hf",
+        "name": classifier.name,
+        "description": f"A classifier with {len(state.label_names)} labels, fitted on {len(store):,} examples.",
+        "release_date": datetime.fromtimestamp(created, UTC).date().isoformat(),
+        "x_version": state.version,
+        "x_labels": list(state.label_names),
+        "x_examples": len(store),
+        "x_fitted": state.is_fitted,
+        "x_multi_label": state.multi_label,
+    }

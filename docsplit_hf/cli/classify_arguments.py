@@ -99,8 +99,8 @@ class DataArguments:
         default=None,
         help="A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder "
         "has such files named train and optionally validation and test, or a folder of .txt files or documents (PDF, "
-        "Word, HTML, mail, ...) for each class. To try it: 'documentation', the documentation of installed packages, "
-        "by package.",
+        "Word, HTML, mail and others) for each class. To try it: 'documentation', the documentation of installed "
+        "packages, by package.",
     )
     task_name: str | None = HfArg(
         default=None,

@@ -63,7 +63,7 @@ class LabelingArguments:
     documents: str | None = HfArg(
         default=None,
         help="Documents to label: a .jsonl, .json, .csv, .tsv or .parquet file with a column of texts; a .txt file "
-        "with one document per line; a folder, or a pattern of files, of .txt files or documents (PDF, Word, ...); or "
+        "with one document per line; a folder, or a pattern of files, of .txt files or PDF and Word documents; or "
         "a data set on the Hub. Default: the documents of the classifier in --output_dir.",
     )
     labels: list[str] = HfArg(

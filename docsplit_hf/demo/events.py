@@ -499,8 +499,9 @@ def _opened(session: Session, row_id: str) -> Values:
     """Show a text with buttons to change its label."""
     found = views.text_of(session, row_id)
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
-    if found.file is not None:
-        caption += f", from {found.file}"
+    file = views.file_of(session, row_id)
+    if file is not None:
+        caption += f", from {file}"
     other_labels = [name for name in session.labels if name != found.label]
     shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
     return shown | _label_choices("opened", other_labels)

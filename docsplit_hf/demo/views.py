@@ -398,11 +398,10 @@ def document_map(session: Session) -> DocumentMap:
 
 
 class LabeledText(NamedTuple):
-    """A text, its label or None, and its file or None."""
+    """A text, and its label or None."""
 
     text: str
     label: str | None
-    file: str | None = None
 
 
 def text_of(session: Session, row_id: str) -> LabeledText:
@@ -410,15 +409,21 @@ def text_of(session: Session, row_id: str) -> LabeledText:
     store = session.pipe.datastore
     if row_id in (ids := store.ids):
         row = ids.index(row_id)
-        origin = store.origins[row]
-        file = None if origin is None else origin.file
-        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]], file)
+        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]])
     documents = store.documents
     if documents is None or row_id not in (ids := documents.ids):
         raise ValueError("This text is not there any more.")
-    row = ids.index(row_id)
-    origin = documents.origins[row]
-    return LabeledText(documents.texts[row] or "", None, None if origin is None else origin.file)
+    return LabeledText(documents.texts[ids.index(row_id)] or "", None)
+
+
+def file_of(session: Session, row_id: str) -> str | None:
+    """The file that a text of the session comes from; None if it comes from none."""
+    store = session.pipe.datastore
+    for rows in (store, store.documents):
+        if rows is not None and row_id in (ids := rows.ids):
+            origin = rows.origins[ids.index(row_id)]
+            return None if origin is None else origin.file
+    return None
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:

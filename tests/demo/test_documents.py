@@ -6,7 +6,7 @@ import pytest
 
 from docsplit_hf.demo.documents import add_documents, classify_documents, read_documents
 from docsplit_hf.demo.sessions import Limits, Session
-from docsplit_hf.demo.views import answer, text_of
+from docsplit_hf.demo.views import answer, file_of
 from docsplit_hf.text.example_texts import load_example_texts
 
 from ..documents import write_damaged, write_docx, write_pdf
@@ -65,7 +65,7 @@ def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path
     captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
     assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
     assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
-    assert text_of(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
+    assert file_of(session, session.pipe.datastore.ids[0]) == "music 0.docx"
 
 
 def test_documents_without_a_label_are_added_once(session, files):

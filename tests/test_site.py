@@ -37,7 +37,7 @@ SEARCHED = {
     "multi-label": "multi_label",
     "several labels": "multi_label",
     "hierarchical": "multi_label",
-    "PDF": "files",
+    "PDF": "folder_of_files",
     "docx": "files",
     "Word": "files",
     "OCR": "files",

@@ -165,8 +165,7 @@ def _check_answers(classifier: Classifier, answers: AnswerSettings) -> None:
     """Refuse a rate of errors that a classifier cannot keep, before any request."""
     from ..classification.call_options import checked_options
 
-    options = {"reject": answers.reject, "novelty": answers.novelty, "reject_label": answers.reject_label}
-    checked = checked_options(**options)
+    checked = checked_options(reject=answers.reject, novelty=answers.novelty, reject_label=answers.reject_label)
     if answers.reject is None:
         if checked:
             raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")

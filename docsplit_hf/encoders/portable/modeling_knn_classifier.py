@@ -195,7 +195,7 @@ class KNNClassifier(PreTrainedModel):
         if count == 0:
             names = {}
         if projection is not None:
-            config_arguments = {**config_arguments, "projection": describe_projection(projection)}
+            config_arguments["projection"] = describe_projection(projection)
         encoder_config = copy.deepcopy(encoder.config)
         if Path(encoder_config.name_or_path).exists():
             # Saved classifiers may be shared, and a path on this machine means nothing elsewhere.

@@ -65,7 +65,7 @@ ERRORS = {
     "an unknown choice for single sentences": (
         lambda c: c.segment([GOOD], single_sentence="keep"), ValueError, "must be one of .*'keep'",
     ),
-    "a folder without texts": (lambda c: load_documents(str(c.folder)), FileNotFoundError, "holds no .txt"),
+    "a folder without texts": (lambda c: load_documents(str(c.folder)), FileNotFoundError, "holds no text or document"),
     "a package that is not installed": (
         lambda c: load_package_documentation(("no_such_package",)), ModuleNotFoundError, "no_such_package",
     ),

@@ -15,7 +15,7 @@ from ..datastore.files.classifier_folder import check_classifier
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
 from ..encoders.backends.endpoint import EndpointClassifier
-from ..encoders.checkpoints.checkpoint import LoadedFrom
+from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
@@ -56,7 +56,9 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
     name = encoder.config.name_or_path
     revision = getattr(model, "loaded_revision", None)
     settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
-    projection = load_projection(name, revision) if name else None
+    projection = None
+    if name and name != DEFAULT_CHECKPOINT:  # which has none; its name is no folder, and would be looked for on the Hub
+        projection = load_projection(name, revision)
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: the first token is used ('cls').", name or type(model).__name__)
     settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}

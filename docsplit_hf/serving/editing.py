@@ -95,7 +95,7 @@ class Editor:
         with unlogged():
             content, ids = _apply(pipe, changes, self._limits)
         answer = {"ids": ids, "relabeled": len(changes.relabel), "removed": len(changes.remove)}
-        return self._save(state, pipe, content, answer, request)
+        return self._log_and_save(state, pipe, content, answer, request)
 
     def fit(self, class_proportions: Any, request: Request) -> dict[str, Any]:
         """Fit the experts, and return the report."""
@@ -106,7 +106,7 @@ class Editor:
         pipe = copied(state.pipe)
         with unlogged():
             report = pipe.fit(show_progress=False, class_proportions=class_proportions)
-        return self._save(state, pipe, EditContent(kind="fit"), {"report": str(report)}, request)
+        return self._log_and_save(state, pipe, EditContent(kind="fit"), {"report": str(report)}, request)
 
     def inspect(self, look: Callable[[KNNClassifierPipeline], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         """Look at a copy of the classifier; return its version, and what was found."""
@@ -123,7 +123,7 @@ class Editor:
         self.reload_if_replaced()
         return self.classifier.state
 
-    def _save(
+    def _log_and_save(
         self, before: State, pipe: KNNClassifierPipeline, content: EditContent, answer: dict[str, Any], request: Request
     ) -> dict[str, Any]:
         """Log a change, save it, serve it, and return the answer with the new version."""

@@ -305,7 +305,7 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
     target = tmp_path / "answers.jsonl"
     source.write_text('{"text": "a"}\n{"text": " "}\n')
     outcome = classify_file(fitted, PredictionFiles(source, target), show_progress=False)
-    assert outcome == (2, 1, 0, 1)
+    assert outcome[:4] == (2, 1, 0, 1)
     rows = [json.loads(line) for line in target.read_text().splitlines()]
     assert [row["label"] for row in rows] == [None] * 2 and rows[0]["score"] > 0 and rows[1]["score"] is None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..characters import replace_lone_surrogates
+
 ENCRYPTED = "encrypted"
 DAMAGED = "damaged"
 EMPTY = "empty"
@@ -75,7 +77,8 @@ class UnreadableFile(ValueError):  # noqa: N818
 
     def __str__(self) -> str:
         """The message."""
-        return f"{self.file} is not read: {self.reason}{f' ({self.detail})' if self.detail else ''}. {self.remedy}"
+        file = replace_lone_surrogates(self.file)
+        return f"{file} is not read: {self.reason}{f' ({self.detail})' if self.detail else ''}. {self.remedy}"
 
 
 class Refusal(Exception):  # noqa: N818

@@ -112,6 +112,7 @@ def report_failures(failures: Sequence[FailedFile], count: int, failed_file: str
         for reason, number in by_reason.most_common()
     )
     shown = "\n".join(f"  {_line(failure)}" for failure in failures[:SHOWN_FAILURES])
+    shown = replace_lone_surrogates(shown)  # of names that are no UTF-8, which no terminal could show
     rest = f"\n  ... all in {failed_file}" if failed_file is not None and len(failures) > SHOWN_FAILURES else ""
     logger.warning(f"{len(failures)} of {count} files are not read:\n{counts}\nFor example:\n{shown}{rest}")
 

@@ -20,6 +20,6 @@ def teacher() -> Figures:
     return {
         "teacher": rows,
         "sets": float(frame["task"].nunique()),
-        "mean loss": float(lost.mean()),
+        "mean change": float(-lost.mean()),
         "largest loss": float(lost.max()),
     }

@@ -25,6 +25,7 @@ from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from .label_tree import Hierarchy
+from .teacher.endpoint_teacher import load_teacher
 from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
@@ -132,6 +133,7 @@ def _check_teacher(
         return
     if not isinstance(teacher, str):
         raise TypeError(f"teacher must be an address, False or None, got {teacher!r}.")
+    load_teacher(teacher)  # a mistake in the address is found before anything is fitted
     if isinstance(teacher_texts, bool) or not isinstance(teacher_texts, int) or teacher_texts < 1:
         raise ValueError(f"teacher_texts must be a whole number from 1, got {teacher_texts!r}.")
     if snapshot.multi_label:

@@ -22,6 +22,7 @@ from ..text.file_formats import find_text_files
 from ..text.files.failures import FailedFile
 from ..text.files.load_files import write_failures
 from ..text.origins import describe_place
+from ..text.sources import refuse_mistyped_path
 from .call_options import KNN_OPTIONS, checked_options
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .file_inputs import FileInput
@@ -106,6 +107,9 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
     check_output(files.target, files.safe_csv)
     if files.sorted_folder is not None:
         if not files.has_documents:
+            refuse_mistyped_path(str(files.source))
+            if not Path(files.source).exists():
+                raise FileNotFoundError(f"There is no file or folder {str(files.source)!r}.")
             raise ValueError(
                 f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
                 "a .csv, .jsonl or .parquet file."

@@ -365,6 +365,10 @@ def check_options(
             "--apply_audit corrects a saved classifier: give it by --model_name_or_path, without --dataset_name, "
             "--task_name and --no_training."
         )
+    if data.teacher:
+        from ..classification.teacher.endpoint_teacher import load_teacher
+
+        load_teacher(data.teacher)  # a mistake in the address is found before the texts are embedded
     if data.teacher and not (data.unlabeled_name and model.no_training):
         raise ValueError(
             "--teacher is asked about documents: also give --no_training and documents by --unlabeled_name."

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from docsplit_hf.classification.predict_file import PredictionFiles, check_files
 from docsplit_hf.classification.sorted_files import MANIFEST, UNFINISHED, check_folder, sort_files, undo_sorting
 
 LABELS = ["invoice", "a/b", "..", "Lease", None]
@@ -193,3 +194,19 @@ def test_names_in_no_encoding_are_sorted_and_undone(tmp_path):
     sort_files([{"label": "x", "score": 1.0}], [path], out)
     assert [file.name for file in (out / "x").iterdir()] == ["scan _.pdf"]
     assert undo_sorting(out).removed == 1 and path.read_bytes() == b"content"
+
+
+@pytest.mark.parametrize(
+    "source, error, problem",
+    [
+        ("inbx", FileNotFoundError, "There is no file or folder '.*inbx'. Did you mean '.*inbox'"),
+        ("nowhere", FileNotFoundError, "There is no file or folder '.*nowhere'"),
+        ("table.csv", ValueError, "into which files are sorted, and .*table.csv is a table"),
+    ],
+)
+def test_what_cannot_be_sorted_is_named(source, error, problem, tmp_path):
+    (tmp_path / "inbox").mkdir()
+    (tmp_path / "table.csv").write_text("text\nA text.\n")
+    files = PredictionFiles(tmp_path / source, tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
+    with pytest.raises(error, match=problem):
+        check_files(files)

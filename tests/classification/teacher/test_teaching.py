@@ -100,6 +100,7 @@ def test_a_refused_text_is_not_asked_about_again(pipe, server):
     "options, error, problem",
     [
         ({"teacher": "http://localhost:1/v1"}, ValueError, "has no model"),
+        ({"teacher": "localhost:1"}, ValueError, "must be an address with a model"),
         ({"teacher": True}, TypeError, "must be an address, False or None"),
         ({"teacher": "http://localhost:1/v1#m", "teacher_texts": 0}, ValueError, "teacher_texts must be"),
     ],

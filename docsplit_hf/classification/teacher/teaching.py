@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...datastore.row_table import take_passages
-from ..active_learning import choose_documents, margin_uncertainty
+from ..active_learning import MAX_CANDIDATES, choose_documents, margin_uncertainty
 from ..ensemble.corpus import texts_in
 from ..ensemble.fitted_experts import PreparedExperts, score_texts, vectors_of_examples
 from ..ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TEACHER_TEXTS = 200
-MAX_CANDIDATES = 10_000
 CHARACTERS_PER_TOKEN = 4  # of English; a rough estimate of the cost
 
 

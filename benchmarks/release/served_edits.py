@@ -31,6 +31,7 @@ from docsplit_hf.serving.classifiers import version_on_disk
 CLIENTS = 3
 TOLERANCE = 1e-6
 LONGEST_DELAY = 1.0  # seconds between an acknowledgment and a kill
+LONGEST_WAIT = 120  # seconds for a first answer
 LOST = (OSError, http.client.HTTPException, json.JSONDecodeError)
 TEXTS = [f"Text number {number} about a river, an engine and a garden." for number in range(12)]
 
@@ -51,6 +52,11 @@ class Observed:
             known = self.scores.setdefault((version, text), scores)
             if not are_equal(known, scores):
                 self.mixed.append(f"{version}: {known} and {scores}")
+
+    def versions(self) -> set[str]:
+        """The versions that were seen."""
+        with self.lock:
+            return {version for version, _ in self.scores}
 
 
 @dataclass
@@ -92,8 +98,10 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
     clients = [threading.Thread(target=classify_all, args=(port, observed, is_over)) for _ in range(CLIENTS)]
     server = ServerProcess(str(folder), "--drift_seconds", "0", log=home / "log", port=port)
     server.wait_until_ready()
-    for thread in (editor, *clients):
+    for thread in clients:
         thread.start()
+    wait_for_answers(folder, observed)
+    editor.start()
     done = 0
     unlike = []
     for acknowledged in sorted(random.Random(seed + 1).sample(range(edits + fits - 1), kills)):
@@ -108,6 +116,7 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
         server.wait_until_ready()
         check_folder(folder, expected)
     editor.join()
+    wait_for_answers(folder, observed)
     is_over.set()
     for thread in clients:
         thread.join()
@@ -119,11 +128,21 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
         "fits": expected.fits,
         "kills": done,
         "answers": observed.answers,
-        "versions_seen": len({version for version, _ in observed.scores}),
+        "versions_seen": len(observed.versions()),
         "lost_or_doubled": expected.problems,
         "mixed": observed.mixed,
         "unlike_the_pipeline": unlike,
     }
+
+
+def wait_for_answers(folder: Path, observed: Observed) -> None:
+    """Wait until clients have seen the version that is in a folder."""
+    deadline = time.monotonic() + LONGEST_WAIT
+    version = version_on_disk(folder)
+    while version not in observed.versions():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"No answer of version {version} in {LONGEST_WAIT} seconds.")
+        time.sleep(0.05)
 
 
 def labels_in(folder: Path) -> dict[str, str]:

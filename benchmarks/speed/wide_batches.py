@@ -8,14 +8,13 @@ Two random views of each document are compared, as one matrix, by blocks, and by
 CachedMultipleNegativesRankingLoss over embeddings that it has cached, in mini-batches. All compute in float32.
 
 Each run is a process of its own. The peak is what the loss needs on top of the embeddings: on a CPU resident memory, on
-a GPU what torch had allocated there. On Linux, a process on a CPU gets no more memory than is free at its start, and no
-more than --most_gibibytes; the table shows which runs do not fit.
+a GPU what torch had allocated there. On Linux, a process on a CPU gets no more memory than is available at its start,
+and no more than --most_gibibytes; the table shows which runs do not fit.
 """
 
 import argparse
 import datetime
 import json
-import os
 import resource
 import signal
 import statistics
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
+import psutil
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
@@ -180,8 +180,8 @@ def memory_now() -> int:
 
 
 def limit_memory(gibibytes: float) -> None:
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    most = min(int(0.9 * free), int(gibibytes * 2**30))
+    available = psutil.virtual_memory().available  # with the cache of files, which gives way
+    most = min(int(0.9 * available), int(gibibytes * 2**30))
     resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
 
 

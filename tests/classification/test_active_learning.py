@@ -89,8 +89,8 @@ def test_texts_may_have_several_labels(untrained, texts):
     untrained.add_examples(texts[:20], several)
     untrained.add_documents(texts[20:40])
     untrained.fit(show_progress=False)
-    same = [one["labels"] == untrained(one["text"])[0]["labels"] for one in untrained.suggest(4)]
-    assert sum(same) >= 3  # a document votes in its own prediction, which may move one at a threshold
+    same = [one["labels"] == untrained(one["text"])[0]["labels"] for one in untrained.suggest(20)]
+    assert sum(same) >= 15  # a document votes in its own prediction, which may move those at a threshold
 
 
 ERRORS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,7 +24,8 @@ from .ensemble.report import FitReport
 from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
-from .label_tree import Hierarchy
+from .label_tree import SETTING as HIERARCHY_SETTING
+from .label_tree import Hierarchy, remembered_hierarchy
 from .teacher.endpoint_teacher import load_teacher
 from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
 from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
@@ -63,6 +64,10 @@ def fit(
     view = datastore.view()
     snapshot = view.all()
     _check_teacher(teacher, teacher_texts, snapshot, has_head)
+    known_hierarchy = hierarchy
+    if hierarchy is None and datastore.fitted is not None:
+        known_hierarchy = datastore.fitted.settings.get(HIERARCHY_SETTING)
+        hierarchy = remembered_hierarchy(datastore.fitted.settings, used_labels(snapshot))
     held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
     _warn_of_one_vector(embedder, snapshot)
 
@@ -113,6 +118,9 @@ def fit(
             settings=state.settings | {TEACHER_SETTING: answers.to_setting()},
             arrays=state.arrays | {TEACHER_ANSWERS: answers.probabilities},
         )
+    if known_hierarchy is not None:
+        saved_hierarchy = dict(known_hierarchy) if isinstance(known_hierarchy, Mapping) else known_hierarchy
+        state = replace(state, settings=state.settings | {HIERARCHY_SETTING: saved_hierarchy})
     with FITTED_STATE_LOCK:
         datastore.fitted = replace(
             state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}

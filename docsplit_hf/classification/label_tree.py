@@ -9,13 +9,14 @@ above it, or none, is left out. So flat labels have one level.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .rejection import GUARANTEE_CONFIDENCE, confidence_threshold
 
 SEPARATOR = " > "
+SETTING = "hierarchy"  # setting of the fitted state, if ``fit`` was given a tree
 NO_LEVEL = -1  # of a text without an answer
 
 # Options of ``fit``: a separator; or the parent of each label, and of each parent that has one itself; or no tree.
@@ -74,6 +75,34 @@ def label_paths(names: Sequence[str], hierarchy: Hierarchy | None = None) -> lis
         )
     _check_parents(names, hierarchy)
     return [_path_by_parents(name, hierarchy) for name in names]
+
+
+def remembered_hierarchy(settings: Mapping[str, Any], names: Sequence[str]) -> Hierarchy | None:
+    """Hierarchy of an earlier fit, without the parents of labels that have no examples now; None if it had none.
+
+    Args:
+        settings: The settings of the fitted state, which were checked.
+        names: The names of the labels that have examples.
+    """
+    hierarchy = settings.get(SETTING)
+    if not isinstance(hierarchy, dict):
+        return hierarchy
+    used: dict[str, str] = {}
+    for label in names:
+        name = label
+        while name in hierarchy and name not in used:
+            used[name] = hierarchy[name]
+            name = hierarchy[name]
+    return used
+
+
+def is_hierarchy_setting(saved: Any) -> bool:
+    """Return whether a setting of an untrusted folder may be a hierarchy, or is absent."""
+    if saved is None or saved is False:
+        return True
+    if isinstance(saved, str):
+        return bool(saved)
+    return isinstance(saved, dict) and all(isinstance(parent, str) and parent.strip() for parent in saved.values())
 
 
 def _prefixes(name: str, separator: str) -> list[str]:

@@ -431,9 +431,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
                 count.
             hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
-                None: labels named like ``"law > contracts > lease"`` are a tree, and others are not. A string: another
-                separator, such as ``"/"``. A dictionary: the parent of each label, and of each parent that has one
-                itself. False: no tree. It changes no probability.
+                None: that of the earlier fit; without one, labels named like ``"law > contracts > lease"`` are a tree,
+                and others are not. A string: another separator, such as ``"/"``. A dictionary: the parent of each
+                label, and of each parent that has one itself. False: no tree. It changes no probability.
 
         Returns:
             The weights, and the accuracy of each expert; it prints as a table.

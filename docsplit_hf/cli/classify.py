@@ -84,6 +84,7 @@ from .classify_arguments import (
     PredictionArguments,
     RunArguments,
     check_options,
+    read_hierarchy,
 )
 from .paper_settings import describe_settings, paper_settings
 
@@ -222,7 +223,11 @@ def train(options: Options, texts: Texts, resume: str | None) -> Fitted:
     trainer.build_datastore(store_texts=options.datastore.store_texts, **options.datastore.index_options())
     if options.model.neighbors_protocol == "calibrated":
         trainer.calibrate()
-    report = None if texts.documents is None else trainer.fit_experts(texts.documents)
+    report = (
+        None
+        if texts.documents is None
+        else trainer.fit_experts(texts.documents, hierarchy=read_hierarchy(options.data.hierarchy))
+    )
     metrics = {}
     for name in ("validation", "test"):
         if name in splits:
@@ -267,6 +272,7 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
         None if held_out is None else labels_by_name(held_out),
         teacher=options.data.teacher,
         teacher_texts=options.data.teacher_texts,
+        hierarchy=read_hierarchy(options.data.hierarchy),
     )
     print(report)
     metrics = {

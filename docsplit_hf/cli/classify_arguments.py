@@ -1,12 +1,14 @@
 """Arguments of ``docsplit classify``, in addition to those of TrainingArguments, and checks of their combinations."""
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers.hf_argparser import HfArg
 
+from ..classification.label_tree import Hierarchy
 from ..datastore.milvus.connect import connect_datastore, is_remote, parse_address
 from ..datastore.milvus.remote_datastore import RemoteDatastore
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
@@ -16,7 +18,7 @@ from ..text.paper_tasks import TASKS
 
 TASK_OPTIONS = (
     "task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name",
-    "teacher", "teacher_texts",
+    "teacher", "teacher_texts", "hierarchy",
 )  # fmt: skip
 # Model options that --no_training refuses. It also refuses all of RunArguments except ANY_RUN_OPTIONS.
 TRAINING_OPTIONS = {
@@ -120,6 +122,12 @@ class DataArguments:
         "pip install -e '.[endpoint]'.",
     )
     teacher_texts: int = HfArg(default=200, help="Number of documents that the teacher is asked about.")
+    hierarchy: str | None = HfArg(
+        default=None,
+        help="Tree of the labels, so that --predict_reject answers with a parent where a label is too uncertain: the "
+        "separator in their names, such as '/', or a .json file with the parent of each label, as in "
+        '{"lease": "contracts", "contracts": "law"}. Default: names such as "law > contracts > lease" are a tree.',
+    )
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
@@ -373,6 +381,13 @@ def check_options(
         raise ValueError(
             "--teacher is asked about documents: also give --no_training and documents by --unlabeled_name."
         )
+    if data.hierarchy:
+        if not (has_examples and makes_experts):
+            raise ValueError(
+                "--hierarchy is for experts that are fitted on labeled examples: also give --dataset_name, and "
+                "--no_training or documents by --unlabeled_name."
+            )
+        read_hierarchy(data.hierarchy)  # a mistake in the file is found before the texts are embedded
     if data.unlabeled_name and not (data.dataset_name or data.task_name):
         raise ValueError("--unlabeled_name adds documents to labeled examples: give these by --dataset_name.")
     if not has_examples and not uses_classifier:
@@ -402,6 +417,22 @@ def check_options(
             f"--no_training does not train the encoder, so it excludes --{', --'.join(wrong)}: leave out one or the "
             f"other.{advice}"
         )
+
+
+def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:
+    """Tree of labels that ``KNNClassifierPipeline.fit`` takes: a separator, or the parents in a .json file."""
+    if hierarchy is None or not hierarchy.endswith(".json"):
+        return hierarchy
+    file = Path(hierarchy)
+    if not file.is_file():
+        raise ValueError(f"--hierarchy {hierarchy}: there is no such file.")
+    try:
+        parents = json.loads(file.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise ValueError(f"--hierarchy {hierarchy} is no JSON in UTF-8: {error}") from error
+    if not isinstance(parents, dict):
+        raise ValueError(f'--hierarchy {hierarchy} must have the parent of each label: {{"lease": "contracts"}}.')
+    return parents
 
 
 def _check_remote(address: str, is_used: bool) -> None:

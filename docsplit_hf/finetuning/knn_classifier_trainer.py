@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ..classification.ensemble.report import FitReport
+    from ..classification.label_tree import Hierarchy
 
 logger = logging.getLogger(__name__)
 
@@ -238,13 +239,14 @@ class KNNClassifierTrainer(BaseTrainer):
         )
         return calibration
 
-    def fit_experts(self, documents: Dataset | None = None) -> FitReport:
+    def fit_experts(self, documents: Dataset | None = None, hierarchy: Hierarchy | None = None) -> FitReport:
         """Add unlabeled documents to the datastore, and fit the experts, as ``KNNClassifierPipeline.fit`` does.
 
         The experts' weights are chosen on ``eval_dataset``. Every process must call it.
 
         Args:
             documents: Rows with ``text``, and optionally ``text_pair``. None: the experts learn only from the examples.
+            hierarchy: The tree of the labels, as ``KNNClassifierPipeline.fit`` takes it.
 
         Returns:
             The report, with the weight and the metrics of each expert.
@@ -259,7 +261,14 @@ class KNNClassifierTrainer(BaseTrainer):
             add_documents(embedder, datastore, documents)
         held_out = self.eval_dataset
         labels = None if held_out is None else labels_by_name(held_out)
-        return fit(embedder.with_options(show_progress=False), datastore, held_out, labels, None, is_main)
+        return fit(
+            embedder.with_options(show_progress=False),
+            datastore,
+            held_out,
+            labels,
+            show_progress=is_main,
+            hierarchy=hierarchy,
+        )
 
     def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
         """Evaluate the classifier, its neighbors, their mixture by equation 3, and the experts, if they are fitted.

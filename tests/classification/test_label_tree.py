@@ -18,6 +18,7 @@ from docsplit_hf.classification.label_tree import (
     NO_LEVEL,
     answered_levels,
     extend_tree,
+    is_hierarchy_setting,
     label_paths,
     label_tree,
     level_failure,
@@ -25,6 +26,7 @@ from docsplit_hf.classification.label_tree import (
     node_probabilities,
     path_nodes,
     path_probabilities,
+    remembered_hierarchy,
     right_by_level,
 )
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
@@ -244,7 +246,7 @@ def test_flat_labels_are_answered_as_without_a_tree(reject, untrained_of_module,
     without = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=False)
     options = {} if reject is None else {"reject": reject}
     assert by_names(texts, **options) == without(texts, **options)
-    assert by_names.datastore.fitted.settings == without.datastore.fitted.settings
+    assert by_names.datastore.fitted.settings | {"hierarchy": False} == without.datastore.fitted.settings
     assert by_names.datastore.fitted.settings["paths"] == by_names.datastore.fitted.settings["levels"] == []
     assert "path" not in by_names(texts[0])[0] and "of the tree" not in str(by_names.fit(show_progress=False))
 
@@ -278,6 +280,49 @@ def test_a_saved_classifier_keeps_its_tree_and_its_card_has_the_levels(untrained
     assert [answer["label"] for answer in loaded(texts, reject=0.5)] == [answer["label"] for answer in answers]
     card = (tmp_path / "README.md").read_text()
     assert "The labels are a tree." in card and "| level 1 | 2 |" in card
+
+
+def test_later_fits_remember_the_tree(untrained_of_module, texts, tmp_path):
+    from transformers import pipeline
+
+    parents = {"a": "water", "b": "water", "c": "machine", "d": "machine"}
+    names = {"water > a": "a", "water > b": "b", "machine > a": "c", "machine > b": "d"}
+    labels = [names[label] for label in tree_labels(texts[:40])]
+    pipe = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=parents)
+    paths = pipe.fit(show_progress=False).paths
+    assert paths == [["water", "a"], ["water", "b"], ["machine", "c"], ["machine", "d"]]
+    pipe.save_pretrained(tmp_path)
+    loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
+    without_d = [row_id for row_id, label in zip(loaded.datastore.ids, labels, strict=True) if label == "d"]
+    loaded.remove_examples(without_d)
+    assert loaded.fit(show_progress=False).paths == paths[:3]  # a label without examples is no mistake
+    removed = [text for text, label in zip(texts, labels, strict=False) if label == "d"]
+    loaded.add_examples(removed, ["d"] * len(removed))
+    assert loaded.fit(show_progress=False).paths == paths
+    assert loaded.fit(show_progress=False, hierarchy=False).paths == []
+    assert loaded.fit(show_progress=False).paths == []
+
+
+REMEMBERED = {
+    "nothing": ({}, None),
+    "a separator": ({"hierarchy": "/"}, "/"),
+    "no tree": ({"hierarchy": False}, False),
+    "parents": ({"hierarchy": {"a": "b", "b": "c", "x": "y"}}, {"a": "b", "b": "c"}),
+    "a circle": ({"hierarchy": {"a": "b", "b": "a"}}, {"a": "b", "b": "a"}),
+}
+
+
+@pytest.mark.parametrize("case", REMEMBERED)
+def test_the_remembered_tree_has_the_labels_that_are_left(case):
+    settings, expected = REMEMBERED[case]
+    assert remembered_hierarchy(settings, ["a"]) == expected
+
+
+def test_a_hierarchy_of_a_folder_is_checked():
+    possible = [None, False, "/", {}, {"a": "b"}]
+    impossible = [True, "", 1, ["a"], {"a": 1}, {"a": " "}]
+    assert [is_hierarchy_setting(value) for value in possible] == [True] * len(possible)
+    assert [is_hierarchy_setting(value) for value in impossible] == [False] * len(impossible)
 
 
 def test_a_label_added_after_fit_is_a_node_of_its_own(fitted, texts):

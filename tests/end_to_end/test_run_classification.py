@@ -16,6 +16,7 @@ from docsplit_hf.cli.classify_arguments import (
     PredictionArguments,
     RunArguments,
     check_options,
+    read_hierarchy,
 )
 from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.training.command_line import options_given, parse_arguments
@@ -436,6 +437,8 @@ REFUSED = {
         ["--dataset_name=a.csv", "--predict=b.csv", "--predict_explain"],
         "--predict_explain needs fitted experts, .*: add unlabeled documents by --unlabeled_name, or pass --no_tr",
     ),
+    "a tree of nothing": (["--dataset_name=a.csv", "--hierarchy=/"], "--hierarchy is for experts that are fitted"),
+    "no tree": ([*NO_TRAINING, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
     "documents alone": (["--unlabeled_name=documents.jsonl"], "give these by --dataset_name"),
     "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is for the answers to a file"),
 }
@@ -449,6 +452,19 @@ def test_contradictory_options_are_refused(options, message):
     model, data, datastore, _, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
     with pytest.raises(ValueError, match=message):
         check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
+
+
+def test_a_file_of_parents_is_a_tree(tmp_path):
+    file = tmp_path / "tree.json"
+    file.write_text('{"lease": "contracts"}', encoding="utf-8-sig")
+    assert read_hierarchy(str(file)) == {"lease": "contracts"}
+    assert read_hierarchy("/") == "/" and read_hierarchy(None) is None
+    file.write_text('["lease"]')
+    with pytest.raises(ValueError, match="must have the parent of each label"):
+        read_hierarchy(str(file))
+    file.write_text("lease: contracts")
+    with pytest.raises(ValueError, match=r"tree\.json is no JSON in UTF-8"):
+        read_hierarchy(str(file))
 
 
 def test_limits_out_of_range_are_refused():

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..label_tree import SETTING as HIERARCHY_SETTING
+from ..label_tree import is_hierarchy_setting
 from .expert import ArraySpec, Sizes
 from .fit_settings import SAVED_COMPARES_WITH_DOCUMENTS, SAVED_MULTI_LABEL, SUGGESTED_SETTING
 from .registry import EXPERTS
@@ -45,6 +47,8 @@ def check_state(state: FittedState, view: View) -> None:
     _require(isinstance(state.settings.get("has_head"), bool), "has_head", state.settings.get("has_head"))
     teacher = state.settings.get(TEACHER_SETTING)
     _require(is_teacher_setting(teacher), TEACHER_SETTING, teacher)
+    hierarchy = state.settings.get(HIERARCHY_SETTING)
+    _require(is_hierarchy_setting(hierarchy), HIERARCHY_SETTING, hierarchy)
     specs = _array_specs(state, view)
     _check_shapes(state.arrays, specs)
     _check_ranges(state.arrays, specs)

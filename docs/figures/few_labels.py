@@ -54,7 +54,7 @@ def few_labels() -> Figures:
 
 
 def learned_prior() -> list[Row]:
-    """Return means over data sets with chosen constants and with a learned sharpness, and those of rivals."""
+    """Return means over data sets with the weights of the fits and with a learned sharpness, and those of rivals."""
     records = content("few_labels/learned_prior.jsonl")
     return benchmark("quality.learned_prior.train").summary(records, ("uniform",))
 

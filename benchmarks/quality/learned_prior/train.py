@@ -1,10 +1,11 @@
-"""Learn a prior sharpness of the ensemble from cells of ``collect.py``, and compare it with the chosen constants.
+"""Learn the prior sharpness of the ensemble from cells of ``collect.py``, and compare it with the weights in them.
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.train --cells output/cells --kinds SETS/INDEX.jsonl
+    OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.train ... --write    # into the package
 
 The coefficients minimize the log loss of the test texts of all cells, each data set and label count with the same
-weight, and topics with as much as all others. They are judged on data sets that were left out, together with related
-ones. They are printed, and the records are written.
+weight, and topics with as much as all others; cells without held-out texts have coefficients of their own. They are
+judged on data sets that were left out, together with related ones. "fitted": the weights of the fits in the cells.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
-from benchmarks.quality.learned_prior.sharpness import (
-    LARGEST_SHARPNESS,
-    LEAST_SHARPNESS,
+from docsplit_hf.classification.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
+from docsplit_hf.classification.ensemble.prior_sharpness import (
+    COEFFICIENTS,
     Evidence,
+    LearnedSharpness,
     features,
+    prior_sharpness,
     robust_spreads,
 )
-from docsplit_hf.classification.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "few_labels"
@@ -54,7 +56,7 @@ FAMILIES = (
     "edited_",
     "detoxified",
 )
-SYSTEMS = ("constants", "learned", "probe", "words")
+SYSTEMS = ("fitted", "learned", "probe", "words")
 PARTS = ("probe", "words", "without_documents")
 ALL_SYSTEMS = (*SYSTEMS, "without_documents")
 KINDS = ("topics", "no topics", "versions")
@@ -87,7 +89,7 @@ class Arm(NamedTuple):
     shift: np.ndarray  # (C,): as chosen by the fit
     raw_spreads: np.ndarray  # (E,)
     spread_texts: int  # on which they were measured
-    chosen_weights: np.ndarray  # (E,): of the logits, by the constants
+    chosen_weights: np.ndarray  # (E,): of the logits, as fitted
     sample: np.ndarray  # (E, S, C)
     neighbor_label_proportions: np.ndarray  # (m, C)
     examples: int
@@ -98,7 +100,7 @@ class Arm(NamedTuple):
     probe: np.ndarray  # (N, C): probabilities
     words: np.ndarray  # (N, C)
     typical_spreads: dict[str, float]  # by expert
-    without_documents: np.ndarray  # (N, C): probabilities of the ensemble without documents, by the constants
+    without_documents: np.ndarray  # (N, C): probabilities of the ensemble without documents, as fitted
 
     def evidence(self) -> Evidence:
         """What is known before a test label."""
@@ -174,13 +176,14 @@ def typical_spreads(arms: list[Arm]) -> dict[str, float]:
         for name, spread in zip(arm.experts, spread_of_scores(arm.test, False), strict=True):
             if np.isfinite(spread):
                 found[name].append(spread)
-    return {name: float(np.median(own)) for name, own in found.items()}
+    return {name: float(f"{np.median(own):.5g}") for name, own in found.items()}
 
 
 class Row(NamedTuple):
     """An arm for training."""
 
-    features: np.ndarray  # (F,)
+    features: dict[str, float]
+    has_held_out_texts: bool
     pooled: np.ndarray  # (N, C): logits with a sharpness of 1
     targets: np.ndarray  # int64 (N,)
     weight: float
@@ -198,14 +201,25 @@ def rows_of(arms: list[Arm], kinds: dict[str, str]) -> list[Row]:
     rows = []
     for arm, weight in zip(arms, weights, strict=True):
         pooled = np.tensordot(arm.prior / arm.spreads(), arm.test[:, :TEST_TEXTS], 1)
-        values = np.array(list(features(arm.evidence()).values()))
-        rows.append(Row(values, pooled, arm.test_targets[:TEST_TEXTS], float(weight)))
+        values = features(arm.evidence())
+        has_held_out_texts = len(arm.targets) > 0
+        rows.append(Row(values, has_held_out_texts, pooled, arm.test_targets[:TEST_TEXTS], float(weight)))
     return rows
 
 
-def fit_coefficients(rows: list[Row]) -> np.ndarray:
-    """Coefficients of the log sharpness, ``(F,)``, with the least log loss of the test texts."""
-    values = np.stack([row.features for row in rows])
+def learn(rows: list[Row], typical: dict[str, float]) -> LearnedSharpness:
+    """Coefficients for arms with held-out texts, and for those without."""
+    return LearnedSharpness(
+        with_held_out_texts=fit_coefficients([row for row in rows if row.has_held_out_texts]),
+        without_held_out_texts=fit_coefficients([row for row in rows if not row.has_held_out_texts]),
+        typical_spreads=typical,
+    )
+
+
+def fit_coefficients(rows: list[Row]) -> dict[str, float]:
+    """Coefficients of the log sharpness by feature, with the least log loss of the test texts."""
+    names = [name for name in rows[0].features if any(row.features[name] for row in rows)]
+    values = np.array([[row.features[name] for name in names] for row in rows])
     scale = values.std(0)
     scale[scale < 1e-6] = 1.0
     total = sum(row.weight for row in rows)
@@ -213,8 +227,7 @@ def fit_coefficients(rows: list[Row]) -> np.ndarray:
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         value = RIDGE * parameters @ parameters
         gradient = 2 * RIDGE * parameters
-        for row in rows:
-            standardized = row.features / scale
+        for row, standardized in zip(rows, values / scale, strict=True):
             sharpness = np.exp(np.clip(standardized @ parameters, -6, 4))
             logs = log_softmax(sharpness * row.pooled, axis=1)
             texts = np.arange(len(row.targets))
@@ -226,7 +239,7 @@ def fit_coefficients(rows: list[Row]) -> np.ndarray:
         return value, gradient
 
     found = minimize(loss, np.zeros(len(scale)), jac=True, method="L-BFGS-B", options={"maxiter": 60})
-    return found.x / scale
+    return {name: float(f"{value:.5g}") for name, value in zip(names, found.x / scale, strict=True)}
 
 
 def family(name: str) -> str:
@@ -239,10 +252,9 @@ def left_out_sharpness(arms: list[Arm], rows: list[Row]) -> np.ndarray:
     folds = np.array([zlib.crc32(family(arm.name).encode()) % FOLDS for arm in arms])
     sharpness = np.zeros(len(arms))
     for fold in range(FOLDS):
-        coefficients = fit_coefficients([row for row, own in zip(rows, folds, strict=True) if own != fold])
+        learned = learn([row for row, own in zip(rows, folds, strict=True) if own != fold], arms[0].typical_spreads)
         for i in np.flatnonzero(folds == fold):
-            log_sharpness = rows[i].features @ coefficients
-            sharpness[i] = np.clip(np.exp(log_sharpness), LEAST_SHARPNESS, LARGEST_SHARPNESS)
+            sharpness[i] = prior_sharpness(arms[i].evidence(), learned)
     return sharpness
 
 
@@ -275,7 +287,7 @@ def measure(arms: list[Arm], sharpness: np.ndarray, kinds: dict[str, str]) -> li
             continue
         for shifted, shift in (("uniform", np.zeros_like(arm.shift)), ("estimated", arm.shift)):
             answers = {
-                "constants": pool(arm.test, arm.chosen_weights, False, shift),
+                "fitted": pool(arm.test, arm.chosen_weights, False, shift),
                 "learned": probabilities(arm, own, shift),
                 "probe": arm.probe,
                 "words": arm.words,
@@ -357,14 +369,17 @@ def main() -> None:
     add("--cells", type=Path, required=True, help="Folder of the cells of collect.py.")
     add("--kinds", type=Path, required=True, help="A file of jsonl with the name and the kind of each data set.")
     add("--output", type=Path, default=RESULTS, help="Folder for records and table. Default: %(default)s.")
+    add("--write", action="store_true", help=f"Replace the coefficients in {COEFFICIENTS.name} of the package.")
     options = parser.parse_args()
     kinds = kinds_of(options.kinds)
     arms = list(read_cells(options.cells))
     typical = typical_spreads(arms)
     arms = [arm._replace(typical_spreads=typical) for arm in arms]
     rows = rows_of(arms, kinds)
-    coefficients = dict(zip(features(arms[0].evidence()), fit_coefficients(rows).tolist(), strict=True))
-    print(json.dumps({"coefficients": coefficients, "typical_spreads": typical}, indent=2), flush=True)
+    learned = json.dumps(learn(rows, typical)._asdict(), indent=2)
+    print(learned, flush=True)
+    if options.write:
+        COEFFICIENTS.write_text(learned + "\n", encoding="utf-8")
     records = measure(arms, left_out_sharpness(arms, rows), kinds)
     options.output.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(record) + "\n" for record in records]

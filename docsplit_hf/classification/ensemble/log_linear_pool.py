@@ -22,11 +22,9 @@ ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
 BALANCED_FRACTION = 0.9
 LEAST_GIVEN_PROPORTION = 1e-4  # replaces a proportion given as 0
 DEFAULT_SHARPNESS = 0.7  # prior mode of the sharpness: the sum of the weights, for logits of standard deviation 1
-SHARPNESS_OF_SINGLE_EXAMPLES = 3.0  # with one example per label and no documents
 PRIOR_SHARPNESS_SPREAD = 0.5  # prior standard deviation of the logarithm of the sharpness
 LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
-MAX_AGREEMENT_ACCURACY = 0.98  # upper bound for the accuracy estimated from agreement
 # An ensemble is worthless if the log likelihood of so many held-out examples, or more, is hardly above chance.
 EXAMPLES_TO_JUDGE = 30
 LEAST_GAIN_OVER_CHANCE = 1.0
@@ -127,34 +125,6 @@ def fit_weights(
     bounds = [(0, None)] * len(prior) + [(LEAST_SHARPNESS, LARGEST_SHARPNESS)]
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
     return weights if weights.any() else LEAST_SHARPNESS * prior
-
-
-def sharpness_by_agreement(scores: np.ndarray, prior: np.ndarray, shift: np.ndarray, one: int, other: int) -> float:
-    """Find the sharpness t at which the mean confidence of the ensemble equals the accuracy of two experts.
-
-    Two independent experts that are right with probability p, and err at random, agree on a fraction
-    ``p^2 + (1 - p)^2 / (C - 1)`` of N texts, so their agreement gives the accuracy p without labels. The confidence is
-    the probability of the best label in ``softmax(t sum_e prior_e s_e + shift)``. ``one`` and ``other`` are the numbers
-    of the two experts. The logits ``(E, N, C)`` must be divided by ``spread_of_scores``.
-    """
-    from scipy.optimize import brentq
-
-    chance = 1 / scores.shape[2]
-    agreed = float(np.mean(scores[one].argmax(1) == scores[other].argmax(1)))
-    accuracy = chance + np.sqrt(max(agreed - chance, 0.0) * (1 - chance))
-    pooled = np.tensordot(prior, scores, 1)
-
-    def excess_confidence(log_sharpness: float) -> float:
-        confidence = softmax(np.exp(log_sharpness) * pooled + shift, axis=1).max(1).mean()
-        return float(confidence - min(accuracy, MAX_AGREEMENT_ACCURACY))
-
-    least = np.log(LEAST_SHARPNESS)
-    largest = np.log(LARGEST_SHARPNESS)
-    if excess_confidence(least) >= 0:
-        return LEAST_SHARPNESS
-    if excess_confidence(largest) <= 0:
-        return LARGEST_SHARPNESS
-    return float(np.exp(brentq(excess_confidence, least, largest)))
 
 
 def log_likelihood_gain(

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
 ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
-# Pairs of experts with different features: their rate of agreement gives their accuracy (sharpness_by_agreement). The
-# first pair that was fitted is used.
-INDEPENDENT_PAIRS = ((Classifier.name, Names.name), (Neighbors.name, Vocabulary.name))
-MIN_RELIABILITY = 0.5  # of an expert that is compared with others
+MIN_RELIABILITY = 0.5  # of an expert that refines propagated labels
 SELF_TRAINING_ROUNDS = 3
 SELF_TRAINING_SHARPNESS = 1.0  # sum of the weights of the ensemble in these rounds
 

@@ -17,18 +17,17 @@ from .log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
     LEAST_SHARPNESS,
-    SHARPNESS_OF_SINGLE_EXAMPLES,
     fit_weights,
     is_class_balanced,
     log_likelihood_gain,
     log_shift,
     pool,
-    sharpness_by_agreement,
     spread_of_scores,
     weights_of_best_regression,
 )
 from .neighbor_expert import closeness_to_examples, places_of_documents
-from .registry import EXPERTS, INDEPENDENT_PAIRS, MIN_RELIABILITY, features_of_corpus, prior_weights, score_all
+from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
+from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
 
 if TYPE_CHECKING:
     from ...datastore.snapshot import Snapshot
@@ -55,6 +54,14 @@ class Weights(NamedTuple):
     def relative(self) -> np.ndarray:
         """Weights of the scaled logits, normalized to a sum of 1, ``(E,)``."""
         return self.for_scaled_logits / max(self.for_scaled_logits.sum(), 1e-12)
+
+
+class Prior(NamedTuple):
+    """What is known of the weights before the labels of held-out texts are compared with the scores."""
+
+    weights: np.ndarray  # (E,): prior weights of the scaled logits; they sum to 1
+    sharpness: float  # prior mode of the sum of the weights
+    spreads: np.ndarray  # (E,): standard deviation of the logits of each expert
 
 
 class Weighing(NamedTuple):
@@ -92,7 +99,8 @@ def weigh(
     ``on_held_out_texts``: True if scored on separate held-out texts, False for cross-validation folds.
     """
     importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
-    weights = choose_weights(data, ensemble, scores, importance)
+    prior = prior_of_weights(data, ensemble, scores)
+    weights = choose_weights(data, ensemble, scores, prior, importance)
     no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
     proportions = Proportions(ensemble.learned.proportions, no_draws)
     is_measurable = len(scores.targets) > 0 and not data.multi_label and not data.has_head
@@ -113,7 +121,7 @@ def weigh(
         )
         ensemble = ensemble._replace(learned=learned)
         scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))
-        weights = choose_weights(data, ensemble, scores, _importance_weights(scores))
+        weights = choose_weights(data, ensemble, scores, prior, _importance_weights(scores))
     return Weighing(
         ensemble=ensemble,
         weights=weights,
@@ -123,39 +131,49 @@ def weigh(
     )
 
 
+def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Prior:
+    """Choose the prior of the weights by the scores, of held-out texts and of a sample of the documents."""
+    weights = prior_weights(ensemble.experts, data)
+    if data.multi_label or data.has_head:
+        if len(scores.targets):
+            return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(scores.scores, data.multi_label))
+        sample = _scores_of_sample(data, ensemble)
+        return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(sample, data.multi_label))
+    sample = _scores_of_sample(data, ensemble)
+    spreads = _robust_spreads(data, ensemble, scores, sample)
+    scale = spreads[:, None, None]
+    evidence = Evidence(
+        prior=weights,
+        sample=sample / scale,
+        held_out=scores.scores / scale,
+        targets=scores.targets,
+        neighbor_label_proportions=scores.neighbor_label_proportions,
+        examples=len(data.targets),
+        has_documents=data.has_documents,
+        name_reliability=data.label_name_reliability,
+        edge_agreement=_edge_agreement(data.corpus, ensemble.learned.soft_labels),
+    )
+    return Prior(weights, prior_sharpness(evidence, learned_sharpness()), spreads)
+
+
 def choose_weights(
-    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, importance: np.ndarray | float
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, prior: Prior, importance: np.ndarray | float
 ) -> Weights:
     """Choose the weights of the experts by held-out scores.
 
-    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If there are documents, the
-    agreement of two independent experts sets the prior of the sharpness (inverse temperature). If the ensemble is
-    hardly better than the label frequencies, the best regression on the examples replaces it.
+    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If the ensemble is hardly better
+    than the label frequencies, the best regression on the examples replaces it.
     """
     experts = ensemble.experts
-    prior = prior_weights(experts, data)
-    # Unreliable experts agree with others by chance only, which would give too low a sharpness.
-    reliable = [name for name in experts if EXPERTS[name].reliability(data) >= MIN_RELIABILITY]
-    pair = next((pair for pair in INDEPENDENT_PAIRS if set(pair) <= set(reliable)), None)
-    has_single_label_logits = not data.multi_label and not data.has_head
-    has_held_out_scores = len(scores.targets) > 0
-    use_agreement = has_single_label_logits and data.has_documents and pair is not None
-    sample = None
-    if use_agreement or not has_held_out_scores:
-        sample = _scores_of_sample(data, ensemble)
-    spreads = spread_of_scores(scores.scores if has_held_out_scores else sample, data.multi_label)
-    sharpness = DEFAULT_SHARPNESS
-    if use_agreement:
-        one, other = (experts.index(name) for name in pair)
-        scaled_sample = sample / spreads[:, None, None]
-        sharpness = sharpness_by_agreement(scaled_sample, prior, ensemble.learned.shift, one, other)
-    elif has_single_label_logits and not data.has_documents and not has_held_out_scores:
-        sharpness = SHARPNESS_OF_SINGLE_EXAMPLES
-    weights = sharpness * prior
-    if has_held_out_scores:
+    spreads = prior.spreads
+    weights = prior.sharpness * prior.weights
+    if len(scores.targets):
         scaled = scores.scores / spreads[:, None, None]
-        weights = fit_weights(scaled, scores.targets, prior, data.multi_label, scores.shift, importance, sharpness)
+        weights = fit_weights(
+            scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
+        )
         regressions = [number for number, name in enumerate(experts) if EXPERTS[name].is_regression]
+        has_single_label_logits = not data.multi_label and not data.has_head
         if has_single_label_logits and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
             gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
             if gain < LEAST_GAIN_OVER_CHANCE:
@@ -253,6 +271,24 @@ def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLED_DOCUMENTS])
     features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, rows)
     return score_all(ensemble.learned.by_expert, ensemble.experts, features)
+
+
+def _robust_spreads(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray) -> np.ndarray:
+    """Spreads of the logits ``(E,)``, those of few texts with the typical ones; of held-out texts, if there are any."""
+    texts = len(scores.targets)
+    measured = spread_of_scores(scores.scores if texts else sample, False)
+    if not texts and data.has_documents:
+        texts = sample.shape[1]
+    return robust_spreads(measured, texts, ensemble.experts, learned_sharpness().typical_spreads)
+
+
+def _edge_agreement(corpus: Corpus, soft_labels: np.ndarray) -> float:
+    """Weighted fraction of the edges of the graph that join texts with the same likeliest label; 0 without edges."""
+    edges = corpus.graph.tocoo()
+    if not len(edges.data):
+        return 0.0
+    labels = soft_labels.argmax(1)
+    return float(np.average(labels[edges.row] == labels[edges.col], weights=edges.data))
 
 
 def _without_labels(corpus: Corpus) -> np.ndarray:

@@ -15,7 +15,6 @@ from docsplit_hf.classification.ensemble.log_linear_pool import (
     log_likelihood_gain,
     log_shift,
     pool,
-    sharpness_by_agreement,
     spread_of_scores,
     weights_of_best_regression,
 )
@@ -192,24 +191,6 @@ def test_the_spread_of_a_constant_expert_is_infinite():
     unit = spread_of_scores(scores, multi_label=False)
     assert np.isinf(unit[1]) and np.isfinite(unit[[0, 2]]).all()
     assert not (scores / unit[:, None, None])[1].any()
-
-
-@pytest.mark.parametrize("right", [0.45, 0.8])
-def test_the_confidence_of_the_ensemble_equals_the_accuracy_of_two_experts(right):
-    rng = np.random.default_rng(0)
-    labels = 4
-    count = 50_000
-    truth = rng.integers(0, labels, count)
-    wrong = (truth + rng.integers(1, labels, (2, count))) % labels
-    said = np.where(rng.random((2, count)) < right, truth, wrong)
-    scores = np.concatenate([np.eye(labels)[said], np.eye(labels)[truth][None]])
-    prior = np.array([0.0, 0.0, 1.0])
-    shift = np.zeros(labels)
-    sharpness = sharpness_by_agreement(scores, prior, shift, 0, 1)
-    assert pool(scores, sharpness * prior, False).max(1).mean() == pytest.approx(right, abs=0.015)
-    assert sharpness_by_agreement(scores, prior, shift, 0, 0) == pytest.approx(np.log(0.98 / 0.02 * 3), rel=1e-4)
-    scores[1] = np.roll(scores[0], 1, axis=1)  # they never agree
-    assert sharpness_by_agreement(scores, prior, shift, 0, 1) == log_linear_pool.LEAST_SHARPNESS
 
 
 def test_the_gain_is_over_the_frequencies_of_the_labels():

@@ -1,21 +1,26 @@
-"""A prior sharpness of the ensemble that is learned: the logarithm is a linear function of features of a data set.
+"""Prior sharpness of the ensemble: its logarithm is a linear function of features that are known before any answer.
 
-The features are known before any test label. ``train.py`` learns the coefficients.
+The coefficients are in prior_sharpness.json. ``benchmarks/quality/learned_prior/train.py`` learned them from many data
+sets: some for ensembles with held-out scores, others for those without.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
 
+from .log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS
+
+COEFFICIENTS = Path(__file__).with_name("prior_sharpness.json")
 HALF_TRUSTED_TEXTS = 10  # held-out texts with which measurements on folds count half
 TEXTS_OF_TYPICAL_SPREAD = 5  # the typical spread counts as that of so many texts
 LEAST_POOLED_SPREAD = 1e-2
-LEAST_SHARPNESS = 0.01
-LARGEST_SHARPNESS = 20.0
 
 
 class Evidence(NamedTuple):
@@ -30,6 +35,28 @@ class Evidence(NamedTuple):
     has_documents: bool
     name_reliability: float  # from 0 to 1; 0 without names
     edge_agreement: float  # weighted fraction of the edges of the graph that join texts of one propagated label
+
+
+class LearnedSharpness(NamedTuple):
+    """What was learned: coefficients by feature, and the typical spread of each expert's logits."""
+
+    with_held_out_texts: dict[str, float]
+    without_held_out_texts: dict[str, float]
+    typical_spreads: dict[str, float]
+
+
+@cache
+def learned_sharpness() -> LearnedSharpness:
+    """Read the coefficients."""
+    return LearnedSharpness(**json.loads(COEFFICIENTS.read_text(encoding="utf-8")))
+
+
+def prior_sharpness(evidence: Evidence, learned: LearnedSharpness) -> float:
+    """Sharpness (inverse temperature) to start from: the sum of the weights of logits with a spread of 1."""
+    coefficients = learned.with_held_out_texts if len(evidence.targets) else learned.without_held_out_texts
+    values = features(evidence)
+    logarithm = sum(coefficient * values[name] for name, coefficient in coefficients.items())
+    return float(np.clip(np.exp(logarithm), LEAST_SHARPNESS, LARGEST_SHARPNESS))
 
 
 def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str], typical: Mapping[str, float]) -> np.ndarray:

@@ -91,10 +91,10 @@ def test_a_line_that_skips_pysbd_is_one_sentence_for_pysbd(line):
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_takes_less_than_two_seconds(text):
+def test_hostile_text_takes_less_than_five_seconds(text):
     start = time.process_time()  # unlike wall-clock time, independent of the machine's other processes
     sentences = PysbdSegmenter()(text).sentences
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 5
     assert_faithful(text, sentences)
 
 

@@ -24,12 +24,16 @@ class ServerProcess:
         self.log = log
         self.address = f"http://127.0.0.1:{self.port}"
         own = {"DOCSPLIT_SERVE_EDIT_TOKEN": EDIT_TOKEN, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "docsplit_hf", "serve", *arguments, "--port", str(self.port)],
+        self.process = self.start(["serve", *arguments, "--port", str(self.port)], own | environment)
+
+    def start(self, arguments: list[str], environment: dict[str, str]) -> subprocess.Popen:
+        """Start ``docsplit`` with these arguments and further environment variables; it appends to the log."""
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "docsplit_hf", *arguments],
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **own, **environment},
+                env={**os.environ, **environment},
             )
 
     def wait_until_ready(self) -> None:

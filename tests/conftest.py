@@ -24,10 +24,11 @@ QUIET = (
 ).split()
 LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/encoders", "docs", "README")
-LONG += ("tests/datastore/milvus",)
+LONG += ("tests/datastore/milvus", "tests/serving", "tests/text/files")
 # Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
 TOGETHER = (
     ("tests/datastore/milvus",),
+    ("tests/serving",),
     ("tests/demo/test_page", "tests/demo/test_access", "tests/test_site"),
     ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
 )

@@ -95,11 +95,11 @@ TALLEST = 14_000  # pixels of a page of the reference
 def test_what_people_search_is_found_on_the_right_page_first(site, browser):
     page = browser.new_page()
     page.goto(f"{(site / 'index.html').as_uri()}?q=pretrain")
-    page.locator(".md-search-result__item a").first.wait_for(state="attached", timeout=20_000)
+    page.locator(".md-search-result__item a").first.wait_for(state="attached", timeout=60_000)
     wrong = {}
     for words, expected in SEARCHED.items():
         page.evaluate(SEARCH, words)
-        found = page.wait_for_function(FOUND, timeout=10_000).json_value()
+        found = page.wait_for_function(FOUND, timeout=60_000).json_value()
         place = found.removeprefix(f"{site.as_uri()}/").partition(".html")[0]
         if place != expected:
             wrong[words] = place
@@ -123,7 +123,7 @@ def test_the_search_works_from_the_disk(site, browser):
     page = browser.new_page()
     page.goto(f"{(site / 'index.html').as_uri()}?q=pretrain")
     found = page.locator(".md-search-result__item a[href*='pretraining.html']").first
-    found.wait_for(state="attached", timeout=20_000)
+    found.wait_for(state="attached", timeout=60_000)
     found.evaluate("link => link.click()")
     page.wait_for_url("file:**pretraining.html*")
     page.close()

@@ -27,9 +27,6 @@ from unittest import mock
 
 import psutil
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
-from sentence_transformers.sentence_transformer.modules import Normalize
 
 from benchmarks.inputs import DEVICE
 from benchmarks.speed.memory import MEBIBYTE, OUT_OF_MEMORY, peak
@@ -162,6 +159,10 @@ def loss_and_gradients(run: Run, dimensions: int) -> Callable[[], torch.Tensor]:
 
 def rival_loss(anchors: torch.Tensor, positives: torch.Tensor, mini_batch: int) -> Callable[[], torch.Tensor]:
     """The loss of sentence-transformers, called as by its ``forward_cached``, with the embeddings of mini-batches."""
+    from sentence_transformers import SentenceTransformer  # seconds, which processes of the other ways save
+    from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
     model = SentenceTransformer(modules=[Normalize()], device=DEVICE)  # embeds nothing here
     rival = CachedMultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE, mini_batch_size=mini_batch)
     cached = []

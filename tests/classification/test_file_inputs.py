@@ -72,6 +72,7 @@ def test_passages_of_texts_and_neighbors_name_their_pages(untrained_of_module, f
     pipe.add_examples(folder)
     pipe.fit(show_progress=False)
     pipe.save_pretrained(tmp_path)
+    rows = {row["file"]: row for row in load_files(folder, show_progress=False)}
     pages = set()
     for answer in pipe(folder, explain=True, return_neighbors=3):
         shown = [answer["explanation"]["passage"]]
@@ -80,7 +81,7 @@ def test_passages_of_texts_and_neighbors_name_their_pages(untrained_of_module, f
             shown += [neighbor["passage"], neighbor["text_passage"]]
         assert answer["file"] == shown[0]["file"] == answer["neighbors"][0]["text_passage"]["file"]
         for passage in shown:
-            [row] = [row for row in load_files(folder, show_progress=False) if row["file"] == passage["file"]]
+            row = rows[passage["file"]]
             named = [passage["page"]] if "page" in passage else passage["pages"]
             on_pages = [p for p in row["places"] if p["start"] < passage["end"] and passage["start"] < p["end"]]
             assert named == [int(p["name"]) for p in on_pages]

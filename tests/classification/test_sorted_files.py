@@ -5,12 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from docsplit_hf.classification.predict_file import PredictionFiles, check_files
-from docsplit_hf.classification.sorted_files import MANIFEST, UNFINISHED, check_folder, sort_files, undo_sorting
+from docsplit_hf.classification.sorted_files import (
+    MANIFEST,
+    TEMPORARY,
+    UNFINISHED,
+    check_folder,
+    sort_files,
+    undo_sorting,
+)
 
 LABELS = ["invoice", "a/b", "..", "Lease", None]
 
@@ -98,44 +104,54 @@ def test_undoing_keeps_what_a_person_has_changed(link, tmp_path):
 
 
 KILLED = """
-import json, sys
+import json, os, signal, sys
 from pathlib import Path
 sys.argv[0] = "docsplit"  # so that the import of docsplit_hf does not wait for transformers
 from docsplit_hf.classification.sorted_files import sort_files
 answers, paths, out = json.loads(Path(sys.argv[1]).read_text())
-print("ready", flush=True)
+last = int(sys.argv[2])
+steps = 0
+
+def count(event, arguments):
+    global steps
+    if event in ("open", "os.mkdir", "os.rename", "os.utime"):
+        steps += 1
+        if steps == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(count)
 sort_files(answers, list(map(Path, paths)), Path(out))
+print(steps)
 """
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_run_that_was_killed_is_finished_without_duplicates(tmp_path):
-    answers, paths = make_files(tmp_path / "inbox", count=600)
-    whole = tmp_path / "whole"
-    sort_files(answers, paths, whole)
-    plan = tmp_path / "plan.json"
-    kills = 0
-    for attempt in range(12):
-        out = tmp_path / f"sorted{attempt}"
+    """It is killed before one of the calls that open, make, rename or date a file, from the first to the last."""
+    answers, paths = make_files(tmp_path / "inbox", count=60)
+
+    def run(out, last, code=0):
+        plan = tmp_path / "plan.json"
         plan.write_text(json.dumps([answers, list(map(str, paths)), str(out)]))
-        command = [sys.executable, "-c", KILLED, str(plan)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            process.stdout.readline()
-            started = time.monotonic()
-            while time.monotonic() - started < 5 and process.poll() is None:
-                copied = sum(1 for _ in out.rglob("*")) if out.exists() else 0
-                if copied >= 20 + 45 * attempt:
-                    process.send_signal(signal.SIGKILL)
-                    break
-            process.wait()
-        was_killed = process.returncode == -signal.SIGKILL
-        kills += was_killed
-        if was_killed:
-            assert not (out / MANIFEST).exists() and (out / UNFINISHED).exists()
-            done = sort_files(answers, paths, out)
-            assert done.resumed >= 10
-        assert contents(out) | {MANIFEST: b""} == contents(whole) | {MANIFEST: b""}
-        assert undo_sorting(out).removed == 600 and list(out.iterdir()) == []
-    assert kills >= 5
+        finished = subprocess.run([sys.executable, "-c", KILLED, plan, str(last)], stdout=subprocess.PIPE, text=True)
+        assert finished.returncode == code
+        return finished.stdout
+
+    steps = int(run(tmp_path / "whole", 0).split()[-1])
+    whole = contents(tmp_path / "whole") | {MANIFEST: b""}
+    half_copied = 0
+    for last in range(1, steps + 1, steps // 12):
+        out = tmp_path / f"sorted_{last}"
+        run(out, last, code=-signal.SIGKILL)
+        there = [name for name in contents(out) if "/" in name]
+        left_over = [name for name in there if TEMPORARY.fullmatch(name.partition("/")[2])]
+        half_copied += len(left_over)
+        assert not (out / MANIFEST).exists() and (not there or (out / UNFINISHED).exists())
+        done = sort_files(answers, paths, out)
+        assert done.resumed == len(there) - len(left_over)
+        assert contents(out) | {MANIFEST: b""} == whole
+        assert undo_sorting(out).removed == 60 and list(out.iterdir()) == []
+    assert half_copied > 0
 
 
 def test_an_unfinished_run_of_other_answers_is_refused(tmp_path):

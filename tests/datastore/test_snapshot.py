@@ -3,7 +3,6 @@
 import contextlib
 import pickle
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -120,10 +119,10 @@ def test_searches_are_consistent_during_additions_and_removals(index, monkeypatc
     datastore = KNNDatastore.empty(6, index=index)
     add(np.arange(1500))
     done = threading.Event()
+    searches = [0, 0]
 
     def search(thread):
         rng = np.random.default_rng(thread)
-        searches = 0
         while not done.is_set():
             queries = key(rng.integers(0, 4000, 5))
             neighbors = datastore.search(queries, 8)
@@ -136,17 +135,15 @@ def test_searches_are_consistent_during_additions_and_removals(index, monkeypatc
             assert neighbors.example(0, 0)["id"] == str(numbers[0, 0])
             copied = pickle.loads(pickle.dumps(datastore))  # of one moment
             assert np.array_equal(copied.keys, key(np.array(copied.ids).astype(int)))
-            searches += 1
-        return searches
+            searches[thread] += 1
 
     rng = np.random.default_rng(9)
     changes = 0
     present = set(range(1500))
-    end = time.monotonic() + 0.6
     with ThreadPoolExecutor(2) as pool, contextlib.ExitStack() as stack:
         stack.callback(done.set)
         searchers = [pool.submit(search, thread) for thread in range(2)]
-        while time.monotonic() < end:
+        while changes < 12 or (min(searches) < 12 and not any(searcher.done() for searcher in searchers)):
             gone = rng.permutation(list(present))[:40]
             datastore.remove(map(str, gone))
             present -= set(gone.tolist())
@@ -154,4 +151,5 @@ def test_searches_are_consistent_during_additions_and_removals(index, monkeypatc
             add(new)
             present |= set(new.tolist())
             changes += 1
-    assert min(searcher.result() for searcher in searchers) > 5 and changes > 5
+    for searcher in searchers:
+        searcher.result()

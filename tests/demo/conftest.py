@@ -84,7 +84,7 @@ def open_page(browser, address):
     def open_page(width=1280, **options):
         context = browser.new_context(viewport={"width": width, "height": 844}, **options)
         contexts.append(context)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         page = context.new_page()
         page.on("request", lambda request: requested.append(request.url))
         page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))

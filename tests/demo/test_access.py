@@ -43,7 +43,7 @@ def port_of(address):
 def ask(address, endpoint, **headers):
     """Send a request, with the right ``Host`` unless another is given; return status and error message."""
     method, path, own, body = endpoint
-    connection = http.client.HTTPConnection("127.0.0.1", port_of(address), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(address), timeout=60)
     try:
         connection.request(method, path, body, own | {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
@@ -118,7 +118,7 @@ def test_an_upload_from_another_site_is_not_written(address, server_folder):
     ],
 )  # fmt: skip
 def test_repeated_missing_and_malformed_headers_are_refused(address, lines):
-    with socket.create_connection(("127.0.0.1", port_of(address)), timeout=20) as sent:
+    with socket.create_connection(("127.0.0.1", port_of(address)), timeout=60) as sent:
         sent.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
         status = int(sent.makefile("rb").readline().split()[1])
     assert status in (400, 403, 421)

@@ -6,7 +6,6 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.demo.events import MAX_SHOWN_COLUMNS, Events
 from docsplit_hf.demo.sessions import Limits
 
 BINARY = "is not a text file: open it in the program that made it"
@@ -69,10 +68,18 @@ ACCEPTED = [  # counts of labeled texts, labels and unlabeled texts; warning
 ]
 
 
+@pytest.fixture(scope="module")
+def events_module():
+    """It is imported here, since gradio takes seconds to import in each worker."""
+    from docsplit_hf.demo import events
+
+    return events
+
+
 @pytest.fixture
-def events(shared, tmp_path, monkeypatch):
+def events(events_module, shared, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
-    return Events(shared, Limits())
+    return events_module.Events(shared, Limits())
 
 
 def choices_of(events, path):
@@ -104,8 +111,10 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
     assert any(warning in message for message in messages) if warning else not messages
 
 
-def test_a_file_with_many_columns_shows_the_first_ones(events, tmp_path):
+def test_a_file_with_many_columns_shows_the_first_ones(events, events_module, tmp_path):
     path = tmp_path / "wide.json"
     path.write_text(json.dumps([{f"column {number}": "a river" for number in range(3_000)}]))
     shown = events.choose_columns("file", str(path))
-    assert len(shown["file_rows"].headers) == MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000
+    assert (
+        len(shown["file_rows"].headers) == events_module.MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000
+    )

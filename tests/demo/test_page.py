@@ -278,7 +278,7 @@ def test_a_bad_file_shows_a_message_and_the_page_stays_usable(open_page, tmp_pat
     page.get_by_label("Column of labels").wait_for()
     click(page, "Add the file")
     said(page, "There are 300 different labels, and this page takes 200")
-    page.get_by_label("Or lines without").fill("A star.", timeout=2_000)  # nothing lies over it
+    page.get_by_label("Or lines without").fill("A star.", timeout=8_000)  # nothing lies over it
     assert page.get_by_text("Error", exact=True).count() == 0
     click(page, "Add these lines")
     status(page, "1 text")

@@ -12,7 +12,7 @@ from docsplit_hf.encoders.portable.run_encoder import run_encoder, use_packing
 # torch's compiler uses a deprecated part of torch.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 
-SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
+SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 
 
 def _rows(*lengths):
@@ -38,7 +38,7 @@ def test_compiled_layers_give_equal_states_and_gradients_for_any_shape(packing):
     expected = [_states_and_gradients(model, *rows) for rows in inputs]
     names = set(model.state_dict())
     # What inductor would compile, without a minute of its C++ compiler; the tests for GPUs run inductor.
-    assert compile_layers(model, backend="aot_eager") == 3
+    assert compile_layers(model, backend="aot_eager") == 2
     torch._dynamo.utils.counters.clear()
     for rows, (states, gradients) in zip(inputs, expected, strict=True):
         found_states, found = _states_and_gradients(model, *rows)
@@ -61,4 +61,4 @@ def test_compiling_is_refused_where_there_are_no_layers_and_left_out_on_cpus():
 
 def test_layers_inside_layers_are_not_compiled_again():
     model = LongformerModel(LongformerConfig(**SIZES, attention_window=4, max_position_embeddings=40))
-    assert compile_layers(model) == 3
+    assert compile_layers(model) == 2

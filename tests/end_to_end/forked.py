@@ -22,6 +22,7 @@ PRELOADED = [
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
     "docsplit_hf.classification.ensemble.fitting",
+    "docsplit_hf.serving.run",
     "faiss",
     "peft",
     "prompt_toolkit",

@@ -12,7 +12,7 @@ import pytest
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.training.resuming import complete_checkpoints
 
-from .forked import finish_script, kill_script, start_script
+from .forked import LONGEST, finish_script, kill_script, start_script
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "run_pretrain.py"
 STEPS = 12  # more than the 8 of an epoch
@@ -102,7 +102,7 @@ def test_an_interrupted_run_prints_how_to_resume(start):
     process, folder = start("interrupted", 2)
     log = folder.with_suffix(".log")
     state = folder / "checkpoint-4" / "trainer_state.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONGEST
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGINT)

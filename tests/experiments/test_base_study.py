@@ -1,7 +1,9 @@
 """The study at the size of BERT base: its runs are fair and valid, it continues, and its scores are the protocol's."""
 
 import math
+import multiprocessing
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -115,7 +117,20 @@ def test_rows_of_the_start_are_the_corpus_without_gaps():
 
 
 @pytest.fixture(scope="module")
-def dry_run(tmp_path_factory):
+def forked_processes(server):
+    """Fork the processes that compute scores after the imports, which are most of their time."""
+    context = multiprocessing.get_context("forkserver")
+
+    def start_processes(workers):
+        return ProcessPoolExecutor(workers, mp_context=context, initializer=base_evaluation._prepare_process)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base_study, "start_processes", start_processes)
+        yield
+
+
+@pytest.fixture(scope="module")
+def dry_run(forked_processes, tmp_path_factory):
     """The folder of a dry run of the start and one method."""
     folder = tmp_path_factory.mktemp("base")
     base_study.main(["--dry_run", "--folder", str(folder), "--runs", "1", "--workers", "1"])

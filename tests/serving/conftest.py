@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from .processes import ServerProcess
+from .processes import ForkedServer, ServerProcess
 
 LABELS = ("river", "engine", "garden")
 
@@ -48,7 +48,10 @@ def folder(fitted_folder, tmp_path):
 
 @pytest.fixture(scope="session")
 def shared_server(fitted_folder, tmp_path_factory):
-    """A server of the folder, and of a second classifier with the same encoder; for tests that change nothing."""
+    """A server of the folder, and of a second classifier with the same encoder; for tests that change nothing.
+
+    It is started as users start it; those of single tests are forked.
+    """
     home = tmp_path_factory.mktemp("shared_server")
     folder = shutil.copytree(fitted_folder, home / "subjects")
     other = shutil.copytree(fitted_folder, home / "other")
@@ -60,17 +63,17 @@ def shared_server(fitted_folder, tmp_path_factory):
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(server, tmp_path):
     """Function that starts a server; all of them are stopped at the end."""
     started = []
 
     def start_server(*arguments, wait=True, port=None, **environment):
-        server = ServerProcess(*arguments, log=tmp_path / "server.log", port=port, **environment)
-        started.append(server)
+        process = ForkedServer(*arguments, log=tmp_path / "server.log", port=port, **environment)
+        started.append(process)
         if wait:
-            server.wait_until_ready()
-        return server
+            process.wait_until_ready()
+        return process
 
     yield start_server
-    for server in started:
-        server.stop()
+    for process in started:
+        process.stop()

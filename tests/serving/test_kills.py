@@ -2,11 +2,15 @@
 
 import shutil
 
+from benchmarks.release import served_edits
 from benchmarks.release.served_edits import Expected, Observed, check_answers, check_folder, labels_in, run
 from docsplit_hf.serving.classifiers import version_on_disk
 
+from .processes import ForkedServer
 
-def test_kills_under_load(fitted_folder, tmp_path):
+
+def test_kills_under_load(server, fitted_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(served_edits, "ServerProcess", ForkedServer)
     record = run(fitted_folder, tmp_path, edits=8, fits=1, kills=2, seed=0)
     assert (record["edits"], record["fits"], record["kills"]) == (8, 1, 2)
     assert record["answers"] > 0

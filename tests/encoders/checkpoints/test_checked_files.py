@@ -54,7 +54,7 @@ def test_impossible_sizes_are_refused_at_once(opener, name, encoder):
     start = time.perf_counter()
     with pytest.raises((ValueError, DamagedCheckpointError), match=f"config.json has {name}={HUGE[name]}.*{REMEDY}"):
         openers()[opener](encoder)
-    assert time.perf_counter() - start < 20  # a hundred million layers take hours
+    assert time.perf_counter() - start < 60  # a hundred million layers take hours
 
 
 def test_more_layers_than_tensors_are_refused(encoder):

@@ -27,7 +27,7 @@ def test_long_strings_do_not_take_quadratic_time(tagger, caplog):
     start = time.monotonic()
     texts = ["=" * 50_000 + " river " + "_\U0001f44d(" * 10_000 + "river", "a" * 50_000 + " river", "http://" * 9000]
     first, second, third = tagger.tag(texts)
-    assert time.monotonic() - start < 10  # 40 minutes without the guard
+    assert time.monotonic() - start < 120  # 40 minutes without the guard
     assert [word.start for word in first] == [50_001, 80_007] and {word.text for word in first} == {"river"}
     assert [word.start for word in second] == [50_001] and not third
     assert "so are 2 strings of more than 300 characters without a space" in caplog.text

@@ -143,7 +143,7 @@ def test_time_is_bounded(text):
     start = time.process_time()
     cut_at_certain_boundaries(line)
     cut_at_certain_boundaries(line + ")”’\"'")
-    assert time.process_time() - start < 1.5
+    assert time.process_time() - start < 5
 
 
 def test_pysbd_gets_uncertain_pieces_only(monkeypatch):
@@ -202,4 +202,4 @@ def test_time_to_find_spans_is_bounded(text):
     start = time.process_time()
     find_protected_spans(line)
     find_protected_spans(line + ")]”’\"'")
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 5

@@ -91,10 +91,10 @@ def test_a_line_that_skips_pysbd_is_one_sentence_for_pysbd(line):
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_text_takes_less_than_two_seconds(text):
+def test_hostile_text_takes_less_than_five_seconds(text):
     start = time.process_time()  # unlike wall-clock time, independent of the machine's other processes
     sentences = PysbdSegmenter()(text).sentences
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 5
     assert_faithful(text, sentences)
 
 
@@ -160,7 +160,7 @@ def test_timer_interrupts_a_regular_expression_and_leaves_nothing_behind():
     start = time.perf_counter()
     with pytest.raises(TimeoutError, match="catastrophe"):
         sentences._call_within(0.1, catastrophe)
-    assert time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start < 30  # years without the timer
     assert signal.getsignal(signal.SIGALRM) is handler
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert sentences._call_within(0.1, len, "text") == 4
@@ -173,7 +173,7 @@ def test_after_one_timeout_the_document_is_split_by_the_plain_rule(monkeypatch):
     text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
     start = time.perf_counter()
     result = EVERYTHING_BY_PYSBD(text)
-    assert time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start < 5  # 10 if each piece had a time of its own
     assert result.sentences[0] == "Dr. Smith left.\n" and result.sentences[-2:] == ["Dr. ", "Smith left."]
     assert result.fallbacks == 51
 
@@ -183,7 +183,7 @@ def test_works_outside_the_main_thread():
     text = f"Dr. Smith left. He was late.\n{BRACKETED_NUMBERS}"
     thread = threading.Thread(target=lambda: results.append(PysbdSegmenter()(text)))
     thread.start()
-    thread.join(timeout=5)
+    thread.join(timeout=60)
     assert results == [PysbdSegmenter()(text)]
 
 

@@ -18,7 +18,7 @@ from .failures import (
 )
 from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
-from .mails import ATTACHMENT, Inner, read_eml, read_msg
+from .mails import ATTACHMENT, Mails, read_eml, read_msg
 from .office_files import read_docx, read_epub, read_open_document, read_pptx
 from .options import FileOptions
 from .parts import Budget, Content, Part, add_changes, join_parts
@@ -65,9 +65,9 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         members = ZipMembers(content, budget)
         return _read_inner([], members.names, members.read, budget, depth)
     if kind in MAIL_READERS:
-        mails, attached = MAIL_READERS[kind](content, budget)
-        contents = {f"{ATTACHMENT}: {inner.name}": inner.content for inner in attached}
-        return _read_inner(mails, list(contents), contents.__getitem__, budget, depth)
+        mails = MAIL_READERS[kind](content, budget)
+        contents = {f"{ATTACHMENT}: {inner.name}": inner.content for inner in mails.attached}
+        return _read_inner(mails.parts, list(contents), contents.__getitem__, budget, depth)
     return READERS[kind](content, budget)
 
 
@@ -202,7 +202,4 @@ READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
     "sheets": read_sheets,
     "text": _read_plain,
 }
-MAIL_READERS: Mapping[str, Callable[[bytes, Budget], tuple[list[Part], list[Inner]]]] = {
-    "eml": read_eml,
-    "msg": read_msg,
-}
+MAIL_READERS: Mapping[str, Callable[[bytes, Budget], Mails]] = {"eml": read_eml, "msg": read_msg}

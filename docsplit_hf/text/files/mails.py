@@ -43,7 +43,14 @@ class Inner(NamedTuple):
     content: bytes
 
 
-def read_eml(content: bytes, budget: Budget) -> tuple[list[Part], list[Inner]]:
+class Mails(NamedTuple):
+    """A mail and those attached to it as parts, and all other attachments unread."""
+
+    parts: list[Part]
+    attached: list[Inner]
+
+
+def read_eml(content: bytes, budget: Budget) -> Mails:
     """Read a mail as it is sent: its body, and its attachments unread."""
     try:
         message = email.message_from_bytes(content, policy=email.policy.default)
@@ -54,10 +61,10 @@ def read_eml(content: bytes, budget: Budget) -> tuple[list[Part], list[Inner]]:
         attached = [_attached(part, number) for number, part in enumerate(message.iter_attachments(), start=1)]
     except (RecursionError, AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
         raise Refusal(DAMAGED, f"mail: {error!r}"[:200]) from error
-    return [Part(kind=PART, name=BODY, text="\n".join(lines))], attached
+    return Mails(parts=[Part(kind=PART, name=BODY, text="\n".join(lines))], attached=attached)
 
 
-def read_msg(content: bytes, budget: Budget) -> tuple[list[Part], list[Inner]]:
+def read_msg(content: bytes, budget: Budget) -> Mails:
     """Read a mail as Outlook saves it: its body, the mails attached to it, and all other attachments unread."""
     import olefile
 
@@ -84,7 +91,7 @@ def read_msg(content: bytes, budget: Budget) -> tuple[list[Part], list[Inner]]:
                     waiting.append((mail, f"{ATTACHMENT}: {title}"))
     if not attached and not any(mail.text for mail in mails):
         raise Refusal(EMPTY, "no subject, no body")
-    return mails, attached
+    return Mails(parts=mails, attached=attached)
 
 
 def _text_of_msg(file, folders: Sequence[str], budget: Budget) -> str:

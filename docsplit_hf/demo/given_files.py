@@ -17,12 +17,12 @@ class GivenFile(NamedTuple):
 
 
 def given_files(paths: Iterable[str]) -> list[GivenFile]:
-    """Name uploaded files; a name comes from the browser, is only shown, and leads nowhere."""
+    """Name uploaded files, and sort them; a name comes from the browser, is only shown, and leads nowhere."""
     given: list[GivenFile] = []
     for path in map(Path, paths):
         folders = [part for part in path.name.split(SLASH) if part not in ("", ".", "..")]
         given.append(GivenFile(path=path, name="/".join(folders) or path.name))
-    return given
+    return sorted(given, key=lambda file: file.name)
 
 
 def below_common_folder(names: Sequence[str]) -> list[str]:

@@ -16,6 +16,10 @@ PACKAGES = {
     "pdfminer": ("pdfminer.six", "pdfminer.six"),
     "python_docx": ("python-docx", "python-docx"),
     "docx2python": ("docx2python", "docx2python"),
+    "mammoth": ("mammoth", "mammoth"),
+    "python_pptx": ("python-pptx", "python-pptx"),
+    "odfpy": ("odfpy", "odfpy"),
+    "odfdo": ("odfdo", "odfdo"),
     "selectolax": ("selectolax, as it is", "selectolax"),
     "beautifulsoup": ("BeautifulSoup", "beautifulsoup4"),
     "trafilatura": ("trafilatura", "trafilatura"),
@@ -24,12 +28,14 @@ PACKAGES = {
 }
 OURS = ("olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
 FORMATS = {"pdf": "PDF", "docx": "DOCX", "html": "HTML"}
+OFFICE_FORMATS = {"docx": "DOCX", "pptx": "PPTX", "odt": "ODT", "odp": "ODP"}
 
 
 def file_readers() -> Figures:
     [ours] = [row for row in content(f"{FOLDER}/records.jsonl") if is_ours_on_contracts(row)]
     return {
         "readers of files": table(),
+        "readers of office files": office_table(),
         "words of a contract": ours["words"] / ours["files"],
         **many_files(),
         **killed(),
@@ -62,6 +68,23 @@ def table() -> list[Row]:
                 entry = packages[package]
                 needs = (f"{entry['megabytes']:.0f}", f"{entry['packages']}", short_license(entry["license"]))
             rows.append((title, name, *speeds(of_system), *words(known), f"{failures} of {files}", *needs))
+    return rows
+
+
+def office_table() -> list[Row]:
+    """Return a row for each format and library on real office files, whose texts are those of LibreOffice."""
+    packages: dict[str, Any] = content(f"{FOLDER}/packages.json")
+    records = content(f"{FOLDER}/office/records.jsonl")
+    rows: list[Row] = []
+    for kind, title in OFFICE_FORMATS.items():
+        found = {row["system"]: row for row in records if row["format"] == kind}
+        for system, (name, package) in PACKAGES.items():
+            if system not in found:
+                continue
+            row = found[system]
+            licensed = "MIT, BSD, Apache 2.0" if package is None else short_license(packages[package]["license"])
+            failures = f"{row['failures']} of {row['files']}"
+            rows.append((title, name, files_per_second(row), *words(row), failures, licensed))
     return rows
 
 

@@ -27,8 +27,9 @@ class EvaluationArguments:
     )
     tasks: list[str] = HfArg(
         default_factory=list,
-        help="Required. Your files and folders. Files are .jsonl, .csv or .parquet, with --text_column and, if there "
-        "are labels, --label_column. To try it: 'documentation', the documentation of installed packages, by package.",
+        help="Required. Your files and folders, or patterns of documents such as 'inbox/**/*.pdf', which have no "
+        "labels. Tables are .jsonl, .csv or .parquet, with --text_column and, if there are labels, --label_column. To "
+        "try it: 'documentation', the documentation of installed packages, by package.",
     )
     text_column: str = HfArg(default="text", help="The column with the texts.")
     label_column: str = HfArg(default="label", help="The column with the labels.")

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from ..text.files.failures import FailedFile
+from ..text.files.finding import is_hidden
 from ..text.files.options import MEGABYTE, FileOptions
 from ..text.files.places import FileText
 from ..text.files.reader import read_files
 from ..text.origins import describe_place
 from .changes import learn
+from .document_links import LINKS
+from .given_files import GivenFile, below_common_folder, labels_of_folders
 from .sessions import Limits, Session, ShownPassage, counted, percentage
 from .uploads import NO_ANSWER, shortened
 from .views import SHOWN_WORDS, error_rate_of, highlight_passage
@@ -39,9 +42,18 @@ class DocumentAnswer(TypedDict):
 
 
 class Documents(NamedTuple):
-    """Texts of files with their places, and the files that could not be read."""
+    """Texts of files with their places, and the files that could not be read.
+
+    Attributes:
+        texts: The texts.
+        files: The file of each text.
+        labels: The label of each text by its sub-folder; None if sub-folders give no labels.
+        failed: The files that could not be read.
+    """
 
     texts: list[TextOfFile]
+    files: list[Path]
+    labels: list[str] | None
     failed: list[FailedFile]
 
     @property
@@ -59,38 +71,53 @@ def _reason(failed: FailedFile) -> str:
     return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
 
 
-def read_documents(paths: Sequence[str] | None, limits: Limits) -> Documents:
+def read_documents(given: Sequence[GivenFile], limits: Limits) -> Documents:
     """Read uploaded files in processes that are ended when a file takes too long."""
-    files = [Path(path) for path in paths or ()]
-    if not files:
+    if not given:
         raise ValueError("Choose files or a folder first.")
-    limits.check_rows(len(files))
+    limits.check_rows(len(given))
+    given = [file for file in given if not any(map(is_hidden, file.name.split("/")))]  # as in a folder on the disk
+    if not given:
+        raise ValueError("All of these files are hidden, or of the system: choose documents.")
     options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
+    paths = [file.path for file in given]
+    names = below_common_folder([file.name for file in given])
+    folders = labels_of_folders(names)
     texts: list[TextOfFile] = []
+    files: list[Path] = []
+    labels: list[str] = []
     failed: list[FailedFile] = []
-    for path, read in zip(files, read_files(files, options), strict=True):
+    for i, read in enumerate(read_files(paths, options)):
         if isinstance(read, FileText):
             places = [place._asdict() for place in read.places]
-            texts.append(TextOfFile(text=read.text, file=path.name, places=places))
+            texts.append(TextOfFile(text=read.text, file=names[i], places=places))
+            files.append(paths[i])
+            if folders is not None:
+                labels.append(folders[i])
         else:
-            failed.append(read._replace(file=path.name))
-    return Documents(texts, failed)
+            failed.append(read._replace(file=names[i]))
+    return Documents(texts=texts, files=files, labels=labels if folders is not None else None, failed=failed)
 
 
 def add_documents(session: Session, given: Documents, label: str) -> str:
-    """Add documents, all with one label or without any, refit, and return a summary."""
+    """Add documents, refit, and return a summary.
+
+    All get the given label; without one they get those of their sub-folders, or none.
+    """
     label = label.strip()
+    labels = [label] * len(given.texts) if label else given.labels
     before = session.counts()
     session.limits.check_rows(before.texts + len(given.texts))
-    if label:
-        session.limits.check_labels([*session.labels, label])
-        session.pipe.add_examples(given.texts, [label] * len(given.texts), allow_new_labels=True)
-        what = f"with the label {label!r}"
+    if labels is not None:
+        session.limits.check_labels([*session.labels, *labels])
+        session.pipe.add_examples(given.texts, labels, allow_new_labels=True)
+        different = counted(len(set(labels)), "label")
+        what = f"with the label {label!r}" if label else f"with {different}, the names of their folders"
     else:
         session.pipe.add_documents(given.texts, show_progress=True)
         what = "without a label"
     after = session.counts()
-    added = after.labeled - before.labeled if label else after.unlabeled - before.unlabeled
+    added = after.labeled - before.labeled if labels is not None else after.unlabeled - before.unlabeled
     message = f"Added {counted(max(added, 0), 'document')} {what}."
     if added < len(given.texts):
         message += f" Not added again, as already there: {len(given.texts) - added:,}."
@@ -121,7 +148,7 @@ def classify_documents(session: Session, given: Documents, sure_only: bool, perc
     rows: list[DocumentAnswer] = []
     shown: list[list[str]] = []
     passages: list[ShownPassage] = []
-    for document, answer in zip(given.texts, answers, strict=True):
+    for path, document, answer in zip(given.files, given.texts, answers, strict=True):
         page = describe_place(answer)
         label = answer["label"] or NO_ANSWER
         row = DocumentAnswer(
@@ -133,7 +160,9 @@ def classify_documents(session: Session, given: Documents, sure_only: bool, perc
         words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
         passage = highlight_passage(document["text"], words, explanation.get("passage"))
         caption = f"{answer['file']}, {page}" if page else answer["file"]
-        passages.append(ShownPassage(f"{caption}: {label}", passage))
+        first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
+        link = LINKS.link(path, first_page)
+        passages.append(ShownPassage(f"{caption}: {label}", passage, link, first_page))
     for failed in given.failed:
         rows.append(DocumentAnswer(file=failed.file, label=None, score=None, page="", reason=_reason(failed)))
     target = session.folder / "document_answers.csv"

@@ -18,6 +18,7 @@ from ..text.columns import columns_of, guess_columns
 from . import uploads, views
 from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
 from .documents import Documents, add_documents, classify_documents, read_documents
+from .given_files import given_files
 from .kept_sessions import KeptSessions
 from .sessions import Limits, Session, SharedModel, counted
 
@@ -242,7 +243,7 @@ class Events:
 
     def add_documents(self, key: Key, files: list[str] | None, folder: list[str] | None, label: str) -> Values:
         """Add documents, and list those that cannot be read."""
-        given = read_documents([*(files or ()), *(folder or ())], self.limits)
+        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits)
         shown = {"docs_failed": _failed_documents(given)}
         if not given.texts:
             gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
@@ -255,7 +256,7 @@ class Events:
     ) -> Values:
         """Classify documents, offer the answers for download, and list those that cannot be read."""
         session = self.sessions[key]
-        given = read_documents([*(files or ()), *(folder or ())], self.limits)
+        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits)
         with session.lock:
             if session.stale:
                 learn(session)
@@ -268,6 +269,7 @@ class Events:
             "docs_answers": gr.DownloadButton(value=str(found.path), visible=True),
             "docs_rows": rows,
             "docs_passage": gr.HighlightedText([], visible=False),
+            "docs_open": gr.Button(visible=False),
             "asked_docs_failed": _failed_documents(given),
         }
 
@@ -278,7 +280,11 @@ class Events:
         if row >= len(passages):
             return {}
         found = passages[row]
-        return {"docs_passage": gr.HighlightedText(found.passage, label=found.caption, visible=True)}
+        opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
+        return {
+            "docs_passage": gr.HighlightedText(found.passage, label=found.caption, visible=True),
+            "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
+        }
 
     def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""

@@ -22,5 +22,32 @@
     click();
   });
   document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
+  // Gradio takes the names of files without their folders, takes no folder that is dropped, and refuses all files if one
+  // is hidden. So each file gets its path as name, with other slashes (given_files.py), and hidden ones are left out.
+  const HIDDEN = /(^|[/])([.]|~[$]|thumbs[.]db$|desktop[.]ini$|__macosx[/])/i;
+  const transfer = (given) => {
+    const data = new DataTransfer();
+    for (const [path, file] of given) {
+      if (!HIDDEN.test(path)) data.items.add(new File([file], path.replaceAll("/", "\u2215"), { type: file.type }));
+    }
+    return data;
+  };
+  document.addEventListener("change", ({ target }) => {
+    if (target.webkitdirectory) target.files = transfer([...target.files].map((file) => [file.webkitRelativePath, file])).files;
+  }, true);
+  const filesIn = async (entry) => {
+    const ask = (what, how) => new Promise((done, fail) => what[how](done, fail));
+    if (entry.isFile) return [[entry.fullPath.slice(1), await ask(entry, "file")]];
+    const reader = entry.createReader(), found = [];
+    for (let some; (some = await ask(reader, "readEntries")).length; ) found.push(...some);
+    return (await Promise.all(found.map(filesIn))).flat();
+  };
+  document.addEventListener("drop", async (event) => {
+    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
+    if (!entries.some((entry) => entry.isDirectory)) return;
+    (event.preventDefault(), event.stopPropagation());
+    const dataTransfer = transfer((await Promise.all(entries.map(filesIn))).flat());
+    event.target.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+  }, true);
   if (location.hash) open(location.hash.slice(1));
 }

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 
 from .access import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
+from .document_links import LINKS
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .kept_sessions import VISITOR, visitor_of
@@ -100,7 +101,7 @@ def launch_page(
         server_name=host,
         server_port=port,
         inbrowser=in_browser,
-        app_kwargs={"middleware": [own_site]},
+        app_kwargs={"middleware": [own_site], "routes": [LINKS.route]},
         num_workers=0,  # workers would serve files without the middleware
         theme=THEME,
         css=_file("page.css"),
@@ -159,7 +160,9 @@ def _texts(parts: Parts, limits: Limits) -> None:
     with gr.Accordion("Or documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
         _documents(parts, "docs", limits)
         parts["docs_label"] = gr.Textbox(
-            label="Their label, the same for all", placeholder="Empty: they have none", max_length=LABEL_CHARACTERS
+            label="Their label, the same for all",
+            placeholder="Empty: the names of their folders, if the folder has one for each label; otherwise none",
+            max_length=LABEL_CHARACTERS,
         )
         parts["add_docs"] = gr.Button("Add the documents", variant="primary")
         _failed(parts, "docs")
@@ -247,6 +250,7 @@ def _use(parts: Parts, limits: Limits) -> None:
                                           column_widths=["40%", "24%", "16%", "20%"], max_height=420,
                                           visible=False, **TABLE)  # fmt: skip
         parts["docs_passage"] = _highlighted("", elem_id="docs_passage", visible=False)
+        parts["docs_open"] = gr.Button(visible=False, link_target="_blank", elem_id="docs_open")
         _failed(parts, "asked_docs")
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(

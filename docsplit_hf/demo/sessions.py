@@ -149,10 +149,19 @@ class Finding(NamedTuple):
 
 
 class ShownPassage(NamedTuple):
-    """The passage of a document that decided, its words marked, and a caption with its file and page."""
+    """The passage of a document that decided.
+
+    Attributes:
+        caption: The file, the page and the label.
+        passage: Its words, with marks.
+        link: The address that opens the file at the page; None if the browser shows no such file.
+        page: The number of the page; None if there is none.
+    """
 
     caption: str
     passage: list[tuple[str, str | None]]
+    link: str | None
+    page: int | None
 
 
 class MapLayout(NamedTuple):

@@ -15,7 +15,7 @@ import pandas as pd
 from datasets import Dataset, DatasetDict
 
 from ..content_hash import sha256_of_parts
-from ..text.document_folders import documents_of, holds_documents
+from ..text.document_folders import documents_of, holds_documents, is_pattern
 from ..text.file_formats import find_columns, find_text_files
 from ..text.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..text.labeled_examples import load_labeled_examples
@@ -150,7 +150,7 @@ def load_evaluation_task(
     encoding: str | None = None,
     prepare: Callable[[list[str]], list[str]] | None = None,
 ) -> ClassificationTask | CorpusTask:
-    """Load a file or folder as a task; without labels it is a ``CorpusTask``.
+    """Load a file, folder, or pattern of documents as a task; without labels, as patterns are, it is a ``CorpusTask``.
 
     The name ``"documentation"`` loads the documentation of packages, with the package as label. If there is no test
     set, the validation set is used, or a held-out fifth of each class. A sample of ``max_train_examples`` has at least
@@ -161,9 +161,9 @@ def load_evaluation_task(
         splits = load_labeled_examples(load_package_documentation(), validation_size=0)
         return classification_task(DOCUMENTATION, splits, limits, seed)
     path = Path(name)
-    if not path.exists():
+    if not path.exists() and not is_pattern(path):
         refuse_missing_file(str(name))
-        raise ValueError(f"There is no task {str(name)!r}: give a file, a folder or {DOCUMENTATION!r}.")
+        raise ValueError(f"There is no task {str(name)!r}: give a file, a folder, a pattern or {DOCUMENTATION!r}.")
     if label_column == "label" and not _has_labels(path, csv_separator, encoding):
         return _corpus_task(path, text_column, max_test_examples, seed, csv_separator, encoding)
     if text_column == "text" and label_column == "label":
@@ -189,6 +189,8 @@ def load_evaluation_task(
 
 def title_of(path: Path) -> str:
     """The name of a task in the tables."""
+    if is_pattern(path):
+        return path.as_posix()  # its last part names no data set
     return Path(path.name.removesuffix(".gz")).stem
 
 
@@ -265,6 +267,8 @@ def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = No
 
 def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> bool:
     """Whether a file has a column of labels, or a folder has folders of classes."""
+    if not path.is_dir() and holds_documents(path):
+        return False
     file = find_splits(path).get("train")
     if file is None:
         return False

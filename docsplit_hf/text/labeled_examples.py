@@ -146,6 +146,11 @@ def load_labeled_examples(
             raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
     if label_separator == "":
         raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
+    if text_pair_column is not None and isinstance(source, str | Path) and holds_documents(source):
+        raise ValueError(
+            f"text_pair_column={text_pair_column!r} is for tables, and the documents of {source} have one text each: "
+            "for pairs, give a table with both texts in columns."
+        )
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
     options = ReadingOptions(
         columns={name: column for name, column in columns.items() if column is not None},

@@ -296,6 +296,7 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
     step(page, 1)
     unfold(page, "Or documents: PDF")
     page.get_by_label("Their label, the same for all").fill("weather")
+    (folder / ".DS_Store").write_bytes(b"of the system")  # one such file would make Gradio refuse all
     files = [write_docx(tmp_path / f"note {i}.docx", [f"Rain falls on the hills on day {i}."]) for i in range(3)]
     choose(page, [*files, folder / "scan.pdf"])
     click(page, "Add the documents")
@@ -317,12 +318,66 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
     shown = page.locator("#docs_passage")
     shown.get_by_text(", page 2: ").wait_for()
     assert len(shown.inner_text()) > 60
+    assert page.locator("#docs_rows").get_by_text("below/damaged.pdf").count() == 0
+    page.locator("#asked_docs_failed").get_by_text("below/damaged.pdf").last.wait_for()
+    link = page.locator("#docs_open")
+    link.get_by_text("Open the file at page 2").wait_for()
+    address = link.get_attribute("href")
+    assert address.endswith(".pdf#page=2") and link.get_attribute("target") == "_blank"
+    sent = page.request.get(page.url.split("#")[0] + address.partition("#")[0].lstrip("/"))
+    assert sent.headers["content-type"] == "application/pdf" and sent.body().startswith(b"%PDF-")
+    assert sent.body() in [path.read_bytes() for path in folder.glob("report*.pdf")]
     with page.expect_download() as download:
         click(page, "Download the answers to the documents")
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert len(rows) == 35 and sum(row["page"] in ("page 2", "pages 1, 2") for row in rows) >= 30
     reasons = sorted(row["reason"].partition(" (")[0] for row in rows if row["reason"])
     assert reasons == ["damaged", "scanned, without text"]
+
+
+# Gives the browser's handler of drops a folder as the system would: as entries, which are read in portions.
+DROP_FOLDER = """(input) => {
+  const folder = (name, path) => ({ isDirectory: true, name, fullPath: path, inside: new Map(), createReader() {
+    const left = [...this.inside.values()];
+    return { readEntries: (done) => done(left.splice(0, 2)) };
+  }});
+  const top = folder("", "");
+  for (const file of input.files) {
+    let place = top;
+    const parts = file.name.split("\\u2215"), name = parts.pop();
+    for (const part of parts) {
+      if (!place.inside.has(part)) place.inside.set(part, folder(part, `${place.fullPath}/${part}`));
+      place = place.inside.get(part);
+    }
+    place.inside.set(name, { isFile: true, fullPath: `${place.fullPath}/${name}`, file: (done) => done(file) });
+  }
+  const items = [...top.inside.values()].map((entry) => ({ webkitGetAsEntry: () => entry }));
+  const drop = new Event("drop", { bubbles: true, cancelable: true });
+  Object.defineProperty(drop, "dataTransfer", { value: { items, files: [] } });
+  const zones = [...document.querySelectorAll("button.upload-container")].filter((zone) => zone.offsetParent);
+  zones.at(-1).dispatchEvent(drop);
+}"""
+
+
+def test_a_dropped_folder_gives_its_sub_folders_as_labels(open_page, tmp_path):
+    kinds = tmp_path / "kinds"
+    for label in ("rain", "snow"):
+        for number in range(5):
+            write_pdf(kinds / label / "deep" / f"{number}.pdf", [f"Day {number}: the {label} falls on the hills."])
+    (kinds / ".DS_Store").write_bytes(b"of the system")
+    page = open_page()
+    unfold(page, "Or documents: PDF")
+    page.wait_for_function("window.stepOpened")
+    page.evaluate("document.body.append(Object.assign(document.createElement('input'), "
+                  "{ type: 'file', webkitdirectory: true, id: 'given' }))")  # fmt: skip
+    page.locator("#given").set_input_files(kinds)
+    page.locator("#given").evaluate(DROP_FOLDER)
+    page.locator(".file-preview").filter(visible=True).get_by_text("kinds\u2215snow\u2215deep\u22154").wait_for()
+    click(page, "Add the documents")
+    said(page, "Added 10 documents with 2 labels, the names of their folders.")
+    status(page, "10 texts · 10 labeled (2 labels)")
+    step(page, 2)
+    page.locator("#listed").get_by_text("snow", exact=True).first.wait_for()
 
 
 def choose(page, paths):

@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
+from docsplit_hf.text.labeled_examples import load_labeled_examples
+
+from ..documents import write_pdf
 
 LABELS = np.array([0, 1])
 PARTS = {
@@ -163,3 +166,31 @@ def test_any_rows_give_a_task_or_an_error_with_the_reason(tmp_path, rows):
     else:
         valid = [text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in usable]
         assert sorted(task.train_texts + task.test_texts) == sorted(valid)
+
+
+@pytest.fixture
+def documents(tmp_path):
+    pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
+    for label in ("lease", "loan"):
+        for number in range(4):
+            write_pdf(tmp_path / label / "deep" / f"{number}.pdf", [f"The {label} with the number {number}."])
+    return tmp_path
+
+
+def test_folders_patterns_and_single_documents_are_tasks(documents):
+    task = load_evaluation_task(documents)
+    assert (task.sizes, task.label_names) == ({"train": 6, "test": 2, "classes": 2}, ["lease", "loan"])
+    texts = {f"The {label} with the number {number}." for label in ("lease", "loan") for number in range(4)}
+    assert {*task.train_texts, *task.test_texts} == texts
+    pattern = f"{documents}/**/[0-2].pdf"
+    corpus = load_evaluation_task(pattern)
+    assert isinstance(corpus, CorpusTask) and corpus.name == pattern
+    assert set(corpus.texts) == {text for text in texts if "3" not in text}
+    assert load_evaluation_task(documents / "loan" / "deep" / "1.pdf").texts == ["The loan with the number 1."]
+    with pytest.raises(FileNotFoundError, match=r"no file in '.*\*\.docx': give a file, a folder, or a pattern"):
+        load_evaluation_task(f"{documents}/*.docx")
+
+
+def test_documents_are_no_pairs(documents):
+    with pytest.raises(ValueError, match=r"text_pair_column='text2' is for tables, .* give a table with both texts"):
+        load_labeled_examples(documents, text_pair_column="text2")

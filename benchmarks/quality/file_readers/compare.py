@@ -28,7 +28,12 @@ from typing import Any, NamedTuple
 from .systems import OF_FORMAT, SYSTEMS
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "file_readers"
-FOLDER_OF = {"pdfminer": "pdfminer.six", "python_docx": "python-docx", "beautifulsoup": "beautifulsoup4"}
+FOLDER_OF = {
+    "pdfminer": "pdfminer.six",
+    "python_docx": "python-docx",
+    "python_pptx": "python-pptx",
+    "beautifulsoup": "beautifulsoup4",
+}
 OURS = ("docsplit_hf", "pypdfium2", "selectolax")  # in the folder "files"
 LEAST_SECONDS = 2.0  # of the processor, over which a library is timed: some machines count them in hundredths
 SECONDS = 60  # of the processor, for a file
@@ -164,7 +169,8 @@ def main() -> None:
     records = arguments.output / "records.jsonl"
     done = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
     for kind, systems in OF_FORMAT.items():
-        known = sorted((arguments.files / kind).iterdir())[: arguments.count]
+        folder = arguments.files / kind
+        known = sorted(folder.iterdir())[: arguments.count] if folder.is_dir() else []
         real = sorted(arguments.real.rglob(f"*.{kind}")) if arguments.real else []
         real = [path for path in real if path.is_file() and path.stat().st_size < LARGEST_REAL]
         real = real[:: max(1, len(real) // arguments.count)][: arguments.count]

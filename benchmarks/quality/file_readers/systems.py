@@ -57,6 +57,64 @@ def docx2python(path: Path) -> str:
         return content.text
 
 
+def mammoth(path: Path) -> str:
+    """Read as HTML with mammoth."""
+    import mammoth
+
+    from docsplit_hf.text.files.html_text import text_of_html
+
+    with path.open("rb") as file:
+        return text_of_html(mammoth.convert_to_html(file, convert_image=lambda _: []).value)
+
+
+def python_pptx(path: Path) -> str:
+    """Read shapes, tables and notes with python-pptx."""
+    from pptx import Presentation
+
+    lines: list[str] = []
+
+    def read(shapes) -> None:
+        for shape in shapes:
+            if hasattr(shape, "shapes"):
+                read(shape.shapes)
+            elif shape.has_text_frame:
+                lines.append(shape.text_frame.text)
+            elif getattr(shape, "has_table", False):
+                lines.extend("\t".join(cell.text for cell in row.cells) for row in shape.table.rows)
+
+    for slide in Presentation(str(path)).slides:
+        read(slide.shapes)
+        if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+            lines.append(slide.notes_slide.notes_text_frame.text)
+    return "\n".join(lines)
+
+
+def odfpy(path: Path) -> str:
+    """Read paragraphs with odfpy."""
+    from odf import opendocument, teletype
+
+    lines: list[str] = []
+
+    def read(node) -> None:
+        name = node.qname[1]
+        if name in ("p", "h"):
+            lines.append(teletype.extractText(node))
+        elif name not in ("tracked-changes", "annotation"):
+            for child in node.childNodes:
+                if child.nodeType == child.ELEMENT_NODE:
+                    read(child)
+
+    read(opendocument.load(str(path)).body)
+    return "\n".join(lines)
+
+
+def odfdo(path: Path) -> str:
+    """Read with odfdo."""
+    from odfdo import Document
+
+    return Document(str(path)).get_formatted_text()
+
+
 def markitdown(path: Path) -> str:
     """Read with markitdown."""
     from markitdown import MarkItDown
@@ -106,6 +164,10 @@ SYSTEMS: Mapping[str, Callable[[Path], str]] = {
         pdfminer,
         python_docx,
         docx2python,
+        mammoth,
+        python_pptx,
+        odfpy,
+        odfdo,
         markitdown,
         kreuzberg,
         beautifulsoup,
@@ -114,7 +176,10 @@ SYSTEMS: Mapping[str, Callable[[Path], str]] = {
     )
 }
 OF_FORMAT = {
-    "docx": ("docsplit_hf", "python_docx", "docx2python", "markitdown", "kreuzberg"),
+    "docx": ("docsplit_hf", "python_docx", "docx2python", "mammoth", "markitdown", "kreuzberg"),
     "html": ("docsplit_hf", "selectolax", "beautifulsoup", "trafilatura", "markitdown", "kreuzberg"),
+    "odp": ("docsplit_hf", "odfpy", "odfdo"),
+    "odt": ("docsplit_hf", "odfpy", "odfdo", "kreuzberg"),
+    "pptx": ("docsplit_hf", "python_pptx", "markitdown", "kreuzberg"),
     "pdf": ("docsplit_hf", "pypdfium2", "pypdf", "pdfminer", "markitdown", "kreuzberg"),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 import zlib
 from dataclasses import asdict
 from importlib import metadata
@@ -15,10 +14,11 @@ from .failures import NOT_KEPT, FailedFile
 from .options import FileOptions
 from .places import FileText
 from .records import decode_result, encode_result
+from .unfinished import remove_stale, unfinished
 
 logger = logging.getLogger(__name__)
 
-READER_VERSION = 1  # to raise when a text may come out differently
+READER_VERSION = 2  # to raise when a text may come out differently
 LIBRARIES = ("charset-normalizer", "olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
 # Options that change no text; a file that failed by one of them is read again under another one.
 LIMITS = ("seconds", "max_memory_bytes", "max_bytes")
@@ -35,6 +35,7 @@ class Cache:
         versions = {name: _version(name) for name in LIBRARIES}
         self.folder = folder
         self.settings = sha256_of_json([READER_VERSION, settings, versions], sort_keys=True)
+        remove_stale(folder, "*/*.tmp")
 
     def find(self, path: Path) -> FileText | FailedFile | None:
         """The text or the failure of a file with this content; None if it was not kept, or is damaged."""
@@ -60,9 +61,9 @@ class Cache:
             return
         place = self._place(digest, path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = place.with_name(f"{place.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-        unfinished.write_bytes(zlib.compress(encode_result(digest, result), level=1))
-        os.replace(unfinished, place)
+        temporary = unfinished(place)
+        temporary.write_bytes(zlib.compress(encode_result(digest, result), level=1))
+        os.replace(temporary, place)
 
     def _place(self, digest: str, path: Path) -> Path:
         """The file of a content."""

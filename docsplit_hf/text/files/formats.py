@@ -18,7 +18,7 @@ from .failures import (
 )
 from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
-from .mails import ATTACHMENT, Inner, read_eml, read_msg
+from .mails import ATTACHMENT, Mails, read_eml, read_msg
 from .office_files import read_docx, read_epub, read_open_document, read_pptx
 from .options import FileOptions
 from .parts import Budget, Content, Part, add_changes, join_parts
@@ -37,13 +37,14 @@ OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "sheets"}
 OPEN_DOCUMENT_TYPES = {
     b"application/vnd.oasis.opendocument.text": "open document",
     b"application/vnd.oasis.opendocument.presentation": "open document",
-    b"application/vnd.oasis.opendocument.spreadsheet": "sheets",
+    b"application/vnd.oasis.opendocument.spreadsheet": "open document",
     b"application/epub+zip": "epub",
 }
 OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # Limits that hold for the whole file, so that a part which breaks them is not left out by itself.
 LIMITS_OF_FILE = (UNPACKS_TOO_LARGE, TOO_MANY_PAGES, NESTED_TOO_DEEP)
 _HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]", re.I | re.S)
+_BINARY_WITHOUT_LENGTH = re.compile(r"\\bin(?![0-9a-z])")
 _MAIL_HEADER = re.compile(rb"(From|To|Cc|Subject|Date|Message-ID|MIME-Version|Received|Return-Path):", re.I)
 
 
@@ -64,9 +65,9 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         members = ZipMembers(content, budget)
         return _read_inner([], members.names, members.read, budget, depth)
     if kind in MAIL_READERS:
-        body, attached = MAIL_READERS[kind](content, budget)
-        contents = {f"{ATTACHMENT}: {inner.name}": inner.content for inner in attached}
-        return _read_inner([body], list(contents), contents.__getitem__, budget, depth)
+        mails = MAIL_READERS[kind](content, budget)
+        contents = {f"{ATTACHMENT}: {inner.name}": inner.content for inner in mails.attached}
+        return _read_inner(mails.parts, list(contents), contents.__getitem__, budget, depth)
     return READERS[kind](content, budget)
 
 
@@ -185,7 +186,8 @@ def _read_rtf(content: bytes, budget: Budget) -> Content:
     """Read rich text; objects in it are not looked at."""
     from striprtf.striprtf import rtf_to_text
 
-    text = rtf_to_text(content.decode("latin-1"), errors="replace")
+    text = _BINARY_WITHOUT_LENGTH.sub("", content.decode("latin-1"))  # at which the library fails
+    text = rtf_to_text(text, errors="replace")
     return Content(parts=[Part("", "", text)])
 
 
@@ -200,4 +202,4 @@ READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
     "sheets": read_sheets,
     "text": _read_plain,
 }
-MAIL_READERS: Mapping[str, Callable[[bytes, Budget], tuple[Part, list[Inner]]]] = {"eml": read_eml, "msg": read_msg}
+MAIL_READERS: Mapping[str, Callable[[bytes, Budget], Mails]] = {"eml": read_eml, "msg": read_msg}

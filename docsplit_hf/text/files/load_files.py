@@ -20,6 +20,7 @@ from .options import FileOptions
 from .parts import add_changes
 from .places import Changes
 from .reader import read_files
+from .unfinished import unfinished
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -146,7 +147,7 @@ class _Table:
         folder.mkdir(parents=True, exist_ok=True)
         self.schema = datasets.Features(features).arrow_schema
         self.has_labels = has_labels
-        self.path = folder / f"unfinished-{os.getpid()}-{id(self):x}.arrow"
+        self.path = unfinished(folder / f"{id(self):x}.arrow")
         self.folder = folder
         self.rows: list[dict] = []
         self.digests: list[bytes] = []

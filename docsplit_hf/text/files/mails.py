@@ -31,6 +31,7 @@ DATA = "3701"
 UNICODE = "001F"
 CODE_PAGE = "001E"
 BINARY = "0102"
+MAIL = "000D"  # a folder
 
 ReadInner = Callable[[bytes, str, Budget], Content]
 
@@ -42,7 +43,14 @@ class Inner(NamedTuple):
     content: bytes
 
 
-def read_eml(content: bytes, budget: Budget) -> tuple[Part, list[Inner]]:
+class Mails(NamedTuple):
+    """A mail and those attached to it as parts, and all other attachments unread."""
+
+    parts: list[Part]
+    attached: list[Inner]
+
+
+def read_eml(content: bytes, budget: Budget) -> Mails:
     """Read a mail as it is sent: its body, and its attachments unread."""
     try:
         message = email.message_from_bytes(content, policy=email.policy.default)
@@ -53,32 +61,48 @@ def read_eml(content: bytes, budget: Budget) -> tuple[Part, list[Inner]]:
         attached = [_attached(part, number) for number, part in enumerate(message.iter_attachments(), start=1)]
     except (RecursionError, AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
         raise Refusal(DAMAGED, f"mail: {error!r}"[:200]) from error
-    return Part(kind=PART, name=BODY, text="\n".join(lines)), attached
+    return Mails(parts=[Part(kind=PART, name=BODY, text="\n".join(lines))], attached=attached)
 
 
-def read_msg(content: bytes, budget: Budget) -> tuple[Part, list[Inner]]:
-    """Read a mail as Outlook saves it: its body, and its attachments unread."""
+def read_msg(content: bytes, budget: Budget) -> Mails:
+    """Read a mail as Outlook saves it: its body, the mails attached to it, and all other attachments unread."""
     import olefile
 
+    mails: list[Part] = []
+    attached: list[Inner] = []
     with olefile.OleFileIO(io.BytesIO(content)) as file:
-        names = (("Subject", SUBJECT), ("From", SENDER), ("From", SENDER_ADDRESS), ("To", RECEIVERS))
-        lines = [f"{name}: {text}" for name, tag in names if (text := _string(file, (), tag, budget))]
-        text = _string(file, (), PLAIN_BODY, budget)
-        html = _stream(file, (), HTML_BODY + BINARY)
-        if not text and html is not None:
-            text = text_of_html(decode_html(html, budget.options)[0])
-        if text:
-            lines.extend(["", text])
-        folders = sorted({path[0] for path in file.listdir() if path[0].startswith("__attach")})
-        attached: list[Inner] = []
-        for folder in folders:
-            name = _string(file, (folder,), FILE_NAME, budget) or _string(file, (folder,), SHORT_FILE_NAME, budget)
-            data = _stream(file, (folder,), DATA + BINARY)
-            if data is not None:
-                attached.append(Inner(name=name or folder, content=data))
-    if not lines:
+        streams = file.listdir(streams=True, storages=True)
+        waiting = [((), BODY)]
+        while waiting:
+            folders, name = waiting.pop(0)
+            budget.take_pages(1)
+            mails.append(Part(kind=PART, name=name, text=_text_of_msg(file, folders, budget)))
+            depth = len(folders)
+            inside = {path[depth] for path in streams if len(path) > depth and tuple(path[:depth]) == folders}
+            for attachment in sorted(one for one in inside if one.startswith("__attach")):
+                place = (*folders, attachment)
+                name = _string(file, place, FILE_NAME, budget) or _string(file, place, SHORT_FILE_NAME, budget)
+                data = _stream(file, place, DATA + BINARY)
+                mail = (*place, f"__substg1.0_{DATA}{MAIL}")
+                if data is not None:
+                    attached.append(Inner(name=name or attachment, content=data))
+                elif file.exists([*mail, "__properties_version1.0"]):
+                    title = name or _string(file, mail, SUBJECT, budget) or attachment
+                    waiting.append((mail, f"{ATTACHMENT}: {title}"))
+    if not attached and not any(mail.text for mail in mails):
         raise Refusal(EMPTY, "no subject, no body")
-    return Part(kind=PART, name=BODY, text="\n".join(lines)), attached
+    return Mails(parts=mails, attached=attached)
+
+
+def _text_of_msg(file, folders: Sequence[str], budget: Budget) -> str:
+    """The headers and the body of a mail in an MSG file."""
+    names = (("Subject", SUBJECT), ("From", SENDER), ("From", SENDER_ADDRESS), ("To", RECEIVERS))
+    lines = [f"{name}: {text}" for name, tag in names if (text := _string(file, folders, tag, budget))]
+    text = _string(file, folders, PLAIN_BODY, budget)
+    html = _stream(file, folders, HTML_BODY + BINARY)
+    if not text and html is not None:
+        text = text_of_html(decode_html(html, budget.options)[0])
+    return "\n".join([*lines, "", text] if text else lines)
 
 
 def _text_of(body: EmailMessage, budget: Budget) -> str:

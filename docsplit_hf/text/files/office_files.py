@@ -10,58 +10,64 @@ from .failures import DAMAGED, EMPTY, ENCRYPTED, Refusal
 from .html_text import text_of_html
 from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
 from .parts import Budget, Content, Part
-from .places import PAGE, PART, SLIDE
+from .places import PAGE, PART, SHEET, SLIDE, Changes, LeftOut
 from .plain_text import decode_html
 from .xml_events import Attributes, attributes_of
 from .zip_files import ZipMembers
 
-NOTES = ("footnotes", "endnotes")
+BESIDE_BODY = ("footnotes", "endnotes", "diagramData")  # parts of a Word file with text of their own
+BESIDE_SLIDE = ("diagramData", "chart", "notesSlide")  # parts of a slide with text of their own
 LONGEST_NAME = 80  # characters of the title of a chapter
 
 
 def read_docx(content: bytes, budget: Budget) -> Content:
-    """Read a Word file: the body by pages, if Word saved where they begin, and the notes. Macros are not looked at."""
+    """Read a Word file: the body by pages, if Word saved where they begin, notes and diagrams; no macros."""
     members = ZipMembers(content, budget)
     main = _main_document(members, fallback="word/document.xml")
     parts = _pages_or_whole(page_texts(members.read(main), WORD), budget)
     for kind, target in _relations(members, main):
-        if kind in NOTES and target in members:
+        if kind in BESIDE_BODY and target in members:
             text = "\n".join(page_texts(members.read(target), WORD))
             parts.append(Part(kind=PART, name=kind, text=text))
     return Content(parts)
 
 
 def read_pptx(content: bytes, budget: Budget) -> Content:
-    """Read a PowerPoint file slide by slide in the order of the show, each with its notes."""
+    """Read a PowerPoint file slide by slide in the order of the show, each with its diagrams, charts and notes."""
     members = ZipMembers(content, budget)
     main = _main_document(members, fallback="ppt/presentation.xml")
-    target_of = {attributes.get("Id"): attributes for attributes in _relation_attributes(members, main)}
+    target_of = {attributes.get("Id"): attributes.get("Target", "") for attributes in _relations_of(members, main)}
+    # A list of sections names the slides once more, without the id of a relation.
+    slides = [slide["r:id"] for slide in attributes_of(members.read(main), "sldId") if "r:id" in slide]
+    budget.take_pages(len(slides))
     parts: list[Part] = []
-    for number, slide in enumerate(attributes_of(members.read(main), "sldId"), start=1):
-        budget.take_pages(1)
-        relation = target_of.get(slide.get("r:id"))
-        if relation is None:
-            raise Refusal(DAMAGED, f"slide {number} is missing")
-        path = _resolve(main, relation.get("Target", ""))
+    missing: list[LeftOut] = []
+    for number, slide in enumerate(slides, start=1):
+        path = _resolve(main, target_of.get(slide, ""))
+        if path not in members:
+            missing.append(LeftOut(name=f"{SLIDE} {number}", reason="missing"))
+            continue
         texts = page_texts(members.read(path), POWERPOINT)
         for kind, target in _relations(members, path):
-            if kind == "notesSlide" and target in members:
+            if kind in BESIDE_SLIDE and target in members:
                 texts.extend(page_texts(members.read(target), POWERPOINT))
         parts.append(Part(kind=SLIDE, name=str(number), text="\n".join(texts)))
-    return Content(parts)
+    if missing and not parts:
+        raise Refusal(DAMAGED, f"{missing[0].name} is missing")
+    return Content(parts=parts, changes=Changes(left_out=tuple(missing)))
 
 
 def read_open_document(content: bytes, budget: Budget) -> Content:
-    """Read an OpenDocument text by pages, if its program saved where they begin, or a presentation by slides."""
+    """Read an OpenDocument text by pages, if its program saved where they begin; others by slides or sheets."""
     members = ZipMembers(content, budget)
     if "META-INF/manifest.xml" in members and b"encryption-data" in members.read("META-INF/manifest.xml"):
         raise Refusal(ENCRYPTED)
     body = members.read("content.xml")
-    if b"office:presentation" not in body:
-        return Content(_pages_or_whole(page_texts(body, OPEN_DOCUMENT), budget))
-    slides = page_texts(body, OPEN_DOCUMENT._replace(pages=frozenset({"page"})))[1:]
-    budget.take_pages(len(slides))
-    return Content([Part(kind=SLIDE, name=str(number), text=text) for number, text in enumerate(slides, start=1)])
+    if b"<office:presentation" in body:
+        return _read_elements(body, "page", SLIDE, budget)
+    if b"<office:spreadsheet" in body:
+        return _read_elements(body, "table", SHEET, budget)
+    return Content(_pages_or_whole(page_texts(body, OPEN_DOCUMENT), budget))
 
 
 def read_epub(content: bytes, budget: Budget) -> Content:
@@ -93,6 +99,16 @@ def read_epub(content: bytes, budget: Budget) -> Content:
     return Content(parts)
 
 
+def _read_elements(body: bytes, element: str, kind: str, budget: Budget) -> Content:
+    """Read each slide by its number, or each sheet by its name, as a part."""
+    names = [attributes.get("name", "") for attributes in attributes_of(body, element)]
+    budget.take_pages(len(names))
+    texts = page_texts(body, OPEN_DOCUMENT._replace(pages=frozenset({element})))[1:]
+    if kind == SLIDE:
+        names = [str(number) for number in range(1, len(names) + 1)]
+    return Content([Part(kind=kind, name=name, text=text) for name, text in zip(names, texts, strict=False)])
+
+
 def _pages_or_whole(pages: list[str], budget: Budget) -> list[Part]:
     """Parts for pages, or one that is no place if there is only one."""
     budget.take_pages(len(pages))
@@ -111,13 +127,13 @@ def _main_document(members: ZipMembers, fallback: str) -> str:
 
 def _relations(members: ZipMembers, path: str) -> Iterable[tuple[str, str]]:
     """Yield the kind and the target of each relation of a part, but for those that lead out of the file."""
-    for attributes in _relation_attributes(members, path):
+    for attributes in _relations_of(members, path):
         if attributes.get("TargetMode") != "External":
             yield attributes.get("Type", "").rpartition("/")[2], _resolve(path, attributes.get("Target", ""))
 
 
-def _relation_attributes(members: ZipMembers, path: str) -> list[Attributes]:
-    """The relations of a part."""
+def _relations_of(members: ZipMembers, path: str) -> list[Attributes]:
+    """The attributes of the relations of a part."""
     folder, name = posixpath.split(path)
     relations = posixpath.join(folder, "_rels", f"{name}.rels")
     return attributes_of(members.read(relations), "Relationship") if relations in members else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from typing import NamedTuple
 
 from .xml_events import Attributes, read_events
@@ -53,6 +53,9 @@ OPEN_DOCUMENT = Vocabulary(
 )
 
 
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
 def page_texts(content: bytes, vocabulary: Vocabulary) -> list[str]:
     """The texts of the pages of a document as its program last laid them out; one text if it names no pages."""
     pages: list[list[str]] = [[]]
@@ -98,17 +101,8 @@ def page_texts(content: bytes, vocabulary: Vocabulary) -> list[str]:
 
 def _tidy(text: str) -> str:
     """The text without spaces at the ends of lines, and without blank lines after one another."""
-    lines = [line.rstrip() for line in text.split("\n")]
-    return "\n".join(_without_doubled_blanks(lines)).strip("\n")
-
-
-def _without_doubled_blanks(lines: Iterable[str]) -> Iterable[str]:
-    """Yield lines, of several blank ones the first."""
-    before = ""
-    for line in lines:
-        if line or before:
-            yield line
-        before = line
+    lines = "\n".join(line.rstrip() for line in text.split("\n"))
+    return _BLANK_LINES.sub("\n\n", lines).strip("\n")
 
 
 class _Inside:

@@ -1,4 +1,4 @@
-"""Read spreadsheets (XLSX, XLSB, XLS, ODS) sheet by sheet."""
+"""Read spreadsheets of Excel (XLSX, XLSB, XLS) sheet by sheet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_sheets(content: bytes, budget: Budget) -> Content:
     import python_calamine
 
     if content.startswith(b"PK"):
-        ZipMembers(content, budget)  # refuses what unpacks to too much
+        ZipMembers(content, budget).check_sizes((".xml", ".bin"))  # calamine unpacks these by itself
     try:
         workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
         names = workbook.sheet_names

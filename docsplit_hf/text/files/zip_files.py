@@ -27,14 +27,19 @@ class ZipMembers:
         self._members = {info.filename: info for info in self._file.infolist() if not info.is_dir()}
         if len(self._file.infolist()) > MOST_MEMBERS:
             raise Refusal(TOO_MANY_PAGES, f"more than {MOST_MEMBERS:,} members")
-        # The sizes that members declare are true or larger: zipfile reads no more than these.
-        unpacked = sum(info.file_size for info in self._members.values())
-        if unpacked > budget.bytes_left:
-            raise Refusal(UNPACKS_TOO_LARGE, f"{unpacked:,} bytes")
-        for info in self._members.values():
-            if info.file_size > SMALL and info.file_size > LARGEST_RATIO * max(1, info.compress_size):
-                ratio = info.file_size // max(1, info.compress_size)
-                raise Refusal(UNPACKS_TOO_LARGE, f"{info.filename} becomes {ratio:,} times as large")
+
+    def check_sizes(self, endings: tuple[str, ...]) -> None:
+        """Refuse members with these endings that unpack to too much, for a library that unpacks them by itself."""
+        for name, info in self._members.items():
+            if name.lower().endswith(endings):
+                self._check_size(info)
+
+    def _check_size(self, info: zipfile.ZipInfo) -> None:
+        """Count the declared size of a member, which is true or larger: no more is unpacked."""
+        self._budget.take_bytes(info.file_size)
+        if info.file_size > SMALL and info.file_size > LARGEST_RATIO * max(1, info.compress_size):
+            ratio = info.file_size // max(1, info.compress_size)
+            raise Refusal(UNPACKS_TOO_LARGE, f"{info.filename} becomes {ratio:,} times as large")
 
     @property
     def names(self) -> list[str]:
@@ -52,7 +57,7 @@ class ZipMembers:
             raise Refusal(DAMAGED, f"it has no {name}")
         if info.flag_bits & 1:
             raise Refusal(ENCRYPTED, name)
-        self._budget.take_bytes(info.file_size)
+        self._check_size(info)
         try:
             with self._file.open(info) as member:
                 return member.read(info.file_size)

@@ -77,7 +77,7 @@ def paragraph(text):
     return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
 
 
-def make_pptx(slides, order=None):
+def make_pptx(slides, order=None, sections="", **others):
     """A PowerPoint file with a paragraph on each slide, which are shown in an order of their numbers from 0."""
     order = range(len(slides)) if order is None else order
     ids = "".join(f'<p:sldId id="{256 + number}" r:id="r{number}"/>' for number in order)
@@ -88,14 +88,14 @@ def make_pptx(slides, order=None):
     names = f'xmlns:p="urn:p" xmlns:r="{TYPE}"'
     members = {
         "[Content_Types].xml": "<Types/>",
-        "ppt/presentation.xml": f"<p:presentation {names}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",
+        "ppt/presentation.xml": f"<p:presentation {names}><p:sldIdLst>{ids}</p:sldIdLst>{sections}</p:presentation>",
         "ppt/_rels/presentation.xml.rels": f"<Relationships {RELATIONS}>{relations}</Relationships>",
     }
     for number, text in enumerate(slides):
         members[f"ppt/slides/slide{number}.xml"] = (
             f'<p:sld xmlns:p="urn:p" xmlns:a="urn:a"><a:p><a:r><a:t>{text}</a:t></a:r></a:p></p:sld>'
         )
-    return make_zip(members)
+    return make_zip(members | others)
 
 
 def make_xlsx(sheets):
@@ -133,7 +133,7 @@ def make_xlsx(sheets):
 
 def make_odt(body, doctype="", kind="text"):
     """An OpenDocument file with the XML of a body."""
-    names = 'xmlns:office="urn:o" xmlns:text="urn:t" xmlns:draw="urn:d"'
+    names = 'xmlns:office="urn:o" xmlns:text="urn:t" xmlns:draw="urn:d" xmlns:table="urn:table"'
     return make_zip(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",

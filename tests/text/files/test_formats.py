@@ -23,6 +23,7 @@ from docsplit_hf.text.files.places import KINDS, Place
 from docsplit_hf.text.files.reader import read_files
 
 from .sample_files import (
+    RELATIONS,
     TYPE,
     WORD,
     make_docx,
@@ -89,6 +90,39 @@ def test_slides_come_in_the_order_of_the_show():
     assert places(found) == [("slide", "1", "two"), ("slide", "2", "zero"), ("slide", "3", "one")]
 
 
+def test_sections_of_slides_are_no_slides():
+    sections = '<p14:sldIdLst xmlns:p14="urn:p14"><p14:sldId id="256"/><p14:sldId id="257"/></p14:sldIdLst>'
+    assert [place.name for place in read(make_pptx(["one", "two"], sections=sections)).places] == ["1", "2"]
+
+
+def test_a_slide_that_is_missing_is_named_and_the_others_are_read():
+    found = read(make_pptx(["one"], order=[0, 7]))
+    assert places(found) == [("slide", "1", "one")] and found.changes.left_out == (("slide 2", "missing"),)
+
+
+@pytest.mark.parametrize("kind", ["diagramData", "chart", "notesSlide"])
+def test_a_slide_has_the_text_of_its_diagrams_charts_and_notes(kind):
+    relation = f'<Relationship Id="r1" Type="{TYPE}/{kind}" Target="../beside.xml"/>'
+    beside = '<x xmlns:a="urn:a"><a:p><a:r><a:t>beside</a:t></a:r></a:p></x>'
+    members = {
+        "ppt/slides/_rels/slide0.xml.rels": f"<Relationships {RELATIONS}>{relation}</Relationships>",
+        "ppt/beside.xml": beside,
+    }
+    assert places(read(make_pptx(["one"], **members))) == [("slide", "1", "one\nbeside")]
+
+
+def test_a_word_file_has_the_text_of_its_diagrams():
+    relation = f'<Relationship Id="r9" Type="{TYPE}/diagramData" Target="diagram.xml"/>'
+    diagram = '<x xmlns:a="urn:a"><a:p><a:r><a:t>A box.</a:t></a:r></a:p></x>'
+    found = read(make_docx(paragraph("Body."), relation, **{"word/diagram.xml": diagram}))
+    assert places(found) == [("part", "diagramData", "A box.")]
+
+
+def test_pictures_that_unpack_to_much_are_no_reason_to_refuse_a_document():
+    found = read(make_docx(paragraph("Body."), **{"word/media/white.emf": bytes(5_000_000)}))
+    assert found.text == "Body."
+
+
 def test_a_spreadsheet_has_its_sheets():
     found = read(make_xlsx({"Invoices": [["a", "b"], ["c", "d"]], "Other": [["e"]]}))
     assert places(found) == [("sheet", "Invoices", "a\tb\nc\td"), ("sheet", "Other", "e")]
@@ -99,6 +133,18 @@ def test_open_documents_have_pages_or_slides():
     assert places(read(make_odt(text))) == [("page", "1", "Title\na  b"), ("page", "2", "c")]
     slides = "".join(f"<draw:page><text:p>{word}</text:p></draw:page>" for word in ("one", "two"))
     assert places(read(make_odt(slides, kind="presentation"))) == [("slide", "1", "one"), ("slide", "2", "two")]
+
+
+def test_a_text_about_presentations_is_no_presentation():
+    assert read(make_odt("<text:p>The element office:presentation.</text:p>")).places == ()
+
+
+def test_an_open_document_has_sheets_with_cells_as_they_are_shown():
+    row = "<table:table-row> <table:table-cell office:value='0.5'><text:p>50 %</text:p></table:table-cell> "
+    row += "<table:table-cell table:number-columns-repeated='1000'/></table:table-row>"
+    row += "<table:table-row table:number-rows-repeated='1000000'><table:table-cell/></table:table-row>"
+    sheets = "".join(f"<table:table table:name='{name}'> {row}</table:table>" for name in ("A", "B"))
+    assert places(read(make_odt(sheets, kind="spreadsheet"))) == [("sheet", "A", "50 %"), ("sheet", "B", "50 %")]
 
 
 def test_a_book_has_its_chapters():
@@ -192,12 +238,36 @@ def test_a_mail_of_outlook_has_its_body_and_attachments():
     assert found.text.startswith("Subject: An offer\nFrom: One\n\nDear all,\nsee below.\nA price. A price.")
 
 
+def test_a_mail_of_outlook_has_the_mails_attached_to_it():
+    inner = "__attach_version1.0_#00000000/__substg1.0_3701000D"
+    deeper = f"{inner}/__attach_version1.0_#00000000/"
+    texts = {
+        "__substg1.0_0037001F": "Outer",
+        f"{inner}/__substg1.0_0037001F": "Inner",
+        f"{inner}/__substg1.0_1000001F": "The inner body.",
+        f"{deeper}__substg1.0_3707001F": "a.txt",
+    }
+    streams = {path: text.encode("utf-16-le") for path, text in texts.items()}
+    streams |= {"__properties_version1.0": b"", f"{inner}/__properties_version1.0": b""}
+    streams[f"{deeper}__substg1.0_37010102"] = b"A price. " * 512
+    found = read(make_ole(streams))
+    assert [(name, text[:40]) for _, name, text in places(found)] == [
+        ("body", "Subject: Outer"),
+        ("attachment: Inner", "Subject: Inner\n\nThe inner body."),
+        ("attachment: a.txt", "A price. A price. A price. A price. A pri"[:40]),
+    ]
+
+
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [("WordDocument", OLD_FORMAT), ("EncryptedPackage", ENCRYPTED), ("Other", UNKNOWN_FORMAT), ("Workbook", DAMAGED)],
 )
 def test_old_and_encrypted_office_files_are_named(stream, reason):
     assert refusal(make_ole({stream: b"content"})) == reason
+
+
+def test_a_picture_in_rich_text_without_its_length_is_left_out():
+    assert read(rb"{\rtf1\ansi {\pict\picwgoal28 \bin ffd8ff}A text.\par}").text == "A text."
 
 
 def test_an_encrypted_pdf_file_is_named():

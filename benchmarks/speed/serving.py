@@ -18,10 +18,11 @@ import asyncio
 import json
 import multiprocessing
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -31,6 +32,7 @@ from transformers import pipeline
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from benchmarks.quality.served_rejection import rows_of
 from benchmarks.served import ServerProcess, free_port
+from benchmarks.speed.serving_clients import WARM_UP, Load, send_requests
 from docsplit_hf.training.markdown import table
 
 WORDS = 200
@@ -43,7 +45,6 @@ NAMES = {
     "float32": "`docsplit serve`",
     "int8": "`docsplit serve --precision int8`",
 }
-WARM_UP = 64  # requests of all clients that are not counted; each client sends at least one
 MEMORY_RECORDS = 10
 PERCENTILES = (50, 95, 99)
 
@@ -226,30 +227,18 @@ def wait_for(port: int) -> None:
             time.sleep(0.1)
 
 
-class Load(NamedTuple):
-    """What clients saw in a window of time, and what the server spent."""
-
-    request_seconds: list[float]  # of each answered request
-    statuses: dict[int, int]  # number of answers by status
-    seconds: float  # of the window
-    processor_seconds: float  # of the server, in the window
-
-    @property
-    def answered(self) -> int:
-        """The number of all answers, refusals among them."""
-        return sum(self.statuses.values())
-
-
 def run_load(port: int, server: int, texts: list[str], clients: int, seconds: float) -> Load:
     """Send requests by clients in a process of their own; ``server``: the number of the server's process."""
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("spawn").Process(
-        target=run_clients, args=(sender, port, server, texts, clients, seconds)
+    command = [sys.executable, "-m", "benchmarks.speed.serving_clients"]
+    done = subprocess.run(
+        [*command, str(port), str(server), str(clients), str(seconds)],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
     )
-    process.start()
-    load = receiver.recv()
-    process.join()
-    return load
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return Load(**json.loads(done.stdout))
 
 
 def summary(seconds: list[float], wall: float) -> dict[str, object]:
@@ -262,76 +251,9 @@ def summary(seconds: list[float], wall: float) -> dict[str, object]:
     }
 
 
-def run_clients(sender: object, port: int, server: int, texts: list[str], clients: int, seconds: float) -> None:
-    """Send requests until the time is over, and send back the load."""
-    sender.send(asyncio.run(_all_clients(port, server, texts, clients, seconds)))
-
-
-async def _all_clients(port: int, server: int, texts: list[str], clients: int, seconds: float) -> Load:
-    """Run clients beside each other."""
-    found: list[float] = []
-    statuses: dict[int, int] = {}
-    requests = [_request(text) for text in texts]
-    ready = asyncio.Barrier(clients + 1)
-    end = float("inf")
-
-    async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for row in range(-(-WARM_UP // clients)):
-            await _send(reader, writer, requests[(number + row) % len(requests)])
-        writer.close()  # a server closes connections that wait for the other clients
-        await ready.wait()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        row = number * 37
-        while time.perf_counter() < end:
-            begun = time.perf_counter()
-            status = await _send(reader, writer, requests[row % len(requests)])
-            statuses[status] = statuses.get(status, 0) + 1
-            if status == 200:
-                found.append(time.perf_counter() - begun)
-            row += 1
-        writer.close()
-
-    tasks = [asyncio.create_task(client(number)) for number in range(clients)]
-    await ready.wait()
-    begun = time.perf_counter()
-    processor_begun = processor_seconds_of(server)
-    end = begun + seconds
-    await asyncio.gather(*tasks)
-    return Load(found, statuses, time.perf_counter() - begun, processor_seconds_of(server) - processor_begun)
-
-
-def _request(text: str) -> bytes:
-    """A request for one answer as bytes, so that clients take little of the machine's time."""
-    body = json.dumps({"texts": [text]}).encode()
-    lines = (
-        "POST /v1/classify HTTP/1.1",
-        "Host: 127.0.0.1",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    )
-    return "\r\n".join((*lines, "", "")).encode() + body
-
-
-async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
-    """Send a request on an open connection; return the status of the answer."""
-    writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines = head.decode("latin-1").split("\r\n")
-    length = next(int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:"))
-    await reader.readexactly(length)
-    return int(lines[0].split()[1])
-
-
 def memory_of(process: int) -> int:
     """The resident memory of a process in megabytes."""
     return psutil.Process(process).memory_info().rss // 2**20
-
-
-def processor_seconds_of(process: int) -> float:
-    """The processor time of a process so far."""
-    times = psutil.Process(process).cpu_times()
-    return times.user + times.system
 
 
 def measure_memory(folder: Path, options: argparse.Namespace, log: Path) -> dict[str, object]:
@@ -343,7 +265,7 @@ def measure_memory(folder: Path, options: argparse.Namespace, log: Path) -> dict
         begun = time.perf_counter()
         megabytes = [memory_of(server.process.pid)]
         for _ in range(MEMORY_RECORDS):
-            _, failed = asyncio.run(_count_of_requests(server.port, texts, requests // MEMORY_RECORDS))
+            _, failed = asyncio.run(send_requests(server.port, texts, requests // MEMORY_RECORDS))
             if failed:
                 raise SystemExit(f"{failed} requests failed.")
             megabytes.append(memory_of(server.process.pid))
@@ -357,25 +279,6 @@ def measure_memory(folder: Path, options: argparse.Namespace, log: Path) -> dict
         "seconds": round(seconds, 1),
         "megabytes": megabytes,
     }
-
-
-async def _count_of_requests(port: int, texts: list[str], count: int) -> tuple[int, int]:
-    """Send a number of requests by 64 clients; return how many were answered, and how many were not."""
-    left = count
-    failed = 0
-    requests = [_request(text) for text in texts]
-
-    async def client() -> None:
-        nonlocal left, failed
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while left > 0:
-            left -= 1
-            if await _send(reader, writer, requests[left % len(requests)]) != 200:
-                failed += 1
-        writer.close()
-
-    await asyncio.gather(*(client() for _ in range(64)))
-    return count - failed, failed
 
 
 if __name__ == "__main__":

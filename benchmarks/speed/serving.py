@@ -62,6 +62,10 @@ def main() -> None:
     add("--classifiers", type=Path, help="A folder that keeps the fitted classifiers. Default: a temporary one.")
     add("--output", type=Path, help="A file of JSON lines, to which records are added.")
     options = parser.parse_args()
+    if options.task is None and not options.table:
+        parser.error("give --task, or --table")
+    if options.table and options.output is None:
+        parser.error("--table needs --output, the file with the records")
     if options.table:
         print(markdown_table(read_records(options.output)))
         return
@@ -104,8 +108,9 @@ def markdown_table(records: list[dict[str, object]]) -> str:
             last[SYSTEMS.index(record["system"]), record["clients"]] = record
     rows = []
     for _, record in sorted(last.items()):
-        times = [record[f"p{rank}_ms"] for rank in PERCENTILES] + [record["processor_ms"]]
-        numbers = [f"{time:,.0f}" for time in times]
+        times = [record[f"p{rank}_ms"] for rank in PERCENTILES]
+        times.append(record.get("processor_ms"))  # records of earlier versions have none
+        numbers = ["–" if time is None else f"{time:,.0f}" for time in times]
         rows.append(
             (NAMES[record["system"]], str(record["clients"]), f"{record['requests_per_second']:,.1f}", *numbers)
         )

@@ -137,7 +137,7 @@ def measure(
     """The records of a system, one for each number of clients."""
     described = {"system": system, "words": WORDS, "threads": options.threads, "machine": platform.processor() or "CPU"}
     if system == "loop":
-        return [{**described, "clients": 1, **measure_loop(folder, texts, options.seconds, options.threads)}]
+        return [described | {"clients": 1} | measure_loop(folder, texts, options.seconds, options.threads)]
     if system == "plain":
         port = free_port()
         process = multiprocessing.get_context("spawn").Process(
@@ -146,12 +146,12 @@ def measure(
         process.start()
         try:
             wait_for(port)
-            return [{**described, **load} for load in measure_loads(port, process.pid, texts, options)]
+            return [described | load for load in measure_loads(port, process.pid, texts, options)]
         finally:
             process.kill()
     server = serve(folder, "int8" if system == "int8" else "float32", options.threads, log)
     try:
-        return [{**described, **load} for load in measure_loads(server.port, server.process.pid, texts, options)]
+        return [described | load for load in measure_loads(server.port, server.process.pid, texts, options)]
     finally:
         server.stop()
 

@@ -34,7 +34,7 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
     async def converse(url):
         from mcp.client.streamable_http import streamable_http_client
 
-        async with streamable_http_client(f"{url}/gradio_api/mcp/") as (reads, writes, *_):
+        async with streamable_http_client(f"{url}/gradio_api/mcp/") as (reads, writes, _):
             async with mcp.ClientSession(reads, writes) as session:
                 await session.initialize()
                 tools = {tool.name: tool for tool in (await session.list_tools()).tools}

@@ -61,7 +61,7 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                 rows = list(csv.DictReader(open(folder / "files" / "answers.csv", newline="")))
                 assert len(rows) == 53 and {row["label"] for row in rows} <= {row[0] for row in reported["by_label"]}
                 sure = await call("classify", file="others.csv", text_column="body", answers="sure.csv", reject=0.2)
-                assert not sure[0] and sure[1].startswith("Classified 53 rows")
+                assert not sure[0] and "got no label" in sure[1]
                 classified = await call("classify", file="formula.csv", text_column="body", answers="harmless.csv")
                 assert classified == (False, "Classified 1 row.")
                 (row,) = csv.DictReader(open(folder / "files" / "harmless.csv", newline=""))

@@ -1,12 +1,16 @@
 """Requests a second and seconds a request of ``docsplit serve``, beside the pipeline in a loop and a plain handler.
 
-    python -m benchmarks.speed.serving --task data/bbc_news --seconds 60 --output docs/results/speed/serving.jsonl
+    python -m benchmarks.speed.serving --task data/bbc_news --output docs/results/speed/serving.jsonl
 
 The task is a folder with train.jsonl and test.jsonl (text, label; also .jsonl.gz), whose texts are cut to 200 words. A
 classifier of the included encoder is fitted, in float32 and in int8, and served on this machine; clients in a process
 of their own send one text a request, each the next one when it has its answer. "plain" is a FastAPI handler that calls
-the pipeline, in FastAPI's threads, and "loop" calls the pipeline without HTTP. --memory_requests sends that many short
-texts to one server and records its memory. --table prints the table of docs/serving.md from the records.
+the pipeline, in FastAPI's threads, and "loop" calls the pipeline without HTTP. Last come many requests with short texts
+(about 15 tokens) to one server in float32, whose memory is recorded after each tenth of them.
+
+Besides requests a second, a record has the processor time of the server for a request, which other programs on the
+machine change little. --table prints the table of docs/serving.md from the records; of equal measurements it takes the
+last. With 30 seconds, all takes about 12 minutes on two idle cores.
 """
 
 import argparse
@@ -14,17 +18,21 @@ import asyncio
 import json
 import multiprocessing
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from transformers import pipeline
 
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from benchmarks.quality.served_rejection import rows_of
 from benchmarks.served import ServerProcess, free_port
+from benchmarks.speed.serving_clients import WARM_UP, Load, send_requests
 from docsplit_hf.training.markdown import table
 
 WORDS = 200
@@ -37,7 +45,7 @@ NAMES = {
     "float32": "`docsplit serve`",
     "int8": "`docsplit serve --precision int8`",
 }
-WARM_UP = 8  # requests of each client that are not counted
+MEMORY_RECORDS = 10
 PERCENTILES = (50, 95, 99)
 
 
@@ -48,28 +56,29 @@ def main() -> None:
     add("--table", action="store_true", help="Print a table of the records in --output, and measure nothing.")
     add("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS, help="Default: all.")
     add("--clients", type=int, nargs="+", default=[1, 8, 64], help="Default: %(default)s.")
-    add("--seconds", type=float, default=60.0, help="For each number of clients. Default: %(default)s.")
+    add("--seconds", type=float, default=30.0, help="For each number of clients. Default: %(default)s.")
     add("--threads", type=int, default=2, help="Threads of torch. Default: %(default)s.")
-    add("--memory_requests", type=int, default=0, help="Requests for the record of memory. Default: none.")
+    add("--memory_requests", type=int, default=100_000, help="For the record of memory; 0: none. Default: %(default)s.")
+    add("--classifiers", type=Path, help="A folder that keeps the fitted classifiers. Default: a temporary one.")
     add("--output", type=Path, help="A file of JSON lines, to which records are added.")
     options = parser.parse_args()
+    if options.task is None and not options.table:
+        parser.error("give --task, or --table")
+    if options.table and options.output is None:
+        parser.error("--table needs --output, the file with the records")
     if options.table:
         print(markdown_table(read_records(options.output)))
         return
     test = [cut(row["text"]) for row in rows_of(options.task, "test")]
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory() as temporary:
+        home = options.classifiers or Path(temporary)
         for system in options.systems:
-            precision = "int8" if system == "int8" else "float32"
-            folder = Path(home, precision)
-            if not folder.exists():
-                save_classifier(options.task, precision, folder)
-            for record in measure(system, folder, test, options, Path(home, f"{system}.log")):
+            folder = classifier_of(options.task, "int8" if system == "int8" else "float32", home)
+            for record in measure(system, folder, test, options, Path(temporary, f"{system}.log")):
                 add_record(options.output, record)
         if options.memory_requests:
-            folder = Path(home, "float32")
-            if not folder.exists():
-                save_classifier(options.task, "float32", folder)
-            add_record(options.output, measure_memory(folder, options.memory_requests, Path(home, "memory.log")))
+            folder = classifier_of(options.task, "float32", home)
+            add_record(options.output, measure_memory(folder, options, Path(temporary, "memory.log")))
 
 
 def cut(text: str) -> str:
@@ -93,23 +102,33 @@ def read_records(output: Path) -> list[dict[str, object]]:
 
 def markdown_table(records: list[dict[str, object]]) -> str:
     """The table of docs/serving.md."""
-    rows = []
+    last = {}
     for record in records:
         if "requests_per_second" in record:
-            milliseconds = [f"{record[f'p{rank}_ms']:,.0f}" for rank in PERCENTILES]
-            name = NAMES[record["system"]]
-            rows.append((name, str(record["clients"]), f"{record['requests_per_second']:,.1f}", *milliseconds))
-    return table(("", "clients", "requests/s", "p50 ms", "p95 ms", "p99 ms"), rows)
+            last[SYSTEMS.index(record["system"]), record["clients"]] = record
+    rows = []
+    for _, record in sorted(last.items()):
+        times = [record[f"p{rank}_ms"] for rank in PERCENTILES]
+        times.append(record.get("processor_ms"))  # records of earlier versions have none
+        numbers = ["–" if time is None else f"{time:,.0f}" for time in times]
+        rows.append(
+            (NAMES[record["system"]], str(record["clients"]), f"{record['requests_per_second']:,.1f}", *numbers)
+        )
+    return table(("", "clients", "requests/s", "p50 ms", "p95 ms", "p99 ms", "processor ms"), rows)
 
 
-def save_classifier(task: Path, precision: str, folder: Path) -> None:
-    """Fit and save a classifier of the included encoder."""
+def classifier_of(task: Path, precision: str, home: Path) -> Path:
+    """The folder of a classifier of the included encoder, which is fitted if it is missing."""
+    folder = home / precision
+    if folder.exists():
+        return folder
     rows = rows_of(task, "train")
     pipe = pipeline("docsplit-knn", backend="openvino" if precision == "int8" else "torch", precision=precision)
     pipe.add_examples([cut(row["text"]) for row in rows[:EXAMPLES]], [row["label"] for row in rows[:EXAMPLES]])
     pipe.add_documents([cut(row["text"]) for row in rows[EXAMPLES : EXAMPLES + DOCUMENTS]])
     pipe.fit(show_progress=False)
     pipe.save_pretrained(folder)
+    return folder
 
 
 def measure(
@@ -118,8 +137,7 @@ def measure(
     """The records of a system, one for each number of clients."""
     described = {"system": system, "words": WORDS, "threads": options.threads, "machine": platform.processor() or "CPU"}
     if system == "loop":
-        seconds = loop_seconds(folder, texts, options.seconds, options.threads)
-        return [{**described, "clients": 1, **summary(seconds, sum(seconds))}]
+        return [described | {"clients": 1} | measure_loop(folder, texts, options.seconds, options.threads)]
     if system == "plain":
         port = free_port()
         process = multiprocessing.get_context("spawn").Process(
@@ -128,37 +146,53 @@ def measure(
         process.start()
         try:
             wait_for(port)
-            return [load_of(described, port, texts, clients, options.seconds) for clients in options.clients]
+            return [described | load for load in measure_loads(port, process.pid, texts, options)]
         finally:
             process.kill()
-    arguments = [str(folder), "--threads", str(options.threads), "--drift_seconds", "0"]
-    if system == "int8":
-        arguments += ["--precision", "int8"]
-    server = ServerProcess(*arguments, log=log, OMP_NUM_THREADS=str(options.threads))
+    server = serve(folder, "int8" if system == "int8" else "float32", options.threads, log)
     try:
-        server.wait_until_ready()
-        records = []
-        for clients in options.clients:
-            record = load_of(described, server.port, texts, clients, options.seconds)
-            records.append({**record, "megabytes": memory_of(server.process.pid)})
-        return records
+        return [described | load for load in measure_loads(server.port, server.process.pid, texts, options)]
     finally:
         server.stop()
 
 
-def loop_seconds(folder: Path, texts: list[str], seconds: float, threads: int) -> list[float]:
-    """Seconds of each call of the pipeline with one text."""
+def serve(folder: Path, precision: str, threads: int, log: Path) -> ServerProcess:
+    """Start ``docsplit serve``."""
+    arguments = [str(folder), "--threads", str(threads), "--drift_seconds", "0"]
+    if precision == "int8":
+        arguments += ["--precision", precision]
+    server = ServerProcess(*arguments, log=log, OMP_NUM_THREADS=str(threads))
+    server.wait_until_ready()
+    return server
+
+
+def measure_loads(port: int, server: int, texts: list[str], options: argparse.Namespace) -> list[dict[str, object]]:
+    """The records of a server, given the number of its process, with each number of clients."""
+    records = []
+    for clients in options.clients:
+        load = run_load(port, server, texts, clients, options.seconds)
+        record = {"clients": clients, "statuses": load.statuses, **summary(load.request_seconds, load.seconds)}
+        record["processor_ms"] = round(1000 * load.processor_seconds / max(load.answered, 1), 2)
+        record["megabytes"] = memory_of(server)
+        records.append(record)
+    return records
+
+
+def measure_loop(folder: Path, texts: list[str], seconds: float, threads: int) -> dict[str, object]:
+    """The record of calls of the pipeline with one text each."""
     torch.set_num_threads(threads)
     pipe = pipeline("docsplit-knn", model=str(folder))
     for text in texts[:WARM_UP]:
         pipe([text])
     found = []
+    processor_begun = time.process_time()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         begun = time.perf_counter()
         pipe([texts[len(found) % len(texts)]])
         found.append(time.perf_counter() - begun)
-    return found
+    processor_ms = 1000 * (time.process_time() - processor_begun) / len(found)
+    return {**summary(found, sum(found)), "processor_ms": round(processor_ms, 2)}
 
 
 def serve_plain(folder: str, port: int, threads: int) -> None:
@@ -198,18 +232,18 @@ def wait_for(port: int) -> None:
             time.sleep(0.1)
 
 
-def load_of(
-    described: dict[str, object], port: int, texts: list[str], clients: int, seconds: float
-) -> dict[str, object]:
-    """The record of a number of clients, which run in a process of their own."""
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("spawn").Process(
-        target=run_clients, args=(sender, port, texts, clients, seconds)
+def run_load(port: int, server: int, texts: list[str], clients: int, seconds: float) -> Load:
+    """Send requests by clients in a process of their own; ``server``: the number of the server's process."""
+    command = [sys.executable, "-m", "benchmarks.speed.serving_clients"]
+    done = subprocess.run(
+        [*command, str(port), str(server), str(clients), str(seconds)],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
     )
-    process.start()
-    found, statuses, wall = receiver.recv()
-    process.join()
-    return {**described, "clients": clients, "statuses": statuses, **summary(found, wall)}
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return Load(**json.loads(done.stdout))
 
 
 def summary(seconds: list[float], wall: float) -> dict[str, object]:
@@ -222,112 +256,34 @@ def summary(seconds: list[float], wall: float) -> dict[str, object]:
     }
 
 
-def run_clients(sender: object, port: int, texts: list[str], clients: int, seconds: float) -> None:
-    """Send requests until the time is over, and send back the seconds of each."""
-    sender.send(asyncio.run(_all_clients(port, texts, clients, seconds)))
+def memory_of(process: int) -> int:
+    """The resident memory of a process in megabytes."""
+    return psutil.Process(process).memory_info().rss // 2**20
 
 
-async def _all_clients(
-    port: int, texts: list[str], clients: int, seconds: float
-) -> tuple[list[float], dict[int, int], float]:
-    """Run clients beside each other; the seconds of requests that got an answer, statuses, and the whole time."""
-    found: list[float] = []
-    statuses: dict[int, int] = {}
-    requests = [_request(text) for text in texts]
-    ready = asyncio.Barrier(clients + 1)
-    end = 0.0
-
-    async def client(number: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for row in range(WARM_UP):
-            await _send(reader, writer, requests[(number + row) % len(requests)])
-        writer.close()  # a server closes connections that wait for the other clients
-        await ready.wait()
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        row = number * 37
-        while time.perf_counter() < end:
-            begun = time.perf_counter()
-            status = await _send(reader, writer, requests[row % len(requests)])
-            statuses[status] = statuses.get(status, 0) + 1
-            if status == 200:
-                found.append(time.perf_counter() - begun)
-            row += 1
-        writer.close()
-
-    tasks = [asyncio.create_task(client(number)) for number in range(clients)]
-    end = float("inf")
-    await ready.wait()
-    begun = time.perf_counter()
-    end = begun + seconds
-    await asyncio.gather(*tasks)
-    return found, statuses, time.perf_counter() - begun
-
-
-def _request(text: str) -> bytes:
-    """A request for one answer as bytes, so that clients take little of the machine's time."""
-    body = json.dumps({"texts": [text]}).encode()
-    lines = (
-        "POST /v1/classify HTTP/1.1",
-        "Host: 127.0.0.1",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    )
-    return "\r\n".join((*lines, "", "")).encode() + body
-
-
-async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
-    """Send a request on an open connection; return the status of the answer."""
-    writer.write(request)
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines = head.decode("latin-1").split("\r\n")
-    length = next(int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:"))
-    await reader.readexactly(length)
-    return int(lines[0].split()[1])
-
-
-def memory_of(process: int) -> int | None:
-    """The resident memory of a process in megabytes; None where the system does not tell."""
-    status = Path(f"/proc/{process}/status")
-    if not status.exists():
-        return None
-    line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) // 1024
-
-
-def measure_memory(folder: Path, requests: int, log: Path) -> dict[str, object]:
+def measure_memory(folder: Path, options: argparse.Namespace, log: Path) -> dict[str, object]:
     """The memory of a server after each tenth of many requests with short texts, by 64 clients."""
-    server = ServerProcess(str(folder), log=log)
+    requests = options.memory_requests
+    server = serve(folder, "float32", options.threads, log)
     try:
-        server.wait_until_ready()
         texts = [f"Short text number {number} about a match, a film and a bank." for number in range(997)]
+        begun = time.perf_counter()
         megabytes = [memory_of(server.process.pid)]
-        for _ in range(10):
-            _, failed = asyncio.run(_count_of_requests(server.port, texts, requests // 10))
+        for _ in range(MEMORY_RECORDS):
+            _, failed = asyncio.run(send_requests(server.port, texts, requests // MEMORY_RECORDS))
             if failed:
                 raise SystemExit(f"{failed} requests failed.")
             megabytes.append(memory_of(server.process.pid))
+        seconds = time.perf_counter() - begun
     finally:
         server.stop()
-    return {"system": "float32", "memory_requests": requests, "megabytes": megabytes}
-
-
-async def _count_of_requests(port: int, texts: list[str], count: int) -> tuple[int, int]:
-    """Send a number of requests by 64 clients; return how many were answered, and how many were not."""
-    left = count
-    failed = 0
-    requests = [_request(text) for text in texts]
-
-    async def client() -> None:
-        nonlocal left, failed
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while left > 0:
-            left -= 1
-            if await _send(reader, writer, requests[left % len(requests)]) != 200:
-                failed += 1
-        writer.close()
-
-    await asyncio.gather(*(client() for _ in range(64)))
-    return count - failed, failed
+    return {
+        "system": "float32",
+        "memory_requests": requests,
+        "texts": "short",
+        "seconds": round(seconds, 1),
+        "megabytes": megabytes,
+    }
 
 
 if __name__ == "__main__":

@@ -96,17 +96,18 @@ def fit(
         answers = ask_teacher(teacher, teacher_texts, fitted, view, snapshot, show_progress)
     if answers is not None:
         fitted = fit_on_all_texts(teacher=answers)
+    used_answers = answers if TEACHER_SETTING in fitted.experts else None  # the expert has the name of the setting
     documents = fitted.settings.report.documents
     # Documents of other distributions may mislead the experts; fewer documents than examples hardly do.
     if held_out is None and documents > fitted.settings.report.examples:
         without_documents = fit_experts(
-            replace(snapshot, documents=None if answers is None else answered_documents(snapshot, answers)),
+            replace(snapshot, documents=None if used_answers is None else answered_documents(snapshot, used_answers)),
             experts,
             show_progress=False,
             embed_names=embed_names,
             class_proportions=class_proportions,
             left_out=documents,
-            teacher=answers,
+            teacher=used_answers,
             hierarchy=hierarchy,
         )
         if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:

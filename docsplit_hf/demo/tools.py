@@ -71,16 +71,19 @@ percentage of texts that get an answer if at most 1, 5, 10 or 20 percent of the 
         with session.lock:
             return json.dumps([finding._asdict() for finding in views.audit_findings(session).findings])
 
-    def classify(file: str, text_column: str, answers: str, wrong_percent: int = 0) -> str:
-        """Write the rows of a file with label and score into a new .csv file, answers. At most wrong_percent of the \
-labels may be wrong, and unsure texts get none; 0: every text gets a label."""
+    def classify(file: str, text_column: str, answers: str, reject: float = 0.0) -> str:
+        """Write the rows of a file with label and score into a new .csv file, answers. reject is the error rate to \
+allow, such as 0.05: texts whose label is too unsure for it get none. 0: every text gets a label."""
+        percent = int(100 * reject + 1e-9)  # rounded down: no more errors than allowed
+        if reject and percent not in views.ERROR_PERCENTAGES:
+            raise ValueError(f"reject={reject:g} is not an error rate from 0.01 to 0.5: choose one, or 0 for none.")
         target = path_of(answers)
         if target.exists():
             raise ValueError(f"{answers!r} is there already: choose another name.")
         session = events.sessions[key]
         with session.lock:
-            error = views.error_rate_of(session, wrong_percent) if wrong_percent else None
-            if wrong_percent and error is None:
+            error = views.error_rate_of(session, percent) if percent else None
+            if percent and error is None:
                 raise ValueError("Nothing is measured yet, so no error rate can be guaranteed: add labels.")
             classified = uploads.classify_upload(session, path_of(file), text_column, error)
             shutil.copyfile(classified.path, target)

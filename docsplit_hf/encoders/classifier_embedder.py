@@ -58,6 +58,20 @@ class CutTexts(NamedTuple):
             pairs += part.pairs
         return cls(texts, pairs, chunks)
 
+    def parts(self, counts: Sequence[int]) -> list[CutTexts]:
+        """Divide texts into parts with these numbers of texts; ``joined`` joins them again."""
+        parts: list[CutTexts] = []
+        owners: list[int] = []  # the number of the part of each text
+        for number, count in enumerate(counts):
+            first = len(owners)
+            parts.append(CutTexts(self.texts[first : first + count], self.pairs[first : first + count], []))
+            owners += [number] * count
+        firsts = np.cumsum([0, *counts]).tolist()
+        for chunk in self.chunks:
+            number = owners[chunk.text]
+            parts[number].chunks.append(chunk._replace(text=chunk.text - firsts[number]))
+        return parts
+
 
 @dataclass(frozen=True)
 class ClassifierEmbedder(TextEmbedder):

@@ -1,4 +1,4 @@
-"""Batcher: texts of several requests are tokenized in one thread, and read together in another."""
+"""Batcher: texts of several requests are tokenized in one thread, and read together in others."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
 
 from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ..classification.texts_and_labels import joined_texts
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 CHARACTERS_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them
 SLICE_CHARACTERS = 65_536
+TOKENIZED_JOBS = 16  # the most that are tokenized together: a call of the tokenizer costs as much as 100 words
 # Options whose answers depend on the other texts of a call: how many neighbors are shown.
 OPTIONS_OF_WHOLE_CALLS = ("return_neighbors", "return_documents", "explain")
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
@@ -57,8 +59,9 @@ class Job:
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[ReadTexts]
     tokens: int  # an estimate, then their number
-    cut: CutTexts | None = None
-    is_dropped: bool = field(default=False)
+    cut: CutTexts | None = None  # also None for an encoder behind an endpoint
+    is_tokenized: bool = False
+    is_dropped: bool = False
 
     @property
     def reading(self) -> ReadingOptions:
@@ -91,16 +94,28 @@ class Job:
         self.loop.call_soon_threadsafe(hand_over)
 
 
+class Batch(NamedTuple):
+    """Jobs that are read together."""
+
+    jobs: list[Job]
+    tokens: int
+    threads: int  # of torch
+
+
 class Batcher:
     """Reads the texts of all requests: those that come together are read together.
 
-    One thread tokenizes texts, and another runs encoders and predicts, so that texts are tokenized while others are
-    computed. Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
+    One thread tokenizes texts, and workers run encoders and predict, so that texts are tokenized while others are
+    computed. There is a worker for each thread of torch. Two batches on one core each take less time than one after the
+    other on two cores, since a small encoder gains little from a second core; a job that comes alone gets all cores.
+    Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
     """
 
     def __init__(self, batching: Batching, limits: Limits) -> None:
         self._batching = batching
         self._limits = limits
+        self._workers = torch.get_num_threads()
+        self._busy_workers = 0
         self._changed = threading.Condition()
         self._arrived: deque[Job] = deque()
         self._ready: deque[Job] = deque()
@@ -110,10 +125,10 @@ class Batcher:
         self._is_stopping = False
         self._last_batch_jobs = 1
         self.batch_sizes: deque[tuple[int, int]] = deque(maxlen=1_000)  # jobs and tokens of the last batches
-        self._threads = [
-            threading.Thread(target=self._tokenize_all, name="docsplit-tokenize", daemon=True),
-            threading.Thread(target=self._compute_all, name="docsplit-compute", daemon=True),
-        ]
+        self._threads = [threading.Thread(target=self._tokenize_all, name="docsplit-tokenize", daemon=True)]
+        for number in range(self._workers):
+            name = f"docsplit-compute-{number}"
+            self._threads.append(threading.Thread(target=self._compute_all, name=name, daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -200,38 +215,45 @@ class Batcher:
                     self._changed.wait()
                 if not self._arrived:
                     return
-                job = self._arrived.popleft()
-                self._tokenizing = 1
-            error = None
-            cut = None
-            if not job.is_dropped:
-                try:
-                    cut = _cut(job)
-                except Exception as raised:  # of any type: it is the answer to this request alone
-                    error = raised
+                jobs = [self._arrived.popleft() for _ in range(min(len(self._arrived), TOKENIZED_JOBS))]
+                self._tokenizing = len(jobs)
+            by_reading: dict[tuple[object, ...], list[Job]] = {}
+            for job in jobs:
+                by_reading.setdefault(job.reading_key(), []).append(job)
+            for group in by_reading.values():
+                self._tokenize([job for job in group if not job.is_dropped])
             with self._changed:
                 self._tokenizing = 0
-                self._waiting_tokens -= job.tokens
-                if error is None and not job.is_dropped:
-                    job.cut = cut
-                    if cut is not None:
-                        job.tokens = cut.token_count
-                    self._waiting_tokens += job.tokens
-                    self._ready.append(job)
+                self._waiting_tokens -= sum(job.tokens for job in jobs)
+                for job in jobs:
+                    if job.is_tokenized and not job.is_dropped:
+                        if job.cut is not None:
+                            job.tokens = job.cut.token_count
+                        self._waiting_tokens += job.tokens
+                        self._ready.append(job)
                 self._changed.notify_all()
-            if error is not None:
-                job.finish(None, error)
+
+    def _tokenize(self, jobs: list[Job]) -> None:
+        """Tokenize jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
+        try:
+            _cut(jobs)
+        except Exception as error:  # of any type
+            if len(jobs) == 1:
+                jobs[0].finish(None, error)
+                return
+            for job in jobs:
+                self._tokenize([job])
 
     def _compute_all(self) -> None:
         """Compute batches of jobs until the server stops."""
         while True:
-            jobs = self._next_batch()
-            if not jobs:
+            batch = self._next_batch()
+            if batch is None:
                 return
+            torch.set_num_threads(batch.threads)  # of this thread alone
             begun = time.perf_counter()
-            tokens = sum(job.tokens for job in jobs)
             by_reading: dict[tuple[object, ...], list[Job]] = {}
-            for job in jobs:
+            for job in batch.jobs:
                 by_reading.setdefault(job.reading_key(), []).append(job)
             for group in by_reading.values():
                 try:
@@ -240,34 +262,47 @@ class Batcher:
                     for job in group:
                         job.finish(None, error)
             seconds = max(time.perf_counter() - begun, 1e-6)
-            self._tokens_per_second *= SMOOTHING
-            self._tokens_per_second += (1 - SMOOTHING) * tokens / seconds
-            self.batch_sizes.append((len(jobs), tokens))
             with self._changed:
-                self._waiting_tokens -= tokens
+                speed = batch.tokens * self._busy_workers / seconds
+                self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
+                self._busy_workers -= 1
+                self._waiting_tokens -= batch.tokens
+                self.batch_sizes.append((len(batch.jobs), batch.tokens))
 
-    def _next_batch(self) -> list[Job]:
-        """Wait for jobs, and take those that are read together; none: the server stops."""
+    def _next_batch(self) -> Batch | None:
+        """Wait for jobs, and take those that are read together; None: the server stops."""
         with self._changed:
-            while not self._ready:
-                if self._is_stopping and not self._arrived and not self._tokenizing:
-                    return []
-                self._changed.wait(timeout=0.1 if self._is_stopping else None)
-            if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
-                deadline = time.monotonic() + self._batching.wait_seconds
-                while not self._is_full() and (left := deadline - time.monotonic()) > 0:
-                    self._changed.wait(timeout=left)
-            jobs: list[Job] = []
-            tokens = 0
-            while self._ready and (not jobs or tokens + self._ready[0].tokens <= self._batching.tokens):
-                job = self._ready.popleft()
-                if job.is_dropped:
-                    self._waiting_tokens -= job.tokens
-                    continue
-                jobs.append(job)
-                tokens += job.tokens
+            while True:
+                while not self._ready:
+                    if self._is_stopping and not self._arrived and not self._tokenizing:
+                        return None
+                    self._changed.wait(timeout=0.1 if self._is_stopping else None)
+                if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
+                    deadline = time.monotonic() + self._batching.wait_seconds
+                    while not self._is_full() and (left := deadline - time.monotonic()) > 0:
+                        self._changed.wait(timeout=left)
+                jobs = self._take_jobs()
+                if jobs:
+                    break
+            is_alone = len(jobs) == 1 and not (self._busy_workers or self._ready or self._arrived or self._tokenizing)
+            self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
-        return jobs or self._next_batch()
+            return Batch(jobs, sum(job.tokens for job in jobs), threads=self._workers if is_alone else 1)
+
+    def _take_jobs(self) -> list[Job]:
+        """Take the jobs of a batch, an equal share for each idle worker; none, if all were dropped meanwhile."""
+        share = sum(job.tokens for job in self._ready) / (self._workers - self._busy_workers)
+        most = min(self._batching.tokens, share)
+        jobs: list[Job] = []
+        tokens = 0
+        while self._ready and (not jobs or tokens + self._ready[0].tokens <= most):
+            job = self._ready.popleft()
+            if job.is_dropped:
+                self._waiting_tokens -= job.tokens
+                continue
+            jobs.append(job)
+            tokens += job.tokens
+        return jobs
 
     def _is_full(self) -> bool:
         """Whether the jobs that are ready fill a batch."""
@@ -308,13 +343,20 @@ def _is_whole(options: CallOptions | None) -> bool:
     return options is not None and any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)
 
 
-def _cut(job: Job) -> CutTexts | None:
-    """Tokenize the texts of a job; None for an encoder behind an endpoint."""
-    embedder = job.state.pipe.embedder.with_options(**job.reading)
-    if not isinstance(embedder, ClassifierEmbedder):
-        return None
-    with unlogged():
-        return embedder.cut(job.texts, job.pairs)
+def _cut(jobs: list[Job]) -> None:
+    """Tokenize the texts of jobs that are read in the same way; there is nothing to do for an endpoint."""
+    if not jobs:
+        return
+    embedder = jobs[0].state.pipe.embedder.with_options(**jobs[0].reading)
+    if isinstance(embedder, ClassifierEmbedder):
+        texts = [text for job in jobs for text in job.texts]
+        pairs = [pair for job in jobs for pair in job.pairs]
+        with unlogged():
+            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
+        for job, part in zip(jobs, parts, strict=True):
+            job.cut = part
+    for job in jobs:
+        job.is_tokenized = True
 
 
 def _compute(jobs: list[Job]) -> None:

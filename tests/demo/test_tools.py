@@ -60,6 +60,8 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                 assert classified == (False, "Classified 53 rows.")
                 rows = list(csv.DictReader(open(folder / "files" / "answers.csv", newline="")))
                 assert len(rows) == 53 and {row["label"] for row in rows} <= {row[0] for row in reported["by_label"]}
+                sure = await call("classify", file="others.csv", text_column="body", answers="sure.csv", reject=0.2)
+                assert not sure[0] and "got no label" in sure[1]
                 classified = await call("classify", file="formula.csv", text_column="body", answers="harmless.csv")
                 assert classified == (False, "Classified 1 row.")
                 (row,) = csv.DictReader(open(folder / "files" / "harmless.csv", newline=""))
@@ -69,6 +71,11 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                         "classify",
                         {"file": "others.csv", "text_column": "body", "answers": "answers.csv"},
                         "is there already",
+                    ),
+                    (
+                        "classify",
+                        {"file": "others.csv", "text_column": "body", "answers": "more.csv", "reject": 5},
+                        "is not an error rate",
                     ),
                     ("add", {"file": "../page.py", "text_column": "text"}, "is not below"),
                     ("add", {"file": "few.csv", "text_column": "text"}, "has no column 'text', only ['body', 'kind']"),

@@ -55,6 +55,17 @@ def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
 
 
+def test_texts_cut_together_are_those_cut_apart(loaded):
+    texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
+    parts = loaded.embedder.cut(texts).parts([2, 1, 4])
+    apart = [loaded.embedder.cut(texts[:2]), loaded.embedder.cut(texts[2:3]), loaded.embedder.cut(texts[3:])]
+    assert [part.texts for part in parts] == [part.texts for part in apart]
+    for part, expected in zip(parts, apart, strict=True):
+        assert [chunk.text for chunk in part.chunks] == [chunk.text for chunk in expected.chunks]
+        for chunk, other in zip(part.chunks, expected.chunks, strict=True):
+            np.testing.assert_array_equal(chunk.input_ids, other.input_ids)
+
+
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)
 def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
     texts = [make_text(number, sentences=3) for number in range(200, 205)]

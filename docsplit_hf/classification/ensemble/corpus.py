@@ -15,7 +15,7 @@ from ...datastore.row_table import rows_at
 from ...text.characters import replace_lone_surrogates
 from ...text.versions import VersionPairs, groups_of_pairs, version_pairs
 from ..texts_and_labels import joined_texts
-from .tfidf import FEW_TEXTS, fit_words
+from .tfidf import FEW_TEXTS, fit_words, times_transposed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class DocumentVectors(NamedTuple):
         """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
         if words is None or not len(self.components):
             return np.zeros((count, len(self.components)), np.float32)
-        return unit(words @ self.components.T)
+        return unit(times_transposed(words, self.components))
 
     def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
         """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""

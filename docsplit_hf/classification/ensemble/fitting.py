@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from .held_out_scores import (
 )
 from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
-from .registry import EXPERTS, fit_all, training_data
+from .registry import EXPERTS, MIN_RELIABILITY, fit_all, reliability_of_teacher, training_data
 from .report import HELD_OUT_TEXTS
 from .teacher_expert import fit_teacher
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .fitted_experts import FittedExperts
     from .held_out_scores import Voters
     from .teacher_expert import TeacherAnswers
+
+logger = logging.getLogger(__name__)
 
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"
@@ -197,7 +200,13 @@ def _prepare(
         folds = folds_of(snapshot, corpus.rows, groups)[order]
         versions = count_versions(corpus, rows, targets, groups)
     groups_of_texts = corpus.text_numbers if groups is None else groups
+    is_text = are_texts(snapshot)[order]
     fitted_teacher = None if teacher is None else fit_teacher(teacher, snapshot, corpus, groups_of_texts)
+    if fitted_teacher is not None:
+        reliability = reliability_of_teacher(fitted_teacher, corpus, rows, targets, is_text)
+        if reliability < MIN_RELIABILITY:  # even a small weight costs accuracy, and folds of few examples miss it
+            logger.info("The answers of the teacher are not used: neither examples nor other experts confirm them.")
+            fitted_teacher = None
     experts = _possible_experts(
         wanted, corpus, snapshot.multi_label, embed_names is not None, fitted_teacher is not None
     )
@@ -217,7 +226,7 @@ def _prepare(
         example_weight,
         has_head=has_head,
         label_name_vectors=label_name_vectors,
-        is_text=are_texts(snapshot)[order],
+        is_text=is_text,
         teacher=fitted_teacher,
     )
     return _Prepared(

@@ -73,8 +73,7 @@ def training_data(
         reliability = label_name_reliability(corpus, rows, targets, label_name_vectors, is_text)
     teacher_reliability = 0.0
     if teacher is not None:
-        of_examples = evidence_of_examples(probe_logits(teacher.probe, corpus.vectors), rows, targets, is_text)
-        teacher_reliability = float(expit(of_examples + evidence_of_agreement(teacher.agreement)))
+        teacher_reliability = reliability_of_teacher(teacher, corpus, rows, targets, is_text)
     return TrainingData(
         corpus=corpus,
         rows=rows,
@@ -90,6 +89,17 @@ def training_data(
         teacher=teacher,
         teacher_reliability=teacher_reliability,
     )
+
+
+def reliability_of_teacher(
+    teacher: FittedTeacher, corpus: Corpus, rows: np.ndarray, targets: np.ndarray, is_text: np.ndarray
+) -> float:
+    """Probability that a teacher predicts the labels, by the examples and by its agreement with other experts.
+
+    The examples are at ``rows`` ``(n,)`` and have ``targets`` ``(n, C)``; those that are not ``is_text`` are ignored.
+    """
+    of_examples = evidence_of_examples(probe_logits(teacher.probe, corpus.vectors), rows, targets, is_text)
+    return float(expit(of_examples + evidence_of_agreement(teacher.agreement)))
 
 
 def fit_all(

@@ -9,6 +9,7 @@ from scipy.special import expit
 
 from .expert import ArraySpec, Expert
 from .logistic_regressions import fit_regressions
+from .tfidf import times_transposed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Words(Expert):
         return {"weights": weights}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return WORD_SHARPNESS * np.asarray(features.words @ learned["weights"].T)
+        return WORD_SHARPNESS * times_transposed(features.words, learned["weights"])
 
     def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
         return {"weights": ArraySpec((sizes.labels, sizes.terms), -LARGEST_WORD_WEIGHT, LARGEST_WORD_WEIGHT)}
@@ -123,7 +124,7 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
 
 def vocabulary_scores(words: sp.csr_matrix, weights: np.ndarray) -> np.ndarray:
     """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_vocabulary``."""
-    return np.asarray(words @ weights[:, :-1].T) + weights[:, -1]
+    return times_transposed(words, weights[:, :-1]) + weights[:, -1]
 
 
 def probabilities_of_log_odds(log_odds: np.ndarray, multi_label: bool) -> np.ndarray:

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.classification.ensemble.tfidf import fit_words, restore_vectorizer
+from docsplit_hf.classification.ensemble.tfidf import fit_words, restore_vectorizer, times_transposed
 from docsplit_hf.text.words import MAX_CHARACTERS, words_of
 
 from .stores import make_texts
@@ -65,3 +66,10 @@ def test_texts_without_words_have_no_vectorizer():
         fit_words(["", "..."]) is None and fit_words([""] * 300) is None and restore_vectorizer([], np.zeros(0)) is None
     )
     assert fit_words(["same words"] * 300) is None  # in each text: they tell nothing
+
+
+@pytest.mark.parametrize("texts", [0, 1, 30])
+def test_products_with_words_are_those_of_scipy_bit_for_bit(texts):
+    words = sp.random(texts, 400, density=0.05, format="csr", dtype=np.float32, random_state=0)
+    matrix = np.random.default_rng(0).normal(size=(7, 401)).astype(np.float32)[:, :-1]
+    np.testing.assert_array_equal(times_transposed(words, matrix), words @ matrix.T)

@@ -62,10 +62,15 @@ def test_a_teacher_is_asked_once_and_is_one_more_expert(pipe, server, caplog, tm
     assert b"127.0.0.1" not in saved  # the address of a server inside a company is not published
 
 
-def test_a_teacher_at_chance_gets_hardly_any_weight(pipe):
+def test_a_teacher_at_chance_changes_no_answer(pipe):
+    pipe.fit(show_progress=False)
+    without = pipe(list(DOCUMENTS)[60:], top_k=None)
     with serve_teacher(DOCUMENTS, accuracy=0.5) as server:
         report = pipe.fit(show_progress=False, teacher=server.address, teacher_texts=50)
-    assert report.shares["teacher"] < 0.05
+    assert "teacher" not in report.shares
+    assert pipe(list(DOCUMENTS)[60:], top_k=None) == without
+    saved = pipe.datastore.fitted.settings["teacher"]
+    assert len(saved["documents"]) == 50  # kept: with more examples, they may be confirmed
 
 
 def test_labels_and_a_teacher_without_any_example(untrained, server, caplog):

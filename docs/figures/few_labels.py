@@ -50,13 +50,19 @@ def few_labels() -> Figures:
         "many classes": many_classes(),
         "proportions": proportions(),
         "learned prior": learned_prior(),
+        "parts": parts(),
     }
 
 
 def learned_prior() -> list[Row]:
     """Return means over data sets with the weights of the fits and with a learned sharpness, and those of rivals."""
     records = content("few_labels/learned_prior.jsonl")
-    return benchmark("quality.learned_prior.train").summary(records, ("uniform",))
+    return benchmark("quality.learned_prior.train").summary(records, ("estimated",))
+
+
+def parts() -> list[Row]:
+    """Return how often the ensemble is below the best of its parts."""
+    return benchmark("quality.learned_prior.parts").summary(content("few_labels/parts.jsonl"))
 
 
 def versions_of_one_text() -> list[Row]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
-MIN_RELIABILITY = 0.5  # of an expert that refines propagated labels
+MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3
 SELF_TRAINING_SHARPNESS = 1.0  # sum of the weights of the ensemble in these rounds
 

@@ -128,7 +128,7 @@ def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
     ("options", "error", "said"),
     [
         (["--protocol", "fewshot"], ValueError, "no protocol 'fewshot'. Did you mean 'few_shot'"),
-        (["--tasks", "20News"], ValueError, "no task '20News': give a file, a folder or 'documentation'"),
+        (["--tasks", "20News"], ValueError, "no task '20News': give a file, a folder, a pattern or 'documentation'"),
         (["--tasks", "./missing.csv"], FileNotFoundError, "missing.csv"),
         (["--models", "./missing"], OSError, "no file or folder './missing'"),
         (["--models", "tf-idf"], ValueError, "Did you mean 'tfidf'"),

@@ -1,9 +1,11 @@
 """The load benchmark of docsplit serve: its figures and its table."""
 
 import asyncio
+import os
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.speed.serving import cut, markdown_table, run_clients, summary
+from benchmarks.speed.serving import cut, markdown_table, summary
+from benchmarks.speed.serving_clients import send_load
 
 
 def test_percentiles():
@@ -43,17 +45,13 @@ def test_clients_count_what_a_server_answers():
         server = await asyncio.start_server(handle, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
 
-        class Sender:
-            def send(self, found):
-                self.found = found
-
-        sender = Sender()
-        await asyncio.to_thread(run_clients, sender, port, ["a text"], 3, 0.3)
+        load = await send_load(port, os.getpid(), ["a text"], clients=3, seconds=0.3)
         server.close()
-        return sender.found
+        return load
 
     with ThreadPoolExecutor(1) as thread:  # tests in a browser leave an event loop in this one
-        seconds, statuses, wall = thread.submit(asyncio.run, measure()).result()
-    assert set(statuses) == {200, 503}
-    assert len(seconds) == statuses[200] > 0
-    assert wall >= 0.3
+        load = thread.submit(asyncio.run, measure()).result()
+    assert set(load.statuses) == {200, 503}
+    assert len(load.request_seconds) == load.statuses[200] > 0
+    assert load.answered == sum(load.statuses.values())
+    assert load.seconds >= 0.3 and load.processor_seconds > 0

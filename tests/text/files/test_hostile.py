@@ -229,14 +229,15 @@ def one(path, **options):
     return result.reason
 
 
-def test_a_file_of_two_gigabytes_is_refused_before_it_is_read(tmp_path):
+def test_a_file_of_a_terabyte_is_refused_before_it_is_read(tmp_path):
+    """The file is sparse. To read it would take minutes."""
     path = tmp_path / "large.pdf"
     with open(path, "wb") as file:
         file.write(b"%PDF-1.4")
-        os.truncate(path, 2_000_000_000)
+        os.truncate(path, 10**12)
     started = time.monotonic()
     assert one(path) == TOO_LARGE
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 60
 
 
 def test_what_is_no_file_is_not_opened(tmp_path):

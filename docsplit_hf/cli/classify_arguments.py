@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from ..classification.label_tree import Hierarchy
+from ..classification.label_tree import Hierarchy, is_hierarchy_setting
 from ..datastore.milvus.connect import connect_datastore, is_remote, parse_address
 from ..datastore.milvus.remote_datastore import RemoteDatastore
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
@@ -430,7 +430,7 @@ def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:
         parents = json.loads(file.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"--hierarchy {hierarchy} is no JSON in UTF-8: {error}") from error
-    if not isinstance(parents, dict):
+    if not isinstance(parents, dict) or not is_hierarchy_setting(parents):
         raise ValueError(f'--hierarchy {hierarchy} must have the parent of each label: {{"lease": "contracts"}}.')
     return parents
 

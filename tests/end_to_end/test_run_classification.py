@@ -462,6 +462,9 @@ def test_a_file_of_parents_is_a_tree(tmp_path):
     file.write_text('["lease"]')
     with pytest.raises(ValueError, match="must have the parent of each label"):
         read_hierarchy(str(file))
+    file.write_text('{"lease": ["contracts"]}')
+    with pytest.raises(ValueError, match="must have the parent of each label"):
+        read_hierarchy(str(file))
     file.write_text("lease: contracts")
     with pytest.raises(ValueError, match=r"tree\.json is no JSON in UTF-8"):
         read_hierarchy(str(file))

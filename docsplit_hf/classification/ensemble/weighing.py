@@ -135,10 +135,8 @@ def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScor
     """Choose the prior of the weights by the scores, of held-out texts and of a sample of the documents."""
     weights = prior_weights(ensemble.experts, data)
     if data.multi_label or data.has_head:
-        if len(scores.targets):
-            return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(scores.scores, data.multi_label))
-        sample = _scores_of_sample(data, ensemble)
-        return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(sample, data.multi_label))
+        measured = scores.scores if len(scores.targets) else _scores_of_sample(data, ensemble)
+        return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(measured, data.multi_label))
     sample = _scores_of_sample(data, ensemble)
     spreads = _robust_spreads(data, ensemble, scores, sample)
     scale = spreads[:, None, None]

@@ -43,8 +43,8 @@ def _is_running(process: int) -> bool:
         os.kill(process, 0)  # sends nothing
     except ProcessLookupError:
         return False
-    except (PermissionError, OverflowError):
-        return True
+    except (PermissionError, OverflowError):  # it is another user's, or its number is of another system
+        pass
     return True
 
 

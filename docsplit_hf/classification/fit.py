@@ -18,7 +18,7 @@ from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .ensemble.corpus import KeptCorpus, texts_in, unit
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .ensemble.fitting import fit_experts, used_labels
-from .ensemble.held_out_scores import HeldOut
+from .ensemble.held_out_scores import HeldOut, are_texts
 from .ensemble.log_linear_pool import ClassProportions
 from .ensemble.report import FitReport
 from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..datastore.snapshot import Snapshot
     from ..datastore.store import Store
     from ..encoders.text_embedder import TextEmbedder
+    from .ensemble.fitted_experts import FittedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def fit(
         fitted = fit_on_all_texts(teacher=answers)
     used_answers = answers if TEACHER_SETTING in fitted.experts else None  # the expert has the name of the setting
     documents = fitted.settings.report.documents
-    # Documents of other distributions may mislead the experts; fewer documents than examples hardly do.
+    # Documents may mislead the experts; fewer documents than examples hardly do.
     if held_out is None and documents > fitted.settings.report.examples:
         without_documents = fit_experts(
             replace(snapshot, documents=None if used_answers is None else answered_documents(snapshot, used_answers)),
@@ -107,10 +108,11 @@ def fit(
             embed_names=embed_names,
             class_proportions=class_proportions,
             left_out=documents,
+            version_fraction=fitted.settings.report.version_fraction,
             teacher=used_answers,
             hierarchy=hierarchy,
         )
-        if without_documents.settings.log_likelihood > fitted.settings.log_likelihood + MIN_LOG_LIKELIHOOD_GAIN:
+        if _leaves_documents_out(fitted, without_documents, has_examples=bool(are_texts(snapshot).any())):
             fitted = without_documents
     state = fitted.to_state()
     if answers is not None:
@@ -132,6 +134,18 @@ def fit(
     if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
         _name_better_encoder()
     return report
+
+
+def _leaves_documents_out(with_documents: FittedExperts, without: FittedExperts, has_examples: bool) -> bool:
+    """Decide whether documents are left out, by the log likelihoods of the held-out examples.
+
+    Where most texts are versions of one another, the groups of documents follow texts, not labels: they must be clearly
+    better with documents. Elsewhere they must be clearly better without them. Label descriptions alone need documents.
+    """
+    gain = without.settings.log_likelihood - with_documents.settings.log_likelihood
+    if with_documents.settings.report.are_mostly_versions and has_examples:
+        return gain >= -MIN_LOG_LIKELIHOOD_GAIN
+    return gain > MIN_LOG_LIKELIHOOD_GAIN
 
 
 def _check_teacher(

@@ -7,6 +7,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble.registry import EXPERTS
+from docsplit_hf.classification.ensemble.report import FitReport
 from docsplit_hf.classification.fit import BETTER_ENCODER, _name_better_encoder, fit
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
@@ -282,3 +283,30 @@ def test_after_a_fit_with_the_included_encoder_the_log_names_a_better_one_once(f
             filled.fit(show_progress=False)
     [record] = [record for record in caplog.records if BETTER_ENCODER in record.getMessage()]
     assert record.levelno == logging.INFO and "docs/encoders.md" in record.getMessage()
+
+
+def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untrained, monkeypatch):
+    """Each document has its draft among the documents, so their groups follow texts, not labels."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 5_000, (90, 40))
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    drafts = [f"{text} draft" for text in texts]
+    store = KNNDatastore(rng.standard_normal((10, 8)).astype(np.float32), [0, 1] * 5, ["a", "b"], texts[:10])
+    store.add_documents(rng.standard_normal((170, 8)).astype(np.float32), texts[10:] + drafts)
+    experts = [name for name in EXPERTS if name != "names"]
+    report = fit(untrained.embedder, store, experts=experts)
+    assert (report.left_out, report.documents, report.version_fraction) == (170, 0, 1.0)
+    assert "170 documents were left out: 100% of all texts are versions of another one" in str(report)
+    assert FitReport.of(store.fitted.settings) == report
+    monkeypatch.setattr("docsplit_hf.classification.fit.MIN_LOG_LIKELIHOOD_GAIN", -50.0)  # evidence for documents
+    assert fit(untrained.embedder, store, experts=experts).documents == 170
+
+
+def test_descriptions_alone_keep_documents_that_are_versions(untrained):
+    words = np.random.default_rng(0).integers(0, 5_000, (20, 40))
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    documents = [f"{text} {draft}" for text in texts for draft in ("first", "second")]
+    untrained.add_labels({"a": "about apples", "b": "about bears"})
+    untrained.add_documents(documents)
+    report = untrained.fit(show_progress=False)
+    assert report.version_fraction > 0.9 and report.documents == len(documents)

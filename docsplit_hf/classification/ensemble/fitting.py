@@ -23,10 +23,10 @@ from .held_out_scores import (
 from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
 from .registry import EXPERTS, MIN_RELIABILITY, fit_all, reliability_of_teacher, training_data
-from .report import HELD_OUT_TEXTS
+from .report import HELD_OUT_TEXTS, MOSTLY_VERSIONS
 from .teacher_expert import fit_teacher
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
-from .version_groups import VersionCounts, count_versions, version_groups
+from .version_groups import VersionCounts, count_versions, fraction_of_versions, version_groups
 from .weighing import weigh
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def fit_experts(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None = None,
     class_proportions: ClassProportions = "estimated",
     left_out: int = 0,
+    version_fraction: float | None = None,
     teacher: TeacherAnswers | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> FittedExperts:
@@ -69,6 +70,8 @@ def fit_experts(
         embed_names: A function that embeds C label names, ``(C, H)``. None: the expert "names" is left out.
         class_proportions: The label proportions among all texts: ``"estimated"``, ``"uniform"`` or given by label.
         left_out: The number of documents that the caller left out of the snapshot, for the report.
+        version_fraction: The fraction of all texts that are versions of another one, with those that were left out.
+            None: of the texts of the snapshot.
         teacher: Answers of a decision model about documents, for the labels that have examples.
         hierarchy: The tree of the labels, as ``label_paths`` takes it. It changes no probability.
 
@@ -94,6 +97,7 @@ def fit_experts(
             embed_names,
             by_folds=held_out is None,
             teacher=teacher,
+            version_fraction=version_fraction,
         )
         progress.total += prepared.fold_count
         progress.update()
@@ -118,6 +122,7 @@ def fit_experts(
         class_proportions=class_proportions if isinstance(class_proportions, str) else "given",
         left_out=left_out,
         versions=prepared.versions,
+        version_fraction=prepared.version_fraction,
         paths=paths,
     )
     return measure(prepared.data, weighing, snapshot, source)
@@ -170,6 +175,7 @@ class _Prepared(NamedTuple):
     folds: np.ndarray | None  # int64 (n,): -1 for examples that are never held out; None if held-out texts are given
     voters: Voters  # neighbors of the examples
     versions: VersionCounts  # of the examples; none if held-out texts are given
+    version_fraction: float  # of all texts
 
     @property
     def fold_count(self) -> int:
@@ -187,6 +193,7 @@ def _prepare(
     embed_names: Callable[[tuple[str, ...]], np.ndarray] | None,
     by_folds: bool,
     teacher: TeacherAnswers | None,
+    version_fraction: float | None,
 ) -> _Prepared:
     # In the order of the corpus, so that rounding does not depend on the order in which examples were added.
     order = np.argsort(corpus.rows)
@@ -218,6 +225,8 @@ def _prepare(
     label_name_vectors = None
     if any(EXPERTS[name].needs_label_names for name in experts):
         label_name_vectors = names_as_vectors(embed_names(tuple(labels.names)), corpus.document_vectors.mean)
+    if version_fraction is None:
+        version_fraction = fraction_of_versions(corpus)
     data = training_data(
         corpus,
         rows,
@@ -228,6 +237,7 @@ def _prepare(
         label_name_vectors=label_name_vectors,
         is_text=is_text,
         teacher=fitted_teacher,
+        are_mostly_versions=version_fraction >= MOSTLY_VERSIONS,
     )
     return _Prepared(
         data=data,
@@ -236,6 +246,7 @@ def _prepare(
         folds=folds,
         voters=voters_in_corpus(snapshot, corpus, order, groups),
         versions=versions,
+        version_fraction=version_fraction,
     )
 
 

@@ -47,6 +47,7 @@ class Source(NamedTuple):
     class_proportions: str  # "estimated", "uniform" or "given"
     left_out: int  # number of documents that were not used
     versions: VersionCounts  # examples that are versions of one text
+    version_fraction: float  # of all texts, also those that were left out
     paths: list[list[str]]  # of the labels, if they are a tree
 
 
@@ -129,6 +130,7 @@ def _report(
         versions=source.versions.examples,
         version_groups=source.versions.groups,
         contradictory=source.versions.contradictory,
+        version_fraction=source.version_fraction,
         paths=[] if guarantees.tree.is_flat else source.paths,
         levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
     )

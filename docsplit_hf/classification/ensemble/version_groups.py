@@ -36,6 +36,12 @@ def version_groups(corpus: Corpus, rows: np.ndarray, labels: np.ndarray) -> np.n
     return np.where(is_divided, groups.max(initial=0) + 1 + numbers, groups)
 
 
+def fraction_of_versions(corpus: Corpus) -> float:
+    """Return the fraction of the texts of a corpus that are versions of another one; copies of one text are none."""
+    is_version = np.isin(corpus.text_numbers, corpus.versions.rows)
+    return float(is_version.mean()) if len(is_version) else 0.0
+
+
 class VersionCounts(NamedTuple):
     """Counts of examples that are versions of another example, and of their labels."""
 

@@ -8,8 +8,14 @@ from docsplit_hf.classification.ensemble import corpus as corpora
 from docsplit_hf.classification.ensemble.corpus import make_corpus
 from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import folds_of, voters_in_corpus
+from docsplit_hf.classification.ensemble.registry import prior_weights, training_data
 from docsplit_hf.classification.ensemble.report import FitReport
-from docsplit_hf.classification.ensemble.version_groups import VersionCounts, count_versions, version_groups
+from docsplit_hf.classification.ensemble.version_groups import (
+    VersionCounts,
+    count_versions,
+    fraction_of_versions,
+    version_groups,
+)
 from docsplit_hf.text.versions import VersionPairs
 
 NAMES = ["original", "amended"]
@@ -34,6 +40,17 @@ def versions_store(contracts=20, documents=()):
     if len(documents):
         store.add_documents(np.ones((len(documents), 16), np.float32), list(documents))
     return store
+
+
+def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
+    corpus = make_corpus(versions_store().snapshot)
+    assert fraction_of_versions(corpus) == 1.0
+    targets = np.eye(2)[np.tile([0, 1], 20)]
+    priors = []
+    for are_mostly_versions in (False, True):
+        data = training_data(corpus, corpus.rows, targets, False, 1.0, are_mostly_versions=are_mostly_versions)
+        priors.append(prior_weights(["classifier", "vocabulary"], data))
+    assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
 
 def report_of(store):

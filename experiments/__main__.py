@@ -19,6 +19,7 @@ from typing import Any
 from transformers import HfArgumentParser
 
 from docsplit_hf.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
+from docsplit_hf.cli.hierarchy_option import read_hierarchy
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
@@ -46,6 +47,7 @@ def main() -> None:
     tasks = load_tasks(
         load_task,
         arguments.tasks,
+        hierarchy=read_hierarchy(arguments.hierarchy),
         max_train_examples=settings.max_train_examples,
         max_test_examples=settings.max_test_examples,
         seed=settings.seed,

@@ -84,8 +84,8 @@ from .classify_arguments import (
     PredictionArguments,
     RunArguments,
     check_options,
-    read_hierarchy,
 )
+from .hierarchy_option import read_hierarchy
 from .paper_settings import describe_settings, paper_settings
 
 LABELED_OPTIONS = (

@@ -1,20 +1,19 @@
 """Arguments of ``docsplit classify``, in addition to those of TrainingArguments, and checks of their combinations."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from ..classification.label_tree import Hierarchy, is_hierarchy_setting
 from ..datastore.milvus.connect import connect_datastore, is_remote, parse_address
 from ..datastore.milvus.remote_datastore import RemoteDatastore
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoders.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ..finetuning.arguments import KNNClassifierTrainingArguments
 from ..text.paper_tasks import TASKS
+from .hierarchy_option import read_hierarchy
 
 TASK_OPTIONS = (
     "task_name", "validation_size", "max_train_examples", "max_test_examples", "unlabeled_name",
@@ -417,22 +416,6 @@ def check_options(
             f"--no_training does not train the encoder, so it excludes --{', --'.join(wrong)}: leave out one or the "
             f"other.{advice}"
         )
-
-
-def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:
-    """Tree of labels that ``KNNClassifierPipeline.fit`` takes: a separator, or the parents in a .json file."""
-    if hierarchy is None or not hierarchy.endswith(".json"):
-        return hierarchy
-    file = Path(hierarchy)
-    if not file.is_file():
-        raise ValueError(f"--hierarchy {hierarchy}: there is no such file.")
-    try:
-        parents = json.loads(file.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
-        raise ValueError(f"--hierarchy {hierarchy} is no JSON in UTF-8: {error}") from error
-    if not isinstance(parents, dict) or not is_hierarchy_setting(parents):
-        raise ValueError(f'--hierarchy {hierarchy} must have the parent of each label: {{"lease": "contracts"}}.')
-    return parents
 
 
 def _check_remote(address: str, is_used: bool) -> None:

@@ -13,6 +13,7 @@ To continue an interrupted run, run the same command again: results in results.j
 and protocols of the papers are in the repository: python -m experiments --help
 """
 
+import dataclasses
 import json
 import logging
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
+from ..classification.label_tree import Hierarchy
 from ..encoders.checkpoints.inside_folder import write_file
 from ..evaluation.experiment import EvaluationSettings, check_protocols
 from ..evaluation.figures import FIGURES, Draw, save_figures
@@ -30,11 +32,12 @@ from ..evaluation.markdown_report import main_table, results_markdown
 from ..evaluation.results import ResultStore, describe_run, summarize_records
 from ..evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ..evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
-from ..evaluation.tasks import EvaluationTask, load_evaluation_task
+from ..evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
 from ..extras import install_line, is_installed
 from ..text.document_folders import list_of_failures
 from ..training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
+from .hierarchy_option import read_hierarchy
 
 CLASSIFICATION_PROTOCOLS = {"full", "few_shot", "curve"}
 WHEN_STOPPED = "Finished results are kept: run the same command again to continue."
@@ -52,15 +55,29 @@ def word_counts_win(records: Sequence[Mapping[str, Any]], names: set[str]) -> bo
     return bool(best.isin(names).any())
 
 
-def load_tasks(load: Callable[..., EvaluationTask], names: Sequence[Any], **options: Any) -> list[EvaluationTask]:
-    """Load the tasks; their names must differ."""
+def load_tasks(
+    load: Callable[..., EvaluationTask], names: Sequence[Any], hierarchy: Hierarchy | None, **options: Any
+) -> list[EvaluationTask]:
+    """Load the tasks; their names must differ, and ``hierarchy`` must group the labels of one of them."""
     tasks = []
     for name in names:
         task = load(name, **options)
+        if hierarchy is not None and isinstance(task, ClassificationTask):
+            task = dataclasses.replace(task, hierarchy=hierarchy)
         if task.name in (other.name for other in tasks):
             raise ValueError(f"Two tasks are named {task.name!r}, but tables need distinct names: rename a file.")
         tasks.append(task)
+    if hierarchy is not None and not any(_has_tree(task) for task in tasks):
+        shown = ", ".join(task.name for task in tasks)
+        raise ValueError(
+            f"--hierarchy groups no labels of {shown}: give the separator in their names, or a .json file with the "
+            "parent of each label. Labels are a tree if some of them, but not all, have a common parent."
+        )
     return tasks
+
+
+def _has_tree(task: EvaluationTask) -> bool:
+    return isinstance(task, ClassificationTask) and not task.tree.is_flat
 
 
 def load_systems(
@@ -120,7 +137,7 @@ def evaluate(
     drawn = save_figures(summarize_records(records), settings, folder, figures) if arguments.figures else []
     text = report(records, store.runs, store.tasks, settings, run["command"], left_out, drawn)
     write_file(folder / "results.md", text)
-    print(f"\n{first_table(records, settings)}\n")
+    print(f"\n{first_table(records, store.tasks, settings)}\n")
     word_counts = {system.name for system in systems.values() if not isinstance(system, EncoderSystem)}
     if 0 < len(word_counts) < len(systems) and word_counts_win(records, word_counts):
         print(f"{WHY_WORD_COUNTS_WIN.format(max_length=settings.max_length)}\n")
@@ -144,6 +161,7 @@ def main() -> dict[str, Any]:
         tasks = load_tasks(
             load_evaluation_task,
             arguments.tasks,
+            hierarchy=read_hierarchy(arguments.hierarchy),
             max_train_examples=settings.max_train_examples,
             max_test_examples=settings.max_test_examples,
             seed=settings.seed,

@@ -33,6 +33,12 @@ class EvaluationArguments:
     )
     text_column: str = HfArg(default="text", help="The column with the texts.")
     label_column: str = HfArg(default="label", help="The column with the labels.")
+    hierarchy: str | None = HfArg(
+        default=None,
+        help="Tree of the labels, to also measure the parents of predicted labels at each level: the separator in "
+        "their names, such as '/', or a .json file with the parent of each label, as in "
+        '{"lease": "contracts", "contracts": "law"}. Default: names such as "law > contracts > lease" are a tree.',
+    )
     csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The protocols. {PROTOCOL_HELP}.")

@@ -28,8 +28,14 @@ SPREADS: dict[Spread, str] = {
 MISSING = "–"
 TITLES = {"accuracy": "Acc", "macro_f1": "F1", "mrr": "MRR"}
 
+LEVEL_METRIC = r"^level_(?P<level>\d+)_(?P<metric>\w+)$"  # a metric of an upper level, if labels are a tree
+
 WORD_COUNTS = "of word counts a linear support vector machine"
 WORDS = "Words are those of a document, of training and test together; of Chinese, characters."
+LEVELS = (
+    "The parent of each predicted label at a level, compared with that of the right label. Level 1 is the top of the "
+    "tree; the labels themselves are in the table above."
+)
 NOISE = (
     "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller difference "
     "between two systems may be one of this test set only."
@@ -129,6 +135,9 @@ def results_markdown(
         rows = _rows_of(section, frame, settings)
         if len(rows):
             parts.append(_section(section, rows, records))
+            by_level = _level_table(section, rows, records, tasks)
+            if by_level:
+                parts += [f"### {section.title} by level", LEVELS, by_level]
         if section.protocol == "few_shot":
             parts += _curve(frame[frame["protocol"] == "few_shot"])
     if figures:
@@ -136,13 +145,22 @@ def results_markdown(
     return "\n\n".join(parts) + "\n"
 
 
-def main_table(records: Records, settings: EvaluationSettings, sections: Sequence[Section] = SECTIONS) -> str:
+def main_table(
+    records: Records,
+    tasks: Mapping[str, Mapping[str, Any]],
+    settings: EvaluationSettings,
+    sections: Sequence[Section] = SECTIONS,
+) -> str:
     """The first table of the report without published numbers, to show at the end of a run."""
     frame = summarize_records(records)
     for section in sections:
         rows = _rows_of(section, frame, settings)
         if len(rows):
-            return f"{section.title}\n\n{_table(section, rows, records, None)}"
+            by_level = _level_table(section, rows, records, tasks)
+            shown = [section.title, _table(section, rows, records, None)]
+            if by_level:
+                shown += ["By level of the tree of labels", by_level]
+            return "\n\n".join(shown)
     return ""
 
 
@@ -297,6 +315,22 @@ def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Pri
     if section.by_system:
         return table_by_system(frame, section.metrics, section.spread, printed, titles)
     return _table_by_task(section, frame, printed, titles)
+
+
+def _level_table(
+    section: Section, frame: pd.DataFrame, records: Records, tasks: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Make a table of the upper levels of trees of labels; empty if there are none."""
+    parts = frame["metric"].str.extract(LEVEL_METRIC)
+    of_levels = frame.assign(level=parts["level"], metric=parts["metric"]).dropna(subset="level")
+    if not len(of_levels):
+        return ""
+    node_counts = {record["task"]: tasks[record["task_fingerprint"]].get("levels") for record in records}
+    titles = []
+    for task, level in zip(of_levels["task"], of_levels["level"], strict=True):
+        titles.append(f"{task}, level {level} ({node_counts[task][int(level) - 1]:,} labels)")
+    metrics = tuple(dict.fromkeys(of_levels["metric"]))
+    return table_by_system(of_levels.assign(task=titles), metrics, section.spread)
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:

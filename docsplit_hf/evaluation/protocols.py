@@ -18,6 +18,7 @@ from sklearn.svm import LinearSVC
 from ..classification.ensemble.fitted_experts import PreparedExperts, score_texts
 from ..classification.ensemble.fitting import fit_experts
 from ..classification.ensemble.report import LARGEST_CLASS
+from ..classification.label_tree import FLAT, LabelTree
 from ..datastore.keys import as_matrix, check_finite
 from ..datastore.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
@@ -39,6 +40,8 @@ from .tasks import ClassificationTask, EvaluationTask
 
 logger = logging.getLogger(__name__)
 
+LEVEL_METRICS = ("accuracy", "macro_f1")  # of the upper levels, if labels are a tree
+
 
 class LabeledFeatures(NamedTuple):
     """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, with int64 labels and the texts of the rows."""
@@ -49,14 +52,21 @@ class LabeledFeatures(NamedTuple):
     test_labels: np.ndarray
     train_inputs: Sequence[Hashable]
     test_inputs: Sequence[Hashable] = ()
+    tree: LabelTree = FLAT  # of the labels
 
     def held_out(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """The training rows to keep, and the held-out rows: a fraction of each class, with equal inputs together."""
         return hold_out_of_each_class(self.train_inputs, self.train_labels, fraction, seed)
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
-        """The metrics of labels predicted for the test rows, ``(M,)``."""
-        return prediction_metrics(predictions, self.test_labels)
+        """The metrics of labels predicted for the test rows, ``(M,)``, and of their parents at each upper level."""
+        metrics = prediction_metrics(predictions, self.test_labels)
+        for number, level in enumerate(self.tree.upper_levels, start=1):
+            parents = level.node_of_label[predictions]
+            of_parents = prediction_metrics(parents, level.node_of_label[self.test_labels])
+            for name in LEVEL_METRICS:
+                metrics[f"level_{number}_{name}"] = of_parents[name]
+        return metrics
 
     def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
         """Keep ``shots`` training examples of every class, drawn by ``sample_per_class``."""
@@ -87,6 +97,7 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
         test_labels=task.test_labels,
         train_inputs=task.train_inputs,
         test_inputs=test_inputs,
+        tree=task.tree,
     )
 
 

@@ -51,7 +51,7 @@ class Run(TypedDict):
     versions: dict[str, str]
 
 
-TaskDescription = dict[str, str | int | dict[str, float]]  # kind, sizes, documents, words
+TaskDescription = dict[str, str | int | list[int] | dict[str, float]]  # kind, sizes, documents, words
 
 
 def record_key(record: Record) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset, DatasetDict
 
+from ..classification.label_tree import Hierarchy, LabelTree, label_paths, label_tree
 from ..content_hash import sha256_of_parts
 from ..text.document_folders import documents_of, holds_documents, is_pattern
 from ..text.file_formats import find_columns, find_text_files
@@ -44,6 +45,7 @@ class ClassificationTask:
     train_pairs: list[str] | None = None  # the second texts
     test_pairs: list[str] | None = None
     language: str = "en"
+    hierarchy: Hierarchy | None = None  # the tree of the labels, as ``label_paths`` takes it
     kind: ClassVar[str] = "texts with labels"
 
     def __post_init__(self) -> None:
@@ -55,6 +57,10 @@ class ClassificationTask:
                 f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: "
                 "classification needs two labels."
             )
+        try:
+            label_paths(self.label_names, self.hierarchy)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
 
     def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
         """Refuse an empty split, and numbers of texts and labels that differ."""
@@ -65,9 +71,16 @@ class ClassificationTask:
             )
 
     @cached_property
+    def tree(self) -> LabelTree:
+        """The tree of the labels; without levels if they are flat."""
+        return label_tree(label_paths(self.label_names, self.hierarchy))
+
+    @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the content, without the name."""
+        """The SHA-256 of the content, without the name; of a tree also its nodes, on which its metrics depend."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
+        if not self.tree.is_flat:
+            labels.append([level.node_of_label.tolist() for level in self.tree.upper_levels])
         return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
 
     @cached_property
@@ -89,9 +102,16 @@ class ClassificationTask:
         return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """The numbers of examples and classes, for the table of data sets."""
-        return {"train": len(self.train_texts), "test": len(self.test_texts), "classes": len(self.label_names)}
+    def sizes(self) -> dict[str, int | list[int]]:
+        """The numbers of examples and classes, and of the nodes of each upper level if labels are a tree."""
+        sizes: dict[str, int | list[int]] = {
+            "train": len(self.train_texts),
+            "test": len(self.test_texts),
+            "classes": len(self.label_names),
+        }
+        if not self.tree.is_flat:
+            sizes["levels"] = [len(level.names) for level in self.tree.upper_levels]
+        return sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ from docsplit_hf.cli.classify_arguments import (
     PredictionArguments,
     RunArguments,
     check_options,
-    read_hierarchy,
 )
+from docsplit_hf.cli.hierarchy_option import read_hierarchy
 from docsplit_hf.encoders.embedders import make_embedder
 from docsplit_hf.training.command_line import options_given, parse_arguments
 

@@ -156,6 +156,34 @@ def test_named_columns_and_a_rare_class_that_stops_few_shot_only(evaluate, texts
     assert all(f"| {name} |" in printed for name in ("tfidf", "largest class", "tiny, fitted mixture"))
 
 
+def test_labels_that_are_a_tree_are_measured_by_level(evaluate, texts, tmp_path):
+    labels = ("water/river", "water/sea", "land")
+    rows = [{"text": text, "label": labels[number % 3]} for number, text in enumerate(texts)]
+    file = tmp_path / "places.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--tasks", str(file), "--protocol", "full", "few_shot", "--no_figures"]
+    folder = tmp_path / "out"
+
+    flat = evaluate(folder, *options)
+    assert "level 1" not in flat and "level_1" not in (folder / "results.json").read_text()
+    by_name = evaluate(folder, *options, "--hierarchy=/")
+    assert "| System | places, level 1 (2 labels) Acc | places, level 1 (2 labels) F1 |" in by_name
+    assert "### Few-shot classification by level" in (folder / "results.md").read_text()
+    records = json.loads((folder / "results.json").read_text())["records"]
+    of_tree = records[len(records) // 2 :]
+    for record, of_flat in zip(of_tree, records[: len(records) // 2], strict=True):
+        levels = {name: record["metrics"].pop(name) for name in ("level_1_accuracy", "level_1_macro_f1")}
+        assert record["metrics"] == of_flat["metrics"]
+        assert levels["level_1_accuracy"] >= record["metrics"]["accuracy"]
+
+    parents = {"water/river": "water", "water/sea": "water"}
+    (tmp_path / "parents.json").write_text(json.dumps(parents))
+    by_file = evaluate(folder, *options, f"--hierarchy={tmp_path / 'parents.json'}")
+    assert f"{len(of_tree)} records, 0 of them measured now" in by_file  # the same tree by other names
+    with pytest.raises(ValueError, match="--hierarchy groups no labels of places: give the separator"):
+        evaluate(folder, *options, "--hierarchy=:")
+
+
 @pytest.mark.parametrize("words, encoder, wins", [(0.9, 0.8, True), (0.7, 0.8, False)])
 def test_the_output_explains_why_word_counts_win_only_where_they_do(words, encoder, wins):
     accuracies = {"tfidf": words, "encoder": encoder}

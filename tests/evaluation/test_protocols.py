@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from docsplit_hf.classification.label_tree import label_paths, label_tree
 from docsplit_hf.evaluation import protocols
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.protocols import (
@@ -20,6 +21,7 @@ from docsplit_hf.evaluation.protocols import (
 )
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
 from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.pretraining.half_retrieval import half_texts
 
 LABELS = np.array([0, 1])
@@ -160,6 +162,48 @@ def test_a_class_may_have_one_example_or_test_examples_only(few_are_held_out):
     labels = np.where(np.arange(200) == 5, 4, labels)
     predicted = logistic_predictions(labeled((train, labels), (test, test_labels)), 0)
     assert np.mean(predicted == np.where(np.arange(40) == 0, 7, test_labels)) == pytest.approx(39 / 40)
+
+
+TREE_NAMES = ["law > tax > vat", "law > tax > income", "law > lease", "art", "art > film"]
+
+
+def with_tree(names, test_labels):
+    """``LabeledFeatures`` of labels with these names, without features."""
+    features = labeled((np.zeros((2, 1)), LABELS), (np.zeros((len(test_labels), 1)), np.array(test_labels)))
+    return features._replace(tree=label_tree(label_paths(names)))
+
+
+def test_a_prediction_that_is_wrong_within_its_parent_is_right_at_the_parent():
+    features = with_tree(TREE_NAMES, [0, 1, 2, 3])
+    within_tax = features.metrics(np.array([1, 0, 2, 3]))
+    assert [within_tax[f"{level}accuracy"] for level in ("", "level_1_", "level_2_")] == [0.5, 1.0, 1.0]
+    assert [within_tax[f"{level}macro_f1"] for level in ("", "level_1_", "level_2_")] == [0.5, 1.0, 1.0]
+    # Level 1: law, law, art, art instead of law, law, law, art. F1 of law is 4/5 and of art 2/3.
+    # Level 2: tax, lease, art, art > film instead of tax, tax, lease, art. F1 is 2/3 of tax, and 0 of the other three.
+    mixed = features.metrics(np.array([1, 2, 3, 4]))
+    assert [mixed[f"{level}accuracy"] for level in ("", "level_1_", "level_2_")] == [0.0, 0.75, 0.25]
+    assert mixed["level_1_macro_f1"] == pytest.approx((4 / 5 + 2 / 3) / 2)
+    assert mixed["level_2_macro_f1"] == pytest.approx(2 / 3 / 4)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=30))
+def test_metrics_of_a_level_are_those_of_the_beginnings_of_names(pairs):
+    predictions, right = np.array(pairs).T
+    found = with_tree(TREE_NAMES, right).metrics(predictions)
+    for level in (1, 2):
+        nodes = [" > ".join(name.split(" > ")[:level]) for name in TREE_NAMES]
+        numbers = np.array([nodes.index(node) for node in nodes])
+        expected = prediction_metrics(numbers[predictions], numbers[right])
+        assert found[f"level_{level}_accuracy"] == expected["accuracy"]
+        assert found[f"level_{level}_macro_f1"] == pytest.approx(expected["macro_f1"])
+    assert found["accuracy"] <= found["level_2_accuracy"] <= found["level_1_accuracy"]
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["a > b", "c > d", "e"], ["a > b", "a > c", "a > d"]])
+def test_labels_that_no_level_groups_have_the_metrics_of_flat_labels(names):
+    predictions = np.array([0, 1, 1, 2])
+    right = np.array([0, 1, 2, 2])
+    assert with_tree(names, right).metrics(predictions) == prediction_metrics(predictions, right)
 
 
 def test_dense_and_sparse_features_have_equal_retrieval_metrics(texts):

@@ -1,5 +1,7 @@
 """Planning and measuring, and names in tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -101,8 +103,36 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
-    shown = main_table(records, SETTINGS)
+    shown = main_table(records, ResultStore(tmp_path).tasks, SETTINGS)
     assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
+
+
+def test_each_probe_of_a_tree_has_metrics_by_level(tmp_path, task):
+    names = ["land > field", "water > river", "water > sea"]
+    is_sea = np.arange(len(task.train_texts)) % 5 == 0
+    tree = replace(task, label_names=names, train_labels=np.where(is_sea, 2, task.train_labels))
+    systems = {"tfidf": TfidfSystem(), "small": load_system("docsplit-small-en")}
+    records, _ = run_protocols(systems, [tree], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
+    assert {record["system"] for record in records} == {
+        "tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {FITTED}",
+    }  # fmt: skip
+    metrics = {"accuracy", "macro_f1", "matthews_correlation", "level_1_accuracy", "level_1_macro_f1"}
+    for record in records:
+        assert set(record["metrics"]) == metrics
+        assert record["metrics"]["level_1_accuracy"] >= record["metrics"]["accuracy"]
+    assert ResultStore(tmp_path).tasks[tree.fingerprint]["levels"] == [2]
+    # At each level, the largest class is right about the texts below its parent.
+    in_water = np.mean(tree.test_labels > 0)
+    right = in_water if np.bincount(tree.test_labels).argmax() > 0 else 1 - in_water
+    of_largest = [record for record in records if record["system"] == LARGEST_CLASS]
+    assert {record["metrics"]["level_1_accuracy"] for record in of_largest} == {right}
+
+    flat, _ = run_protocols(
+        systems, [replace(tree, hierarchy=False)], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
+    )
+    for record, of_tree in zip(flat, records, strict=True):
+        without_levels = {name: value for name, value in of_tree["metrics"].items() if not name.startswith("level")}
+        assert record["metrics"] == without_levels and record["settings"] == of_tree["settings"]
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):

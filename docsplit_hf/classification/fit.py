@@ -139,11 +139,12 @@ def fit(
 def _leaves_documents_out(with_documents: FittedExperts, without: FittedExperts, has_examples: bool) -> bool:
     """Decide whether documents are left out, by the log likelihoods of the held-out examples.
 
-    Where most texts are versions of one another, the groups of documents follow texts, not labels: they must be clearly
-    better with documents. Elsewhere they must be clearly better without them. Label descriptions alone need documents.
+    Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
+    not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
+    clearly better without them. Label descriptions alone need documents.
     """
     gain = without.settings.log_likelihood - with_documents.settings.log_likelihood
-    if with_documents.settings.report.are_mostly_versions and has_examples:
+    if with_documents.settings.report.versions_mislead and has_examples:
         return gain >= -MIN_LOG_LIKELIHOOD_GAIN
     return gain > MIN_LOG_LIKELIHOOD_GAIN
 

@@ -36,7 +36,7 @@ class TrainingData(NamedTuple):
     label_name_reliability: float  # probability that similarity to label names predicts the labels
     teacher: FittedTeacher | None  # fitted on a decision model's answers about documents
     teacher_reliability: float  # probability that these answers predict the labels; 0 without a teacher
-    are_mostly_versions: bool  # whether most texts are versions of another one
+    versions_mislead: bool  # whether most texts are versions of others, and examples do not show that these agree
 
     @property
     def has_documents(self) -> bool:

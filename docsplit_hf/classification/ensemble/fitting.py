@@ -237,7 +237,7 @@ def _prepare(
         label_name_vectors=label_name_vectors,
         is_text=is_text,
         teacher=fitted_teacher,
-        are_mostly_versions=version_fraction >= MOSTLY_VERSIONS,
+        versions_mislead=version_fraction >= MOSTLY_VERSIONS and not versions.agreeing,
     )
     return _Prepared(
         data=data,

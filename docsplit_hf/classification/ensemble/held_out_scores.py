@@ -122,7 +122,7 @@ def scores_by_folds(
             label_name_vectors=data.label_name_vectors,
             is_text=data.is_text[train],
             teacher=data.teacher,
-            are_mostly_versions=data.are_mostly_versions,
+            versions_mislead=data.versions_mislead,
         )
         learned = fit_all(part, experts, proportions)
         shift[test] = learned.shift

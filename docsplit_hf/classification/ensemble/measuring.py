@@ -130,6 +130,7 @@ def _report(
         versions=source.versions.examples,
         version_groups=source.versions.groups,
         contradictory=source.versions.contradictory,
+        agreeing=source.versions.agreeing,
         version_fraction=source.version_fraction,
         paths=[] if guarantees.tree.is_flat else source.paths,
         levels=_levels(guarantees, ensemble.labels, importance.mean(0)),

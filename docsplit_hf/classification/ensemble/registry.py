@@ -59,12 +59,12 @@ def training_data(
     label_name_vectors: np.ndarray | None = None,
     is_text: np.ndarray | None = None,
     teacher: FittedTeacher | None = None,
-    are_mostly_versions: bool = False,
+    versions_mislead: bool = False,
 ) -> TrainingData:
     """Assemble training data before labels are propagated; the examples at ``rows`` have ``targets`` ``(n, C)``.
 
-    ``is_text``, bool ``(n,)``: False for label descriptions; None: all examples are texts. ``are_mostly_versions``:
-    whether most texts are versions of another one.
+    ``is_text``, bool ``(n,)``: False for label descriptions; None: all examples are texts. ``versions_mislead``:
+    whether most texts are versions of others, and examples do not show that these have the same label.
     """
     is_text = np.ones(len(rows), bool) if is_text is None else is_text
     text_weights = np.ones(len(corpus.vectors), np.float32)
@@ -90,7 +90,7 @@ def training_data(
         label_name_reliability=reliability,
         teacher=teacher,
         teacher_reliability=teacher_reliability,
-        are_mostly_versions=are_mostly_versions,
+        versions_mislead=versions_mislead,
     )
 
 

@@ -103,7 +103,7 @@ class FitReport:
         examples: The number of labeled examples.
         documents: The number of documents without labels that were used.
         left_out: The number of documents that were left out: held-out examples are answered better without them, or
-            most texts are versions of one another and examples are not answered clearly better with the documents.
+            most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
         texts: The number of these texts.
@@ -138,6 +138,8 @@ class FitReport:
         version_groups: The number of texts that these are versions of.
         contradictory: The number of these texts whose versions have different labels. 0 if versions do not have
             different labels significantly more often than any two examples.
+        agreeing: The number of these texts whose versions have one label. 0 if versions do not have the same label
+            significantly more often than any two examples.
         version_fraction: The fraction of all texts, examples and documents, that are versions of another one.
         paths: The path of each label, from the top to the label, if labels are a tree.
         levels: Records with the metrics of the ensemble at each level of the tree, from the top to the labels
@@ -167,6 +169,7 @@ class FitReport:
     versions: int = 0
     version_groups: int = 0
     contradictory: int = 0
+    agreeing: int = 0
     version_fraction: float = 0.0
     paths: list[list[str]] = field(default_factory=list)
     levels: list[LevelMeasurement] = field(default_factory=list)
@@ -181,9 +184,9 @@ class FitReport:
         return cls(**found)
 
     @property
-    def are_mostly_versions(self) -> bool:
-        """Whether half of all texts or more are versions of another one."""
-        return self.version_fraction >= MOSTLY_VERSIONS
+    def versions_mislead(self) -> bool:
+        """Whether half of all texts are versions of others, and examples do not show that these have the same label."""
+        return self.version_fraction >= MOSTLY_VERSIONS and not self.agreeing
 
     def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
@@ -249,7 +252,7 @@ class FitReport:
 
     def _reason_to_leave_out(self) -> str:
         """Reason why documents were left out."""
-        if not self.are_mostly_versions:
+        if not self.versions_mislead:
             return "held-out examples are answered better without them"
         return (
             f"{self.version_fraction:.0%} of all texts are versions of another one, so documents show which texts "

@@ -171,6 +171,7 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "versions": _is_count,
     "version_groups": _is_count,
     "contradictory": _is_count,
+    "agreeing": _is_count,
     "version_fraction": _is_fraction,
     "paths": _are_paths,
     "levels": _are_levels,

@@ -48,6 +48,7 @@ class VersionCounts(NamedTuple):
     examples: int = 0  # that are versions of another one
     groups: int = 0  # of such examples
     contradictory: int = 0  # groups with different labels; 0 if labels do not differ more often than by chance
+    agreeing: int = 0  # groups with one label; 0 if labels are not equal more often than by chance
 
 
 def count_versions(corpus: Corpus, rows: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> VersionCounts:
@@ -71,9 +72,11 @@ def count_versions(corpus: Corpus, rows: np.ndarray, targets: np.ndarray, groups
     of_all = np.bincount(label_sets)
     chance = (of_all * (of_all - 1)).sum() / (len(rows) * (len(rows) - 1))
     standard_error = np.sqrt(chance * (1 - chance) / len(sizes))
-    is_contradictory = chance - equal_labels.mean() > SIGNIFICANT_DEVIATIONS * standard_error
+    deviation = equal_labels.mean() - chance
+    is_significant = abs(deviation) > SIGNIFICANT_DEVIATIONS * standard_error
     return VersionCounts(
         examples=int(is_version.sum()),
         groups=len(sizes),
-        contradictory=int((equal_labels < 1).sum()) if is_contradictory else 0,
+        contradictory=int((equal_labels < 1).sum()) if is_significant and deviation < 0 else 0,
+        agreeing=int((equal_labels == 1).sum()) if is_significant and deviation > 0 else 0,
     )

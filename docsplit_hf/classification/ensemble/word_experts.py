@@ -83,7 +83,7 @@ class Vocabulary(Expert):
     saved_names = {"weights": "vocabulary"}
 
     def prior(self, data: TrainingData) -> float:
-        if data.are_mostly_versions:  # embeddings show what a text is about, words how versions differ
+        if data.versions_mislead:  # embeddings show what a text is about, words how versions differ
             return 0.45  # that of the classifier without documents
         return 0.08  # few examples contain only few words; with more examples, the fit raises the weight
 

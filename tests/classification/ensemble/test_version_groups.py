@@ -47,8 +47,8 @@ def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
     assert fraction_of_versions(corpus) == 1.0
     targets = np.eye(2)[np.tile([0, 1], 20)]
     priors = []
-    for are_mostly_versions in (False, True):
-        data = training_data(corpus, corpus.rows, targets, False, 1.0, are_mostly_versions=are_mostly_versions)
+    for versions_mislead in (False, True):
+        data = training_data(corpus, corpus.rows, targets, False, 1.0, versions_mislead=versions_mislead)
         priors.append(prior_weights(["classifier", "vocabulary"], data))
     assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
@@ -134,6 +134,17 @@ def test_a_document_connects_versions():
     assert len(set(groups[corpus.rows[-2:]])) == 1
     counts = count_versions(corpus, corpus.rows, np.eye(2)[store.snapshot.labels], groups)
     assert counts == VersionCounts(examples=22, groups=11, contradictory=11)
+
+
+def test_versions_with_the_same_label_do_not_mislead():
+    numbers = np.repeat(np.arange(20), 2)
+    texts = [contract(number, label) for number, label in zip(numbers, np.tile([0, 1], 20), strict=True)]
+    keys = np.random.default_rng(0).standard_normal((40, 16)).astype(np.float32)
+    found = report_of(KNNDatastore(keys, numbers % 2, NAMES, texts))
+    assert (found.versions, found.agreeing, found.contradictory, found.version_fraction) == (40, 20, 0, 1.0)
+    assert not found.versions_mislead
+    contradicting = report_of(versions_store())
+    assert (contradicting.agreeing, contradicting.version_fraction) == (0, 1.0) and contradicting.versions_mislead
 
 
 def test_a_label_with_versions_of_one_text_only_is_held_out_by_single_texts():

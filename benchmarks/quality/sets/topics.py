@@ -171,6 +171,16 @@ TOPICS = [
         read=table("banking_data/train.csv", "banking_data/test.csv", text="text", label="category"),
     ),
     DataSet(
+        name="insurance_requests",
+        kind="topics, many classes",
+        language="en",
+        repository="AmFamMLTeam/ACID",
+        commit="66bc5e0afa33495d8c61fba76b8c551af84bfa6e",
+        path="customer_training.csv, customer_testing.csv",
+        license="not stated",
+        read=table("customer_training.csv", "customer_testing.csv", text="UTTERANCES", label="INTENT_NAME"),
+    ),
+    DataSet(
         name="hwu64",
         kind="topics, many classes",
         language="en",

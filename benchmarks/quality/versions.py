@@ -1,6 +1,6 @@
 """Macro F1 where versions of one text have different labels, with versions held out together and by single texts.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.quality.versions --data DATA
+    OMP_NUM_THREADS=1 python -m benchmarks.quality.versions --data DATA --sets SETS
     python -m benchmarks.quality.versions --data DATA --dry_run    # tiny
 
 DATA has the folders bbc_news and contracts_lexpredict, and those of --ordinary, with train.jsonl and test.jsonl.
@@ -10,6 +10,8 @@ DATA has the folders bbc_news and contracts_lexpredict, and those of --ordinary,
 - amendments: contracts on employment, and each with a third of its sentences replaced by some of credit agreements.
   The label is whether it is amended.
 - ordinary data sets, which show what versions held out together change where labels are topics.
+- data sets of benchmarks.quality.sets, in the folder --sets, most of whose texts are versions of others: there
+  documents are left out unless they clearly help, and words count more. "ours_with_documents" is without this rule.
 
 Test texts are made from other articles and contracts. Records are lines of versions.jsonl in --output; finished ones
 are kept.
@@ -34,7 +36,7 @@ from benchmarks.quality.few_labels.options import encoder_name
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
-from docsplit_hf.classification.ensemble import corpus
+from docsplit_hf.classification.ensemble import corpus, fitting
 from docsplit_hf.text.file_formats import read_json_rows
 from docsplit_hf.text.versions import VersionPairs
 from docsplit_hf.training.markdown import table
@@ -43,7 +45,20 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"
 ORDINARY = ("20news", "bbc_news", "arxiv_abstracts", "fakenews_small")
 GROUPED = "ours"
 SINGLE = "ours_by_single_texts"
-SYSTEMS = (GROUPED, SINGLE, "probe", "tfidf")
+WITH_DOCUMENTS = "ours_with_documents"
+SYSTEMS = (GROUPED, SINGLE, WITH_DOCUMENTS, "probe", "tfidf")
+MOSTLY_VERSIONS = (
+    "aan_pairs",
+    "bibles",
+    "clue_csl",
+    "clue_wsc",
+    "edited_inference",
+    "edited_reviews",
+    "onestop_english",
+    "protein_relations",
+    "warrants",
+    "wiki_neutrality",
+)
 ALL = 10**9  # labels of each class
 MAX_WORDS = 200  # of a text
 DROPPED = 1 / 3  # of the words of a shortened draft
@@ -72,10 +87,13 @@ class Sizes(NamedTuple):
     draws: int
     per_label: Sequence[int]
     ordinary_per_label: Sequence[int]
+    set_per_label: Sequence[int]
 
 
-FULL = Sizes(110, 100, 700, 400, 8, 3, (5, 20, ALL), (5, 20))
-TINY = Sizes(8, 4, 60, 20, 2, 1, (ALL,), (2,))
+FULL = Sizes(110, 100, 700, 400, 8, 3, (5, 20, ALL), (5, 20), (1, 5, 20))
+TINY = Sizes(8, 4, 60, 20, 2, 1, (ALL,), (2,), (2,))
+SET_POOL = 2_400  # at most; the whole set, so that versions stay together
+SET_TEST = 400
 
 
 def main() -> None:
@@ -83,6 +101,7 @@ def main() -> None:
     add = parser.add_argument
     add("--data", type=Path, required=True, help="A folder with the folders of the data sets.")
     add("--ordinary", nargs="*", default=ORDINARY, help="Ordinary data sets. Default: %(default)s.")
+    add("--sets", type=Path, help="A folder with the folders of data sets most of whose texts are versions.")
     add("--encoder", default=default_model(), help="Any encoder. Default: the installed all-MiniLM-L6-v2.")
     add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
     add("--output", type=Path, default=RESULTS, help="Folder for the records. Default: %(default)s.")
@@ -97,6 +116,10 @@ def main() -> None:
     for name in options.ordinary:
         task = load_few_labels(options.data / name, sizes.ordinary_pool, sizes.ordinary_test, sizes.fewest)
         measure(task, (GROUPED, SINGLE), sizes.ordinary_per_label, sizes.draws, options)
+    if options.sets is not None:
+        for name in MOSTLY_VERSIONS:
+            task = load_few_labels(options.sets / name, SET_POOL, SET_TEST, sizes.fewest)
+            measure(task, (GROUPED, WITH_DOCUMENTS, "probe", "tfidf"), sizes.set_per_label, sizes.draws, options)
     report(options.output / "versions.jsonl")
 
 
@@ -210,7 +233,8 @@ def answer(system: str, task: FewLabels, rows: np.ndarray, embedder: Embedder, n
         return scores(tfidf(task, rows, embedder, seed).probabilities, task.test_labels)
     pipe = embedder.pipeline()
     others = rest(len(task.pool), rows)
-    with embedder.remembered(), by_single_texts() if system == SINGLE else nullcontext():
+    change = {SINGLE: by_single_texts, WITH_DOCUMENTS: with_documents}.get(system, nullcontext)
+    with embedder.remembered(), change():
         pipe.add_examples([task.pool[row] for row in rows], [task.names[i] for i in task.pool_labels[rows]])
         if len(others):
             pipe.add_documents([task.pool[row] for row in others])
@@ -233,6 +257,13 @@ def by_single_texts() -> Iterator[None]:
     """Find no versions, so that each text is held out alone, with its copies."""
     nothing = VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))
     with mock.patch.object(corpus, "version_pairs", lambda texts: nothing):
+        yield
+
+
+@contextmanager
+def with_documents() -> Iterator[None]:
+    """Treat no texts as mostly versions."""
+    with mock.patch.object(fitting, "fraction_of_versions", lambda corpus: 0.0):
         yield
 
 

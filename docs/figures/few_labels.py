@@ -19,8 +19,9 @@ COMPARED = ("ours", "ours_without_documents", "probe", "tfidf")
 RIVALS = {"ours_without_documents": "without documents", "probe": "a probe", "tfidf": "word counts"}
 PRIORS = ("agreement", "plain prior")  # of the sharpness
 NINETEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "self_training", "two_way", "tfidf")
-UNSEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "tfidf")
-OF_VERSIONS = ("ours", "ours_by_single_texts", "probe", "tfidf")
+SEVENTEEN = ("ours", "ours_without_documents", "ours_without_names", "probe", "tfidf")
+OF_VERSIONS = ("ours", "ours_with_documents", "ours_by_single_texts", "probe", "tfidf")
+OF_PUBLIC_VERSIONS = ("ours", "ours_with_documents", "probe", "tfidf")
 OF_MANY_CLASSES = ("before", "ours", "ours_without_documents", "probe", "self_training 0.6", "self_training 0.75")
 ESTIMATES = {
     "equal": "equal",
@@ -39,6 +40,7 @@ ERROR = "expected_calibration_error"
 
 def few_labels() -> Figures:
     return {
+        **seventeen(),
         **unseen(),
         **nineteen(),
         **before(),
@@ -47,6 +49,7 @@ def few_labels() -> Figures:
         **setfit(),
         **documents(),
         "versions of one text": versions_of_one_text(),
+        "public versions": public_versions(),
         "many classes": many_classes(),
         "proportions": proportions(),
         "learned prior": learned_prior(),
@@ -69,12 +72,30 @@ def versions_of_one_text() -> list[Row]:
     """Return macro F1 with versions held out together and with single texts, and that of rivals."""
     means: dict[tuple[str, str], dict[str, float]] = {}
     frame = pd.DataFrame(content("few_labels/versions.jsonl"))
+    frame = frame[~frame["task"].isin(benchmark("quality.versions").MOSTLY_VERSIONS)]
     for (task, labels, system), macro_f1 in frame.groupby(["task", "per_label", "system"], sort=False)["macro_f1"]:
         means.setdefault((task, str(labels)), {})[system] = 100 * macro_f1.mean()
     rows = []
     for (task, labels), found in means.items():
         cells = [f"{found[system]:.1f}" if system in found else "" for system in OF_VERSIONS]
         rows.append((task, labels, *cells))
+    return rows
+
+
+def public_versions() -> list[Row]:
+    """Return macro F1 and calibration error of public sets that are mostly versions, in the mean and of each."""
+    frame = pd.DataFrame(content("few_labels/versions.jsonl"))
+    frame = frame[frame["task"].isin(benchmark("quality.versions").MOSTLY_VERSIONS)]
+    of_tasks = 100 * frame.groupby(["per_label", "task", "system"])[["macro_f1", ERROR]].mean()
+    rows = []
+    for labels in sorted(frame["per_label"].unique(), key=int):
+        of_labels = of_tasks.loc[labels]
+        found = {"mean": of_labels.groupby("system").mean()}
+        for task in of_labels.index.unique("task"):
+            found[escaped(task)] = of_labels.loc[task]
+        for name, own in found.items():
+            cells = [f"{own[metric][system]:.1f}" for metric in ("macro_f1", ERROR) for system in OF_PUBLIC_VERSIONS]
+            rows.append((name, str(labels), *cells))
     return rows
 
 
@@ -228,16 +249,24 @@ def calibration_error(name: str, **wanted: str) -> float:
     return 100 * frame[(frame[list(wanted)] == pd.Series(wanted)).all(axis=1)][ERROR].mean()
 
 
-def unseen() -> dict[str, Figure]:
-    """Return the figures of the sets that were not used for tuning."""
+def seventeen() -> dict[str, Figure]:
+    """Return the figures of seventeen sets with the coefficients of the prior that were learned without them."""
     figures: dict[str, Figure] = {
-        "unseen, means": means("unseen", UNSEEN),
-        "unseen, calibration": calibration("unseen", UNSEEN),
-        "unseen, each set": each_set("unseen"),
-        "unseen, below the best": below_the_best("unseen"),
-        **rejections("rejection_unseen", "unseen"),
+        "seventeen, means": means("seventeen", SEVENTEEN),
+        "seventeen, calibration": calibration("seventeen", SEVENTEEN),
+        "seventeen, each set": each_set("seventeen"),
+        "seventeen, below the best": below_the_best("seventeen"),
     }
     for n in ("1", "5", "20", "all"):
+        figures[f"seventeen, gain, {n}"] = gain_of_sets("seventeen", n)
+    return figures
+
+
+def unseen() -> dict[str, Figure]:
+    """Return the figures of the first measurement of these sets, when nothing had been chosen on them."""
+    figures: dict[str, Figure] = rejections("rejection_unseen", "unseen")
+    for n in ("1", "5", "20", "all"):
+        figures[f"unseen, ours, {n}"] = mean_of_sets("unseen", "ours", n)
         figures[f"unseen, gain, {n}"] = gain_of_sets("unseen", n)
     for n in ("5", "20"):
         for prior in PRIORS:

@@ -14,9 +14,9 @@ from .records import content
 
 def few_labels_guide() -> Figures:
     return {
-        "ours": mean_of_sets("unseen", "ours", "5"),
-        "without documents": mean_of_sets("unseen", "ours_without_documents", "5"),
-        "probe": mean_of_sets("unseen", "probe", "5"),
+        "ours": mean_of_sets("seventeen", "ours", "5"),
+        "without documents": mean_of_sets("seventeen", "ours_without_documents", "5"),
+        "probe": mean_of_sets("seventeen", "probe", "5"),
     }
 
 

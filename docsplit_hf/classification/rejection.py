@@ -82,10 +82,16 @@ class Groups(NamedTuple):
 
     @classmethod
     def of(cls, right: np.ndarray, importance: np.ndarray) -> Groups:
-        """Add up ranked texts with weights w ``(B, m)``; effective sizes are ``(sum w)^2 / sum w^2`` (Kish 1965)."""
+        """Add up ranked texts with weights w ``(B, m)``; effective sizes are ``(sum w)^2 / sum w^2`` (Kish 1965).
+
+        Texts without weight have size 0, which proves nothing.
+        """
         mass = np.cumsum(importance, axis=1)
-        sizes = mass**2 / np.cumsum(importance**2, axis=1)
-        return cls(sizes=sizes, wrong=sizes * np.cumsum(importance * ~right, axis=1) / mass)
+        wrong_mass = np.cumsum(importance * ~right, axis=1)
+        has_mass = mass > 0
+        sizes = np.divide(mass**2, np.cumsum(importance**2, axis=1), out=np.zeros_like(mass), where=has_mass)
+        wrong = np.divide(sizes * wrong_mass, mass, out=np.zeros_like(mass), where=has_mass)
+        return cls(sizes=sizes, wrong=wrong)
 
 
 def tail_probability(wrong: np.ndarray | float, sizes: np.ndarray | float, error: float) -> np.ndarray:
@@ -137,8 +143,11 @@ def accuracy_interval(right: np.ndarray, importance: np.ndarray) -> AccuracyInte
         """Error rate at which at most ``wrong`` errors have the probability ``tail``."""
         return float(brentq(lambda error: tail_probability(wrong, sizes, error).mean() - tail, 0.0, 1.0))
 
-    most = 1.0 if (wrong >= sizes).all() else bound(wrong, INTERVAL_TAIL)
-    least = 0.0 if (wrong <= 0).all() else bound(np.maximum(wrong - 1, EPSILON - 1), 1 - INTERVAL_TAIL)
+    # With enough draws in which all answers are wrong, no error rate is too high; or too low, if all are right.
+    most = 1.0 if (wrong >= sizes).mean() >= INTERVAL_TAIL else bound(wrong, INTERVAL_TAIL)
+    least = 0.0
+    if (wrong <= 0).mean() < INTERVAL_TAIL:
+        least = bound(np.maximum(wrong - 1, EPSILON - 1), 1 - INTERVAL_TAIL)
     return AccuracyInterval(accuracy=float(1 - (wrong / sizes).mean()), low=1 - most, high=1 - least)
 
 

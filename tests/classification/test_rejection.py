@@ -153,6 +153,26 @@ def test_uncertain_proportions_widen_the_interval():
     assert widths[0] < widths[1] < widths[2]
 
 
+def test_the_interval_has_no_limit_if_draws_leave_only_wrong_or_only_right_answers():
+    """A draw without a label gives its texts no weight; one draw in ten is more than the tail of the interval."""
+    right = np.repeat([True, False], 5)
+    targets = np.repeat(np.eye(2, dtype=bool), 5, axis=0)
+    often = [[0.5, 0.5]] * 9
+    low_of_wrong = accuracy_interval(right, importance_weights(targets, np.array([*often, [0.0, 1.0]]))).low
+    high_of_right = accuracy_interval(right, importance_weights(targets, np.array([*often, [1.0, 0.0]]))).high
+    assert low_of_wrong == 0 and high_of_right == 1
+
+
+def test_texts_without_weight_prove_nothing():
+    """All surest answers are of a label that has no texts by one of the draws."""
+    confidence = np.linspace(1, 0.5, 60)
+    right = np.ones(60, bool)
+    targets = np.repeat(np.eye(2, dtype=bool), [55, 5], axis=0)
+    importance = importance_weights(targets, np.array([[0.0, 1.0]]))
+    assert confidence_threshold(confidence, right, 0.1, importance) == np.inf
+    assert confidence_threshold(confidence, right, 0.1, np.ones((1, 60))) < 1
+
+
 def test_the_interval_contains_the_true_accuracy():
     """Examples are drawn label by label: the 95 % interval must hold in at least nine of ten draws."""
     proportions = (0.3, 0.7)

@@ -11,9 +11,9 @@ from docsplit_hf.evaluation.results import summarize
 from experiments.study import study_report as report
 from experiments.study.distillation import RATE, Measured, best_rate, distillation_table
 
-from .pages import Figure, Figures
+from .pages import Figure, Figures, Row
 from .projection import gain as gain_of_projection
-from .records import Records, content, mean, records
+from .records import Records, benchmark, content, mean, records
 
 SHIPPED = ("docsplit-small-en", "docsplit-small-en/start", "tfidf")
 TASKS = ("20News", "BBCNews", "arXiv", "FakeNews")
@@ -32,6 +32,7 @@ def study() -> Figures:
         "ablations": report.ablations_table(earlier(), content("study/earlier_training.json")),
         "adaptation": report.adaptation_table(earlier()),
         "distillation": distillation_table(content("study/distillation.jsonl")),
+        "kept weights": kept_weights(),
         "tuning": tuning,
         **methods(),
         **earlier_methods(),
@@ -41,6 +42,11 @@ def study() -> Figures:
         **distillation(),
         **larger_teacher(),
     }
+
+
+def kept_weights() -> list[Row]:
+    """Return macro F1 between the weights before and after pretraining."""
+    return [tuple(line) for line in benchmark("quality.kept_weights").lines_of(content("study/kept_weights.jsonl"))]
 
 
 def tuning_scores() -> dict[tuple[str, str], dict[float, float]]:

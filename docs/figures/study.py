@@ -34,6 +34,7 @@ def study() -> Figures:
         "distillation": distillation_table(content("study/distillation.jsonl")),
         "kept weights": kept_weights(),
         "tuning": tuning,
+        **mean_changes_of_kept_weights(),
         **methods(),
         **earlier_methods(),
         **open_questions(),
@@ -47,6 +48,21 @@ def study() -> Figures:
 def kept_weights() -> list[Row]:
     """Return macro F1 between the weights before and after pretraining."""
     return [tuple(line) for line in benchmark("quality.kept_weights").lines_of(content("study/kept_weights.jsonl"))]
+
+
+def mean_changes_of_kept_weights() -> dict[str, Figure]:
+    """Return mean changes of macro F1 in points with half and none of the old weights, on English and German texts."""
+    frame = pd.DataFrame(content("study/kept_weights.jsonl"))
+    systems = ["ours", "probe", "two_way"]
+    scores = 100 * frame.set_index(["kept", "encoder", "corpus"])[systems]
+    figures: dict[str, Figure] = {}
+    for kept, amount in ((0.5, "half"), (0.0, "none")):
+        changes = (scores.loc[kept] - scores.loc[1.0]).reset_index()
+        is_german = changes["corpus"] == "10kgnad"
+        for language, own in (("English", changes[~is_german]), ("German", changes[is_german])):
+            for system in systems:
+                figures[f"{amount} kept, {language}, {system}"] = own[system].mean()
+    return figures
 
 
 def tuning_scores() -> dict[tuple[str, str], dict[float, float]]:

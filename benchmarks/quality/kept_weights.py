@@ -103,8 +103,12 @@ def interpolate(before: Path, after: Path, kept: float, folder: Path) -> None:
     new = load_file(after / WEIGHTS)
     mixed = {}
     for name, weight in old.items():
-        trained = new.get(name.removeprefix("bert."), weight)  # a head is not trained, and not used either
-        mixed[name] = torch.lerp(trained.float(), weight.float(), kept)
+        trained = new.get(name.removeprefix("bert."))
+        # A head is not trained, and not used either.
+        mixed[name] = weight.float() if trained is None else torch.lerp(trained.float(), weight.float(), kept)
+    untrained = [name for name in old if name.removeprefix("bert.") not in new]
+    if len(untrained) > len(old) / 2:
+        raise ValueError(f"{after} has no weights named like those of {before}: {', '.join(untrained[:3])}, ...")
     save_file(mixed, folder / WEIGHTS, metadata={"format": "pt"})
 
 

@@ -53,7 +53,7 @@ def kept_weights() -> list[Row]:
 def mean_changes_of_kept_weights() -> dict[str, Figure]:
     """Return mean changes of macro F1 in points with half and none of the old weights, on English and German texts."""
     frame = pd.DataFrame(content("study/kept_weights.jsonl"))
-    systems = ["ours", "probe", "two_way"]
+    systems = list(benchmark("quality.kept_weights").MEASURED)
     scores = 100 * frame.set_index(["kept", "encoder", "corpus"])[systems]
     figures: dict[str, Figure] = {}
     for kept, amount in ((0.5, "half"), (0.0, "none")):

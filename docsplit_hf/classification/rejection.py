@@ -143,7 +143,8 @@ def accuracy_interval(right: np.ndarray, importance: np.ndarray) -> AccuracyInte
         """Error rate at which at most ``wrong`` errors have the probability ``tail``."""
         return float(brentq(lambda error: tail_probability(wrong, sizes, error).mean() - tail, 0.0, 1.0))
 
-    # With enough draws in which all answers are wrong, no error rate is too high; or too low, if all are right.
+    # If all answers are wrong in as many draws as the tail allows, every error rate is possible up to 1; if all are
+    # right in so many, down to 0.
     most = 1.0 if (wrong >= sizes).mean() >= INTERVAL_TAIL else bound(wrong, INTERVAL_TAIL)
     least = 0.0
     if (wrong <= 0).mean() < INTERVAL_TAIL:

@@ -23,7 +23,7 @@ from .held_out_scores import (
 from .log_linear_pool import ClassProportions, given_proportions
 from .measuring import Source, measure
 from .registry import EXPERTS, MIN_RELIABILITY, fit_all, reliability_of_teacher, training_data
-from .report import HELD_OUT_TEXTS, MOSTLY_VERSIONS
+from .report import HELD_OUT_TEXTS, versions_mislead
 from .teacher_expert import fit_teacher
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, names_as_vectors
 from .version_groups import VersionCounts, count_versions, fraction_of_versions, version_groups
@@ -237,7 +237,7 @@ def _prepare(
         label_name_vectors=label_name_vectors,
         is_text=is_text,
         teacher=fitted_teacher,
-        versions_mislead=version_fraction >= MOSTLY_VERSIONS and not versions.agreeing,
+        versions_mislead=versions_mislead(version_fraction, versions.agreeing),
     )
     return _Prepared(
         data=data,

@@ -95,6 +95,14 @@ def measure_predictions(
     )
 
 
+def versions_mislead(version_fraction: float, agreeing: int) -> bool:
+    """Whether documents may follow texts, not labels: most are versions, and not known to share labels.
+
+    ``version_fraction``, ``agreeing``: as in the report.
+    """
+    return version_fraction >= MOSTLY_VERSIONS and not agreeing
+
+
 @dataclass(frozen=True, repr=False)
 class FitReport:
     """Result of ``pipe.fit()``; printed, it is a table.
@@ -186,7 +194,7 @@ class FitReport:
     @property
     def versions_mislead(self) -> bool:
         """Whether half of all texts are versions of others, and examples do not show that these have the same label."""
-        return self.version_fraction >= MOSTLY_VERSIONS and not self.agreeing
+        return versions_mislead(self.version_fraction, self.agreeing)
 
     def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}

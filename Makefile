@@ -3,27 +3,25 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain classify evaluate test test-readme test-engines test-lowest quality style docs figures notebooks wheel clean
+.PHONY: help pretrain test test-readme test-engines test-lowest quality style docs figures notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
-.venv/installed: setup.cfg pyproject.toml constraints.txt
+.venv/package: setup.cfg pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/installed: .venv/package
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
-pretrain: .venv/installed ## Train the encoder that ships on the documentation of installed packages (no network needed)
-	$(BIN)/docsplit pretrain --dataset_name documentation --max_steps 60 --output_dir output/pretrain --overwrite_output_dir
-
-classify: .venv/installed ## Then: classify that documentation by package, with neighbors (after make pretrain)
-	$(BIN)/docsplit classify --model_name_or_path output/pretrain --learning_rate 1e-3 \
-		--dataset_name documentation --max_train_examples 1500 --output_dir output/classification --overwrite_output_dir
-
-evaluate: .venv/installed ## Then: that encoder on that documentation, against word counts (after make pretrain)
-	$(BIN)/docsplit evaluate --models output/pretrain tfidf --tasks documentation \
-		--protocol full few_shot curve half_documents --output_dir output/evaluation
+pretrain: .venv/package ## Pretrain the included encoder on the documentation of installed packages, then classify that with five labels
+	$(BIN)/accelerate launch examples/run_pretrain.py \
+		--dataset_name documentation --max_steps 40 --output_dir output/pretrain --overwrite_output_dir
+	$(BIN)/python examples/few_labels.py --model_name_or_path output/pretrain
 
 test: .venv/installed ## Run the tests
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder

@@ -46,6 +46,17 @@ def commands_in(markdown):
     return commands
 
 
+def launched(command):
+    """Return the command of docsplit that a line of accelerate launches, by the module or by its script."""
+    assert command[1] == "launch"
+    if command[2] == "--config_file":
+        assert (ROOT / command[3]).exists()
+    if "docsplit_hf" in command:
+        return ["docsplit", *command[command.index("docsplit_hf") + 1 :]]
+    script = command.index("examples/run_pretrain.py")
+    return ["docsplit", "pretrain", *command[script + 1 :]]
+
+
 def parse(command):
     """Parse and check the arguments of a command; return them as dataclasses."""
     if command[:3] == ["python", "-m", "experiments"]:
@@ -57,8 +68,7 @@ def parse(command):
         assert all(f'"{word}"' in text for word in command if word.startswith("--")), command
         return []
     if command[0] == "accelerate":
-        assert command[1:3] == ["launch", "--config_file"] and (ROOT / command[3]).exists()
-        command = command[command.index("docsplit_hf") :]
+        command = launched(command)
     name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)

@@ -28,7 +28,6 @@ REFUSED = {
     "docsplit embed --dataset_name new.csv --text_column body --precision int8": "[openvino]",
     "docsplit embed-corpus --help": None,
     "docsplit embed-corpus --dataset_name new.csv --output_dir output/shards": "[datatrove]",
-    "docsplit pretrain --dataset_name new.csv --text_column body --use_peft": "[peft]",
     "docsplit classify --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
     "docsplit pretrain --dataset_name new.csv --report_to tensorboard": "[tensorboard]",
 }
@@ -68,10 +67,11 @@ def main() -> None:
 
 
 def blocks() -> list[tuple[str, str]]:
-    """The blocks of Bash and Python."""
+    """The blocks of Bash and Python, but the one of make, whose commands set up an environment of their own."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.findall(r"^```(bash|python)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    assert len(found) >= 6, found
+    found = [(language, code) for language, code in found if not code.startswith("make ")]
+    assert len(found) >= 5, found
     return found
 
 

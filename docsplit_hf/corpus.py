@@ -18,7 +18,6 @@ from .encoders.checkpoints.checkpoint import find_checkpoint, load_tokenizer
 from .encoders.checkpoints.fingerprint import PROBE_LENGTH, make_probe
 from .encoders.chunking import SINGLE_VECTOR, check_strategy
 from .encoders.document_encoder import DocumentEncoder
-from .encoders.text_warnings import sum_up_warnings, unlogged
 from .extras import check_extra
 from .shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from .text.characters import replace_lone_surrogates
@@ -31,6 +30,7 @@ from .text.files.reader import read_files
 from .text.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
 from .text.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
 from .text.segmentation.sentences import get_segmenter
+from .text.text_warnings import sum_up_warnings, unlogged
 from .training.base_trainer import temporarily
 from .training.markdown import public_name
 

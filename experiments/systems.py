@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, Passages
+from docsplit_hf.arrays.passages import Passages
+from docsplit_hf.encoders.chunking import SEVERAL_VECTORS
 from docsplit_hf.encoders.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation.systems import (
     MAX_FEATURES,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from ..arrays.passages import Passages
 from ..datastore.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
-from ..encoders.chunking import Passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling

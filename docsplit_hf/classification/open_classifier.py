@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
+from ..arrays.probe import check_probe
 from ..datastore.embed_examples import check_problem_type
-from ..datastore.encoder_fingerprint import check_probe
 from ..datastore.files.classifier_folder import check_classifier
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
@@ -23,7 +23,7 @@ from ..encoders.embedders import make_embedder
 from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoders.text_embedder import TextEmbedder
-from ..encoders.text_warnings import unlogged
+from ..text.text_warnings import unlogged
 from .precision import check_precision
 
 if TYPE_CHECKING:

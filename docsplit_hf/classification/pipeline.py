@@ -20,8 +20,8 @@ from ..encoders.backends.registry import BackendOptions
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.embedders import make_embedder
 from ..encoders.text_embedder import Predictions, TextEmbedder
-from ..encoders.text_warnings import sum_up_warnings
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from ..text.text_warnings import sum_up_warnings
 from .active_learning import suggest
 from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from .call_options import (

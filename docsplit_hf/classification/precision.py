@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..datastore.encoder_fingerprint import in_one_precision
-from ..encoders.checkpoints.fingerprint import PROBE_TEXTS
-from ..encoders.text_warnings import unlogged
+from ..arrays.probe import PROBE_TEXTS, in_one_precision
+from ..text.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ..datastore.store import Store

@@ -16,13 +16,13 @@ from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoders.backends.registry import precision_settings
 from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
-from ..encoders.text_warnings import sum_up_warnings
 from ..text.document_folders import FAILED, documents_of, holds_documents, name_of_document
 from ..text.file_formats import find_text_files
 from ..text.files.failures import FailedFile
 from ..text.files.load_files import write_failures
 from ..text.origins import describe_place
 from ..text.sources import refuse_mistyped_path
+from ..text.text_warnings import sum_up_warnings
 from .call_options import KNN_OPTIONS, checked_options
 from .ensemble.fit_settings import SUGGESTED_SETTING
 from .file_inputs import FileInput

@@ -21,10 +21,10 @@ from ..content_hash import sha256_of_parts
 from ..encoders.checkpoints.inside_folder import refuse_links
 from ..encoders.chunking import SINGLE_CHUNK
 from ..encoders.document_encoder import DocumentEncoder
-from ..encoders.text_warnings import sum_up_warnings
 from ..text.document_folders import list_of_failures
 from ..text.load_documents import load_documents
 from ..text.segmentation.segment_documents import check_text_column
+from ..text.text_warnings import sum_up_warnings
 from ..training.command_line import parse_arguments, run_script
 from .encoder_arguments import INT8_TEXTS, EncoderArguments
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..encoders.chunking import Passages
-from .encoder_fingerprint import check_same_encoder
+from ..arrays.passages import Passages
+from ..arrays.probe import check_same_encoder
 from .index import EXACT, IndexOptions, fewest_rows
 from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
 from .mapped_keys import MappedKeys

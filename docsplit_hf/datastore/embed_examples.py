@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..encoders.chunking import SEVERAL_VECTORS, Passages
+from ..arrays.passages import Passages
+from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..text.origins import origins_of_rows

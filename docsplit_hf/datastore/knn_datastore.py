@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
+    from ..arrays.passages import Passages
     from ..encoders.backends.torch_backend import BFloat16
-    from ..encoders.chunking import Passages
     from ..encoders.portable.modeling_knn_classifier import KNNClassifier
     from ..text.origins import Origin
     from .snapshot import SearchResult

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..encoders.chunking import Passages
+from ..arrays.passages import Passages
 from ..text.characters import replace_lone_surrogates
 from ..text.origins import Origin
 from .keys import BLOCK_ROWS, as_matrix, check_finite

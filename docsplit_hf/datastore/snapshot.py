@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
 
-    from ..encoders.chunking import Passages
+    from ..arrays.passages import Passages
 
 Kind = Literal["examples", "documents"]
 DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..encoders.chunking import Passages
+    from ..arrays.passages import Passages
     from ..text.origins import Origin
     from .snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 from numbers import Integral
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
-from tokenizers import Encoding
-from transformers import PreTrainedTokenizerBase
 
 from ..text.characters import replace_lone_surrogates
 from ..text.segmentation.sentences import split_lines_plain
+from ..text.text_warnings import read_fractions, warn_of_cut_texts
 from ..text.tokenization import (
     PLAIN,
     WINDOW,
@@ -33,7 +32,10 @@ from ..text.tokenization import (
     tokens_per_sentence,
     windows,
 )
-from .text_warnings import read_fractions, warn_of_cut_texts
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerBase
 
 SingleVector = Literal["first", "head_tail", "whole", "average"]
 SeveralVectors = Literal["passages", "late"]
@@ -131,35 +133,6 @@ class Chunk(NamedTuple):
     def weights(self) -> np.ndarray:
         """The weight of each embedding in the average of the text, in tokens: int64 ``(p,)``."""
         return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
-
-
-class Passages(NamedTuple):
-    """The embeddings of the passages of N texts, in the order of the texts and of their passages."""
-
-    embeddings: np.ndarray  # float32 (P, D)
-    counts: np.ndarray  # int64 (N,): passages per text, at least 1
-    spans: np.ndarray  # int64 (P, 2): start and end of each passage in its text, in characters
-
-    @classmethod
-    def joined(cls, texts: Sequence[tuple[np.ndarray, np.ndarray]]) -> Passages:
-        """Join the embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of the passages of each text."""
-        embeddings, spans = zip(*texts, strict=True)
-        counts = np.array([len(part) for part in embeddings], dtype=np.int64)
-        return cls(np.concatenate(embeddings), counts, np.concatenate(spans))
-
-    def of(self, text: int) -> tuple[np.ndarray, np.ndarray]:
-        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of one text; ``by_text`` is faster for all texts."""
-        start = int(self.counts[:text].sum())
-        part = slice(start, start + int(self.counts[text]))
-        return self.embeddings[part], self.spans[part]
-
-    def by_text(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of each text in turn."""
-        start = 0
-        for count in self.counts.tolist():
-            part = slice(start, start + count)
-            yield self.embeddings[part], self.spans[part]
-            start += count
 
 
 def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVERAL_VECTORS)) -> str:

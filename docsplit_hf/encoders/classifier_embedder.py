@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..text.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..text.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
 from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
@@ -20,7 +21,6 @@ from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
 from .text_embedder import Predictions, TextEmbedder
-from .text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..arrays.passages import Passages
+from ..text.text_warnings import warn_of_unfamiliar_texts
 from ..text.tokenization import check_texts
 from .backends.registry import BackendOptions, Precision, precision_settings, use_backend
 from .backends.torch_backend import BFloat16
@@ -23,7 +25,6 @@ from .chunking import (
     SINGLE_VECTOR,
     Chunk,
     ChunkSettings,
-    Passages,
     SeveralVectors,
     SingleVector,
     check_strategy,
@@ -33,7 +34,6 @@ from .compiled_layers import compile_layers
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
-from .text_warnings import warn_of_unfamiliar_texts
 
 logger = logging.getLogger(__name__)
 

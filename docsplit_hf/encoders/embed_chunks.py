@@ -17,8 +17,9 @@ from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..arrays.passages import Passages
 from .backends.torch_backend import inference_mode, is_in_bfloat16
-from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, Passages, grouped
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
 from .read_ahead import read_ahead

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..arrays.probe import PROBE_TEXTS
 from .backends.endpoint import EndpointClassifier
 from .backends.registry import BackendOptions
-from .checkpoints.fingerprint import PROBE_TEXTS
 from .embedding_options import EmbeddingOptions
 from .text_embedder import Predictions, TextEmbedder
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..arrays.passages import Passages
 from .backends.registry import BackendOptions
-from .chunking import Passages
 from .embedding_options import EmbeddingOptions
 
 

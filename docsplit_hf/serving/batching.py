@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from ..arrays.passages import Passages
 from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ..classification.texts_and_labels import joined_texts
-from ..encoders.chunking import Passages
 from ..encoders.classifier_embedder import ClassifierEmbedder, CutTexts
 from ..encoders.text_embedder import Predictions
-from ..encoders.text_warnings import unlogged
+from ..text.text_warnings import unlogged
 from .errors import TOO_MANY, UNAVAILABLE, Refused
 from .settings import Batching, Limits
 

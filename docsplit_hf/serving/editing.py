@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..content_hash import sha256_of_json
 from ..encoders.checkpoints.atomic_replacement import locked, save_lock
-from ..encoders.text_warnings import unlogged
+from ..text.text_warnings import unlogged
 from .classifiers import Classifier, State, copied, version_on_disk
 from .edit_log import AddedExample, Edit, EditContent, EditLog
 from .errors import CONFLICT, Refused, unprocessable

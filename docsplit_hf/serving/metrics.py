@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from ..encoders.text_warnings import unlogged
+from ..text.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ..classification.drift.report import Change, DriftReport

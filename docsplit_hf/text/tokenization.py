@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, chain, product
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
-from transformers import AddedToken, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from .characters import replace_lone_surrogates
+
+if TYPE_CHECKING:
+    from transformers import AddedToken, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 T = TypeVar("T")
 
@@ -232,6 +234,8 @@ def _is_bare_backend(tokenizer: PreTrainedTokenizerBase) -> bool:
     Settings of the backend are only read, because other threads may use the tokenizer. One that truncates or pads is
     left to ``tokenizer(texts)``, which resets it.
     """
+    from transformers import PreTrainedTokenizerFast
+
     kind = type(tokenizer)
     if not isinstance(tokenizer, PreTrainedTokenizerFast) or kind.__call__ is not PreTrainedTokenizerFast.__call__:
         return False

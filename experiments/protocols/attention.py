@@ -18,11 +18,11 @@ from docsplit_hf.encoders.chunking import ChunkSettings
 from docsplit_hf.encoders.document_encoder import DocumentEncoder
 from docsplit_hf.encoders.embed_chunks import inference_batches
 from docsplit_hf.encoders.portable.run_encoder import attention_implementation, run_encoder
-from docsplit_hf.encoders.text_warnings import read_fractions, warn_of_cut_texts
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.text.text_warnings import read_fractions, warn_of_cut_texts
 from docsplit_hf.text.tokenization import TOKENIZER_BATCH
 
 from ..papers_options import NO_SEED, PaperSettings

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
-from docsplit_hf.encoders.chunking import Passages
+from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.systems import System, TfidfSystem
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.datastore.snapshot import DTYPES, FittedState
-from docsplit_hf.encoders.chunking import Passages
 
 NAMES = ["fruit", "mineral", "vegetable"]
 

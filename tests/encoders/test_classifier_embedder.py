@@ -6,7 +6,7 @@ import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
 from docsplit_hf.encoders.embedders import make_embedder
-from docsplit_hf.encoders.text_warnings import unlogged
+from docsplit_hf.text.text_warnings import unlogged
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from docsplit_hf.encoders.embed_chunks import (
 )
 from docsplit_hf.encoders.embedding_options import EmbeddingOptions
 from docsplit_hf.encoders.read_ahead import read_ahead
-from docsplit_hf.encoders.text_warnings import sum_up_warnings, unlogged
+from docsplit_hf.text.text_warnings import sum_up_warnings, unlogged
 
 
 @given(

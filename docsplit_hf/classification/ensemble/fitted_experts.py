@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    from ...arrays.passages import Passages
     from ...datastore.store import View
-    from ...encoders.chunking import Passages
 
 
 class Ensemble(NamedTuple):

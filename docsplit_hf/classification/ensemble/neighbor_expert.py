@@ -17,9 +17,9 @@ from .expert import Expert
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ...arrays.passages import Passages
     from ...datastore.snapshot import SearchResult
     from ...datastore.store import View
-    from ...encoders.chunking import Passages
     from .expert import Features, TrainingData
 
 VOTERS = 30

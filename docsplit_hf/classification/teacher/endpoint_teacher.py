@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from ...content_hash import sha256_of_json
 from ...encoders.backends.endpoint import convert_options, split_name
 from ...encoders.backends.endpoint_client import OPENAI_HOST, Endpoint, EndpointError, check_positive
-from ...encoders.text_warnings import read_fractions, warn_of_cut_texts
 from ...text.characters import replace_lone_surrogates
+from ...text.text_warnings import read_fractions, warn_of_cut_texts
 from .protocols import MAX_OPTIONS, PROTOCOLS, Option
 
 if TYPE_CHECKING:

@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrays.passages import Passages
 from ...content_hash import sha256_of_file, sha256_of_parts
 from ...encoders.checkpoints.atomic_replacement import replaced_at_once, save_lock
 from ...encoders.checkpoints.one_state import read_consistently
-from ...encoders.chunking import Passages
 from ..changes import no_documents
 from ..index import IndexOptions
 from ..keys import check_finite

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrays.probe import check_same_encoder
 from ...content_hash import sha256_of_json
 from ..changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
-from ..encoder_fingerprint import check_same_encoder
 from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
 from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
@@ -42,7 +42,7 @@ from .rows import (
 )
 
 if TYPE_CHECKING:
-    from ...encoders.chunking import Passages
+    from ...arrays.passages import Passages
     from ...text.origins import Origin
     from ..snapshot import SearchResult, Snapshot
     from ..store import Store

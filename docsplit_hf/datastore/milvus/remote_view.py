@@ -22,7 +22,7 @@ from .rows import (
 )
 
 if TYPE_CHECKING:
-    from ...encoders.chunking import Passages
+    from ...arrays.passages import Passages
     from ..snapshot import FittedState, Kind, SearchResult, Snapshot
 
 ONE_EACH = "passage == 0"  # filter: one row of each document

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.passages import Passages
 from ...content_hash import short_digest
-from ...encoders.chunking import Passages
 from ...text.origins import Origin
 from ..changes import add_documents, add_rows, empty_snapshot
 from ..keys import as_queries

@@ -16,9 +16,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...content_hash import sha256_of_json
 from ...text.characters import replace_lone_surrogates
+from ...text.text_warnings import read_fractions, warn_of_cut_texts
 from ...text.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
-from ..text_warnings import read_fractions, warn_of_cut_texts
 from .endpoint_client import Endpoint, EndpointError, check_positive
 
 if TYPE_CHECKING:

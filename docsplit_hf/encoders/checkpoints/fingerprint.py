@@ -12,15 +12,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_parts
 from ..portable.run_encoder import engine_of, without_engine
 
-# Datastores recognize an encoder by its embeddings of these texts: changing one invalidates every saved datastore.
-PROBE_TEXTS = (
-    "The contract ends on 31 December, unless both parties renew it in writing.",
-    "Glaciers store about two thirds of the fresh water on Earth!",
-    "这家公司今天宣布了新的计划。 Où est la bibliothèque ? 0123456789",
-)
 PROBE_LENGTH = 16  # tokens; so short that all settings for long texts give the same embeddings
 # Raise it when docsplit_hf computes other embeddings from the same encoder, so that cached ones are not used.
 VERSION = 1

@@ -8,8 +8,8 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.datastore.row_table import ids_among
-from docsplit_hf.encoders.chunking import Passages
 
 from ...classification.conftest import labels_of
 from ..datastores import make_passages

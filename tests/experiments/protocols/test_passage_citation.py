@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from docsplit_hf.encoders.chunking import Passages
+from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.systems import load_system
 from experiments.papers_options import NO_SEED, PaperSettings

@@ -6,12 +6,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 import docsplit_hf
-from docsplit_hf.encoders.text_warnings import (
-    read_fractions,
-    sum_up_warnings,
-    warn_of_cut_texts,
-    warn_of_unfamiliar_texts,
-)
+from docsplit_hf.text.text_warnings import read_fractions, sum_up_warnings, warn_of_cut_texts, warn_of_unfamiliar_texts
 
 
 def test_calls_are_summed_up_and_estimates_are_marked(caplog):

@@ -7,12 +7,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
-from ..text.characters import replace_lone_surrogates
-from ..text.tokenization import token_ids
+from .characters import replace_lone_surrogates
+from .tokenization import token_ids
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
 

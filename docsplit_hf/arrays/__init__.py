@@ -1,0 +1,1 @@
+"""Arrays of examples and documents, without torch or transformers."""

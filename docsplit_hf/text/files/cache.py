@@ -18,7 +18,7 @@ from .unfinished import remove_stale, unfinished
 
 logger = logging.getLogger(__name__)
 
-READER_VERSION = 2  # to raise when a text may come out differently
+READER_VERSION = 3  # to raise when a text may come out differently
 LIBRARIES = ("charset-normalizer", "olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
 # Options that change no text; a file that failed by one of them is read again under another one.
 LIMITS = ("seconds", "max_memory_bytes", "max_bytes")

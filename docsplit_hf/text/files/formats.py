@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import PurePath, PurePosixPath
 
 from .failures import (
+    DAMAGED,
     EMPTY,
     ENCRYPTED,
     NESTED_TOO_DEEP,
@@ -18,10 +21,12 @@ from .failures import (
 )
 from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
-from .mails import ATTACHMENT, Mails, read_eml, read_msg
+from .mails import PGP_MESSAGE, read_eml
 from .office_files import read_docx, read_epub, read_open_document, read_pptx
+from .office_text import WORD, page_texts
 from .options import FileOptions
-from .parts import Budget, Content, Part, add_changes, join_parts
+from .outlook_mails import open_ole, read_msg
+from .parts import Budget, Content, Inner, Part, add_changes, join_parts
 from .pdf_pages import read_pdf
 from .places import PART, Changes, FileText, LeftOut
 from .plain_text import MARKS, decode_html, decode_text
@@ -30,22 +35,46 @@ from .zip_files import ZipMembers
 
 BYTES_OF_HEADER = 1024  # in which PDF files begin, as PDF readers have it
 BYTES_OF_TEXT = 65_536  # in which text has no zero byte
+BYTES_OF_SMIME = 32  # in which the kind of its content is named
 DEEPEST = 3  # files in one another: a document, in a zip file, attached to a mail
 HTML_SUFFIXES = (".html", ".htm", ".xhtml", ".mhtml")
 TEXT_SUFFIXES = (".txt", ".md", ".markdown", ".rst")
-OFFICE_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "sheets"}
+OFFICE_FOLDERS = {"word/": "Word", "ppt/": "PowerPoint", "xl/": "spreadsheet"}
 OPEN_DOCUMENT_TYPES = {
-    b"application/vnd.oasis.opendocument.text": "open document",
-    b"application/vnd.oasis.opendocument.presentation": "open document",
-    b"application/vnd.oasis.opendocument.spreadsheet": "open document",
-    b"application/epub+zip": "epub",
+    b"application/vnd.oasis.opendocument.text": "OpenDocument",
+    b"application/vnd.oasis.opendocument.presentation": "OpenDocument",
+    b"application/vnd.oasis.opendocument.spreadsheet": "OpenDocument",
+    b"application/epub+zip": "EPUB",
 }
 OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+PGP_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
+SMIME_SIGNED = b"\x06\x09*\x86H\x86\xf7\r\x01\x07\x02"  # object identifiers of RFC 5652
+SMIME_ENCRYPTED = b"\x06\x09*\x86H\x86\xf7\r\x01\x07\x03"
+UNFAMILIAR = "neither a document that is known nor text"
+NOT_READ = {
+    b"\x89PNG": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"GIF8": "a picture (GIF)",
+    b"II*\x00": "a picture (TIFF)",
+    b"MM\x00*": "a picture (TIFF)",
+    b"\x1f\x8b": "an archive (gzip)",
+    b"7z\xbc\xaf": "an archive (7z)",
+    b"Rar!": "an archive (RAR)",
+    b"x\x9f>\x22": "a winmail.dat of Outlook (TNEF)",
+    b"MZ": "a program",
+    b"\x7fELF": "a program",
+}
 # Limits that hold for the whole file, so that a part which breaks them is not left out by itself.
 LIMITS_OF_FILE = (UNPACKS_TOO_LARGE, TOO_MANY_PAGES, NESTED_TOO_DEEP)
-_HTML = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)[\s>]", re.I | re.S)
+_HTML = re.compile(
+    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body|meta|title|style|table|div)[\s>]",
+    re.I | re.S,
+)
+_WORD_XML = re.compile(rb"\s*<\?xml[^>]*>\s*(?:<\?mso-application[^>]*>\s*)?<(?:w:wordDocument|pkg:package)\s")
 _BINARY_WITHOUT_LENGTH = re.compile(r"\\bin(?![0-9a-z])")
 _MAIL_HEADER = re.compile(rb"(From|To|Cc|Subject|Date|Message-ID|MIME-Version|Received|Return-Path):", re.I)
+_MAILBOX = re.compile(rb"(?:\A|\n\r?\n)From \S+ [^\n]*\d\d:\d\d[^\n]*\n(?=[A-Za-z-]+: )")
+_MAIL_OF_PARTS = re.compile(rb"(?:MIME-Version: *1\.0\s*)?Content-Type: *(?:multipart|message)/", re.I)
 
 
 def read_text(content: bytes, name: str, options: FileOptions) -> FileText:
@@ -55,42 +84,59 @@ def read_text(content: bytes, name: str, options: FileOptions) -> FileText:
 
 
 def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> Content:
-    """Read the parts of a file that is in ``depth`` others."""
+    """Read the parts of a file that is in ``depth`` others, and of the files in it."""
     if depth > DEEPEST:
         raise Refusal(NESTED_TOO_DEEP, f"more than {DEEPEST} files in one another")
     if not content.strip():
         raise Refusal(EMPTY)
     kind = format_of(content, name, budget)
-    if kind == "zip":
-        members = ZipMembers(content, budget)
-        return _read_inner([], members.names, members.read, budget, depth)
-    if kind in MAIL_READERS:
-        mails = MAIL_READERS[kind](content, budget)
-        contents = {f"{ATTACHMENT}: {inner.name}": inner.content for inner in mails.attached}
-        return _read_inner(mails.parts, list(contents), contents.__getitem__, budget, depth)
-    return READERS[kind](content, budget)
+    try:
+        found = READERS[kind](content, budget)
+    except Refusal as refusal:
+        detail = f": {refusal.detail}" if refusal.detail else ""
+        raise Refusal(refusal.reason, f"read as {kind}{detail}") from refusal
+    except (ModuleNotFoundError, MemoryError):
+        raise
+    except Exception as error:  # libraries raise anything on a damaged file
+        raise Refusal(DAMAGED, f"read as {kind}: {type(error).__name__}: {error}"[:300]) from error
+    found = _with_inner(found, budget, depth)
+    if not any(part.text.strip() for part in found.parts):
+        first = "".join(f"; {part.name}: {part.reason}" for part in found.changes.left_out[:1])
+        raise Refusal(EMPTY, f"read as {kind}{first}")
+    return found
 
 
 def format_of(content: bytes, name: str, budget: Budget) -> str:
     """Name the format of a file by its content; the ending of the name decides between kinds of text only."""
     suffix = PurePath(name).suffix.lower()
-    if b"%PDF-" in content[:BYTES_OF_HEADER]:
-        return "pdf"
+    if content.startswith(b"%PDF-"):
+        return "PDF"
     if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _format_of_zip(ZipMembers(content, budget))
     if content.startswith(OLE_SIGNATURE):
         return _format_of_ole(content)
     if content.startswith(b"{\\rtf"):
-        return "rtf"
+        return "RTF"
+    _refuse_signed_or_encrypted(content)
+    if _MAILBOX.match(content):
+        return "mailbox"
+    is_plain = suffix in TEXT_SUFFIXES
+    if not is_plain and _begins_as_mail(content):
+        return "mail"
+    # PDF files may begin after other bytes. A text that mentions them has no table of objects.
+    if not is_plain and b"%PDF-" in content[:BYTES_OF_HEADER] and b"startxref" in content:
+        return "PDF"
     if b"\x00" in content[:BYTES_OF_TEXT] and not any(content.startswith(mark) for mark, _ in MARKS):
-        raise Refusal(UNKNOWN_FORMAT, "it is neither a document that is known nor text")
-    if suffix in TEXT_SUFFIXES:
+        what = next((what for signature, what in NOT_READ.items() if content.startswith(signature)), UNFAMILIAR)
+        raise Refusal(UNKNOWN_FORMAT, f"it is {what}")
+    if is_plain:
         return "text"
-    if suffix == ".eml" or _begins_as_mail(content):
-        return "eml"
-    if suffix in HTML_SUFFIXES or _HTML.match(content[:BYTES_OF_HEADER].removeprefix(b"\xef\xbb\xbf")):
-        return "html"
-    return "text"
+    if suffix == ".eml":
+        return "mail"
+    begin = content[:BYTES_OF_HEADER].removeprefix(codecs.BOM_UTF8)
+    if _WORD_XML.match(begin):
+        return "Word 2003 XML"
+    return "HTML" if suffix in HTML_SUFFIXES or _HTML.match(begin) else "text"
 
 
 def _format_of_zip(members: ZipMembers) -> str:
@@ -101,73 +147,93 @@ def _format_of_zip(members: ZipMembers) -> str:
             return found
     if "[Content_Types].xml" in members:
         for folder, kind in OFFICE_FOLDERS.items():
-            if any(name.startswith(folder) for name in members.names):
+            if any(info.filename.startswith(folder) for info in members.files):
                 return kind
     return "zip"
 
 
 def _format_of_ole(content: bytes) -> str:
     """The format of a file of Microsoft's old container, from the names of its streams."""
-    import io
-
-    import olefile
-
-    with olefile.OleFileIO(io.BytesIO(content)) as file:
-        if file.exists("EncryptedPackage") or file.exists("EncryptionInfo"):
-            raise Refusal(ENCRYPTED)
-        if file.exists("__properties_version1.0"):
-            return "msg"
-        if file.exists("Workbook") or file.exists("Book"):
-            return "sheets"
-        if file.exists("WordDocument") or file.exists("PowerPoint Document"):
-            raise Refusal(OLD_FORMAT, "of Word or PowerPoint 97")
+    file = open_ole(content)
+    if file.exists("EncryptedPackage") or file.exists("EncryptionInfo"):
+        raise Refusal(ENCRYPTED)
+    if file.exists("__properties_version1.0"):
+        return "MSG"
+    if file.exists("Workbook") or file.exists("Book"):
+        return "spreadsheet"
+    if file.exists("WordDocument") or file.exists("PowerPoint Document"):
+        raise Refusal(OLD_FORMAT, "of Word or PowerPoint 97")
     raise Refusal(UNKNOWN_FORMAT, "in Microsoft's old container")
 
 
+def _refuse_signed_or_encrypted(content: bytes) -> None:
+    """Refuse what PGP and S/MIME make: a signature, or a content that cannot be read here."""
+    if content.startswith(PGP_MESSAGE.encode()) or SMIME_ENCRYPTED in content[:BYTES_OF_SMIME]:
+        raise Refusal(ENCRYPTED)
+    if content.startswith(PGP_SIGNATURE) or SMIME_SIGNED in content[:BYTES_OF_SMIME]:
+        raise Refusal(UNKNOWN_FORMAT, "it is a signature, or signed as a whole")
+
+
 def _begins_as_mail(content: bytes) -> bool:
-    """Whether the first lines are headers of a mail, at least two of the usual ones."""
+    """Whether the first lines are headers of a mail: at least two of the usual ones, or those of a tree of parts."""
+    if _MAIL_OF_PARTS.match(content):
+        return True
     lines = content[:BYTES_OF_HEADER].splitlines()[:20]
     headers = [line for line in lines if _MAIL_HEADER.match(line)]
     return bool(lines) and bool(re.match(rb"[A-Za-z-]+: |From ", lines[0])) and len(headers) >= 2
 
 
-def _read_inner(
-    parts: list[Part], names: Sequence[str], read: Callable[[str], bytes], budget: Budget, depth: int
-) -> Content:
-    """Read files in a file as its parts, after other parts; those that fail are left out and named."""
-    changes = Changes()
-    left_out: list[LeftOut] = []
-    for name in names:
-        folders = PurePosixPath(name.replace("\\", "/")).parts
-        if any(is_hidden(folder) for folder in folders if folder != ".."):
-            left_out.append(LeftOut(name=name, reason=HIDDEN))
-            continue
+def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
+    """Read the files in a file as its parts; those that fail are left out and named."""
+    parts = list(found.parts)
+    changes = found.changes
+    for name, read in found.inner:
         try:
             budget.take_pages(1)
-            content = read(name)
-            budget.take_bytes(len(content))
-            inner = read_content(content, name, budget, depth + 1)
+            inner = read_content(read(), name, budget, depth + 1)
         except Refusal as refusal:
             if refusal.reason in LIMITS_OF_FILE:
                 raise
-            left_out.append(LeftOut(name=name, reason=refusal.reason))
+            changes = changes._replace(left_out=(*changes.left_out, LeftOut(name=name, reason=refusal.reason)))
             continue
-        except (ModuleNotFoundError, MemoryError):
-            raise
-        except Exception as error:  # libraries raise anything on a damaged file
-            left_out.append(LeftOut(name=name, reason=f"damaged ({type(error).__name__})"))
-            continue
-        changes = add_changes(changes, inner.changes)
+        left_out = tuple(part._replace(name=f"{name}, {part.name}") for part in inner.changes.left_out)
+        changes = add_changes(changes, inner.changes._replace(left_out=left_out))
         parts.extend(_part_in(name, part) for part in inner.parts)
-    if left_out and not any(part.text.strip() for part in parts):
-        raise Refusal(EMPTY, f"none of {len(names)} parts can be read; {left_out[0].name}: {left_out[0].reason}")
-    return Content(parts=parts, changes=changes._replace(left_out=(*changes.left_out, *left_out)))
+    return Content(parts=parts, changes=changes)
 
 
 def _part_in(name: str, part: Part) -> Part:
     """A part of a file in another one, with the names of both."""
     inner = f"{part.kind} {part.name}" if part.kind and part.kind != PART else part.name
     return Part(kind=PART, name=f"{name}, {inner}" if inner else name, text=part.text)
+
+
+def _read_zip(content: bytes, budget: Budget) -> Content:
+    """List the files in a zip file, without hidden ones."""
+    members = ZipMembers(content, budget)
+    inner: list[Inner] = []
+    left_out: list[LeftOut] = []
+    for info in members.files:
+        folders = PurePosixPath(info.filename.replace("\\", "/")).parts
+        if any(is_hidden(folder) for folder in folders if folder != ".."):
+            left_out.append(LeftOut(name=info.filename, reason=HIDDEN))
+        else:
+            inner.append(Inner(name=info.filename, read=partial(members.read_file, info)))
+    return Content(parts=[], changes=Changes(left_out=tuple(left_out)), inner=inner)
+
+
+def _read_mailbox(content: bytes, budget: Budget) -> Content:
+    """List the mails of a mailbox, as Thunderbird and archives of lists have them."""
+    found = list(_MAILBOX.finditer(content))
+    ends = [match.start() for match in found[1:]] + [len(content)]
+    mails = [content[match.end() : end] for match, end in zip(found, ends, strict=True)]
+    inner = [Inner(f"mail {number}.eml", partial(bytes, mail)) for number, mail in enumerate(mails, start=1)]
+    return Content(parts=[], inner=inner)
+
+
+def _read_word_xml(content: bytes, budget: Budget) -> Content:
+    """Read a Word file that is one file of XML, as Word 2003 saved them."""
+    return Content(parts=[Part("", "", text) for text in page_texts(content, WORD)])
 
 
 def _read_plain(content: bytes, budget: Budget) -> Content:
@@ -192,14 +258,18 @@ def _read_rtf(content: bytes, budget: Budget) -> Content:
 
 
 READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
-    "docx": read_docx,
-    "epub": read_epub,
-    "html": _read_html,
-    "open document": read_open_document,
-    "pdf": read_pdf,
-    "pptx": read_pptx,
-    "rtf": _read_rtf,
-    "sheets": read_sheets,
+    "EPUB": read_epub,
+    "HTML": _read_html,
+    "MSG": read_msg,
+    "OpenDocument": read_open_document,
+    "PDF": read_pdf,
+    "PowerPoint": read_pptx,
+    "RTF": _read_rtf,
+    "Word": read_docx,
+    "Word 2003 XML": _read_word_xml,
+    "mail": read_eml,
+    "mailbox": _read_mailbox,
+    "spreadsheet": read_sheets,
     "text": _read_plain,
+    "zip": _read_zip,
 }
-MAIL_READERS: Mapping[str, Callable[[bytes, Budget], Mails]] = {"eml": read_eml, "msg": read_msg}

@@ -1,140 +1,159 @@
-"""Read mails (EML, and MSG of Outlook): the body, and the attachments as parts."""
+"""Read mails as they are sent (EML): all texts in the tree of parts, and the attachments as files."""
 
 from __future__ import annotations
 
+import codecs
 import email
-import email.policy
-import io
-from collections.abc import Callable, Sequence
-from email.message import EmailMessage
-from typing import NamedTuple
+import re
+from collections.abc import Sequence
+from email.message import Message
+from email.policy import EmailPolicy
+from functools import partial
 
-from .failures import DAMAGED, EMPTY, Refusal
+from ..characters import replace_lone_surrogates
+from .failures import DAMAGED, ENCRYPTED, Refusal
 from .html_text import text_of_html
-from .parts import Budget, Content, Part
-from .places import PART
+from .parts import Budget, Content, Inner, Part
+from .places import PART, Changes, LeftOut
 from .plain_text import decode_html, decode_text, with_line_ends
 
 BODY = "body"
 ATTACHMENT = "attachment"
 HEADERS = ("Subject", "From", "To", "Cc", "Date")
-# Names of the streams in an MSG file, by the properties of MAPI.
-SUBJECT = "0037"
-SENDER = "0C1A"
-SENDER_ADDRESS = "5D01"
-RECEIVERS = "0E04"
-PLAIN_BODY = "1000"
-HTML_BODY = "1013"
-FILE_NAME = "3707"
-SHORT_FILE_NAME = "3704"
-DATA = "3701"
-UNICODE = "001F"
-CODE_PAGE = "001E"
-BINARY = "0102"
-MAIL = "000D"  # a folder
-
-ReadInner = Callable[[bytes, str, Budget], Content]
+MARKUP = ("text/html", "text/enriched", "text/richtext", "text/x-amp-html", "text/watch-html")
+MAILS = ("message/rfc822", "message/global", "message/news")
+OTHER_VERSION = "another version of a text that is read"
+ELSEWHERE = "not in the mail, which says where it is"
+PGP_MESSAGE = "-----BEGIN PGP MESSAGE-----"
+_SOFT_LINE_END = re.compile(r"(?<!^--) \n(?!>)", re.MULTILINE)  # of RFC 3676, but for those of quotes
+_WORD = re.compile(r"\w+")
 
 
-class Inner(NamedTuple):
-    """A file in another one."""
-
-    name: str
-    content: bytes
-
-
-class Mails(NamedTuple):
-    """A mail and those attached to it as parts, and all other attachments unread."""
-
-    parts: list[Part]
-    attached: list[Inner]
-
-
-def read_eml(content: bytes, budget: Budget) -> Mails:
-    """Read a mail as it is sent: its body, and its attachments unread."""
+def read_eml(content: bytes, budget: Budget) -> Content:
+    """Read a mail: a part for its texts, one for each mail in it, and the attachments unread."""
     try:
-        message = email.message_from_bytes(content, policy=email.policy.default)
-        lines = [f"{name}: {message[name]}" for name in HEADERS if message[name]]
-        body = message.get_body(preferencelist=("plain", "html"))
-        if body is not None:
-            lines.extend(["", _text_of(body, budget)])
-        attached = [_attached(part, number) for number, part in enumerate(message.iter_attachments(), start=1)]
+        tree = _Tree(email.message_from_bytes(content, policy=_POLICY), budget)
     except (RecursionError, AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
-        raise Refusal(DAMAGED, f"mail: {error!r}"[:200]) from error
-    return Mails(parts=[Part(kind=PART, name=BODY, text="\n".join(lines))], attached=attached)
+        raise Refusal(DAMAGED, repr(error)[:200]) from error
+    changes = Changes(replaced_characters=tree.replaced, left_out=tuple(tree.left_out))
+    return Content(parts=tree.parts, changes=changes, inner=tree.inner)
 
 
-def read_msg(content: bytes, budget: Budget) -> Mails:
-    """Read a mail as Outlook saves it: its body, the mails attached to it, and all other attachments unread."""
-    import olefile
+def choose_version(versions: Sequence[str]) -> tuple[int, list[int]]:
+    """The version of a text with the most words, the first of equals, and the numbers of those with other words."""
+    words = [set(_WORD.findall(text.lower())) for text in versions]
+    best = max(range(len(words)), key=lambda number: len(words[number]))
+    return best, [number for number, found in enumerate(words) if not found <= words[best]]
 
-    mails: list[Part] = []
-    attached: list[Inner] = []
-    with olefile.OleFileIO(io.BytesIO(content)) as file:
-        streams = file.listdir(streams=True, storages=True)
-        waiting = [((), BODY)]
-        while waiting:
-            folders, name = waiting.pop(0)
+
+class _LenientPolicy(EmailPolicy):
+    """The headers as the standard library reads them; one that it fails at is kept as it is."""
+
+    def header_fetch_parse(self, name, value):
+        """Decode a header."""
+        try:
+            return super().header_fetch_parse(name, value)
+        except Exception:  # its parser of addresses and parameters raises anything
+            return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+_POLICY = _LenientPolicy()
+
+
+class _Tree:
+    """What is in the parts of a mail, and in those of the mails in it."""
+
+    def __init__(self, mail: Message, budget: Budget) -> None:
+        self.budget = budget
+        self.parts: list[Part] = []
+        self.inner: list[Inner] = []
+        self.left_out: list[LeftOut] = []
+        self.replaced = 0
+        self.waiting = [(mail, "")]
+        for mail, place in self.waiting:  # which grows
             budget.take_pages(1)
-            mails.append(Part(kind=PART, name=name, text=_text_of_msg(file, folders, budget)))
-            depth = len(folders)
-            inside = {path[depth] for path in streams if len(path) > depth and tuple(path[:depth]) == folders}
-            for attachment in sorted(one for one in inside if one.startswith("__attach")):
-                place = (*folders, attachment)
-                name = _string(file, place, FILE_NAME, budget) or _string(file, place, SHORT_FILE_NAME, budget)
-                data = _stream(file, place, DATA + BINARY)
-                mail = (*place, f"__substg1.0_{DATA}{MAIL}")
-                if data is not None:
-                    attached.append(Inner(name=name or attachment, content=data))
-                elif file.exists([*mail, "__properties_version1.0"]):
-                    title = name or _string(file, mail, SUBJECT, budget) or attachment
-                    waiting.append((mail, f"{ATTACHMENT}: {title}"))
-    if not attached and not any(mail.text for mail in mails):
-        raise Refusal(EMPTY, "no subject, no body")
-    return Mails(parts=mails, attached=attached)
+            texts = [text for text in self._texts_of(mail, place) if text.strip()]
+            lines = [f"{name}: {mail[name]}" for name in HEADERS if mail[name]]
+            self.parts.append(Part(kind=PART, name=place + BODY, text="\n".join([*lines, "", *texts])))
+
+    def _texts_of(self, part: Message, place: str) -> list[str]:
+        """The texts in a part, in their order; mails and files in it are put aside."""
+        if not part.is_multipart():
+            return self._text_or_file(part, place)
+        children: list[Message] = part.get_payload()
+        kind = part.get_content_type()
+        if kind in MAILS:
+            self._put_mail_aside(part, children[0], place)
+            return []
+        if kind == "multipart/encrypted":
+            self.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
+            return []
+        if kind == "message/external-body":
+            name = part.get_filename() or part.get_param("access-type")
+            self.left_out.append(LeftOut(name=f"{place}{ATTACHMENT}: {name}", reason=ELSEWHERE))
+        versions: list[list[str]] = []
+        for child in children:
+            # A report of a delivery, or a receipt, is made of headers.
+            headers = [f"{name}: {value}" for name, value in child.items()] if kind.startswith("message/") else []
+            versions.append([*headers, *self._texts_of(child, place)])
+        if kind == "multipart/alternative" and versions:
+            best, others = choose_version(["\n".join(texts) for texts in versions])
+            for number in others:
+                name = f"{place}{BODY} as {children[number].get_content_type()}"
+                self.left_out.append(LeftOut(name=name, reason=OTHER_VERSION))
+            versions = [versions[best]]
+        # Some servers of lists write their footers behind the last part.
+        footer = self._decoded((part.epilogue or "").encode("utf-8", "surrogateescape"), None, is_markup=False)
+        return [*(text for texts in versions for text in texts), footer]
+
+    def _text_or_file(self, part: Message, place: str) -> list[str]:
+        """The text of a part that has no others; a file is put aside."""
+        self.budget.take_pages(1)
+        kind = part.get_content_type()
+        is_text = kind == "text/plain" or kind in MARKUP or part.get_content_maintype() in ("multipart", "message")
+        if part.get_filename() or part.get_content_disposition() == "attachment" or not is_text:
+            ending = "txt" if kind == "text/plain" else part.get_content_subtype()
+            name = part.get_filename() or f"{len(self.inner) + 1}.{ending}"
+            self.inner.append(Inner(f"{place}{ATTACHMENT}: {name}", partial(_content_of, part, self.budget)))
+            return []
+        payload = part.get_payload(decode=True) or b""
+        text = self._decoded(payload, part.get_content_charset(), is_markup=kind in MARKUP)
+        if text.lstrip().startswith(PGP_MESSAGE):
+            self.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
+            return []
+        if part.get_param("format") == "flowed":
+            text = _SOFT_LINE_END.sub("" if part.get_param("delsp") == "yes" else " ", text)
+        return [text]
+
+    def _put_mail_aside(self, part: Message, mail: Message, place: str) -> None:
+        """Let a mail in a mail wait; one that is encoded as a whole, as some servers do, is a file."""
+        title = part.get_filename() or f"{mail['Subject'] or len(self.waiting)}.eml"
+        if str(part["Content-Transfer-Encoding"]).strip().lower() == "base64" and not mail.keys():
+            mail["Content-Transfer-Encoding"] = "base64"
+            read = partial(mail.get_payload, decode=True)
+            self.inner.append(Inner(f"{place}{ATTACHMENT}: {title.removesuffix('.eml')}.eml", read))
+        else:
+            self.waiting.append((mail, f"{place}{ATTACHMENT}: {title}, "))
+
+    def _decoded(self, payload: bytes, charset: str | None, is_markup: bool) -> str:
+        """The text of a payload, in the encoding that its part declares if it holds."""
+        try:
+            text = with_line_ends(payload.decode(charset or "utf-8"))
+        except (LookupError, ValueError):
+            text, replaced = (decode_html if is_markup else decode_text)(payload, self.budget.options)
+            self.replaced += replaced
+        text = replace_lone_surrogates(text)
+        return text_of_html(text) if is_markup else text
 
 
-def _text_of_msg(file, folders: Sequence[str], budget: Budget) -> str:
-    """The headers and the body of a mail in an MSG file."""
-    names = (("Subject", SUBJECT), ("From", SENDER), ("From", SENDER_ADDRESS), ("To", RECEIVERS))
-    lines = [f"{name}: {text}" for name, tag in names if (text := _string(file, folders, tag, budget))]
-    text = _string(file, folders, PLAIN_BODY, budget)
-    html = _stream(file, folders, HTML_BODY + BINARY)
-    if not text and html is not None:
-        text = text_of_html(decode_html(html, budget.options)[0])
-    return "\n".join([*lines, "", text] if text else lines)
-
-
-def _text_of(body: EmailMessage, budget: Budget) -> str:
-    """The text of a body in plain text or HTML."""
-    payload = body.get_payload(decode=True) or b""
-    charset = body.get_content_charset()
+def _content_of(part: Message, budget: Budget) -> bytes:
+    """The content of a file in a mail; a text in UTF-8, with its mark, as only the mail says its encoding."""
+    content = part.get_payload(decode=True) or b""
+    charset = part.get_content_charset()
+    if part.get_content_maintype() != "text" or charset is None or budget.options.encoding is not None:
+        return content
     try:
-        text = payload.decode(charset or "utf-8")
-    except (LookupError, UnicodeError):
-        text = decode_text(payload, budget.options)[0]
-    return text_of_html(text) if body.get_content_subtype() == "html" else with_line_ends(text)
-
-
-def _attached(part: EmailMessage, number: int) -> Inner:
-    """An attachment; a mail in a mail as its bytes."""
-    if part.get_content_type() == "message/rfc822":
-        inner = part.get_payload(0)
-        return Inner(name=part.get_filename() or f"{inner['Subject'] or number}.eml", content=inner.as_bytes())
-    name = part.get_filename() or f"{number}.{part.get_content_subtype()}"
-    return Inner(name=name, content=part.get_payload(decode=True) or b"")
-
-
-def _string(file, folders: Sequence[str], tag: str, budget: Budget) -> str:
-    """The text of a property, empty if there is none."""
-    wide = _stream(file, folders, tag + UNICODE)
-    if wide is not None:
-        return with_line_ends(wide.decode("utf-16-le", errors="replace").rstrip("\x00"))
-    narrow = _stream(file, folders, tag + CODE_PAGE)
-    return "" if narrow is None else decode_text(narrow, budget.options)[0].rstrip("\x00")
-
-
-def _stream(file, folders: Sequence[str], tag: str) -> bytes | None:
-    """The bytes of a property; None if there is none."""
-    path = [*folders, f"__substg1.0_{tag}"]
-    return file.openstream(path).read() if file.exists(path) else None
+        encoded = content.decode(charset).encode()
+    except (LookupError, ValueError):
+        return content
+    return content if encoded == content and content.isascii() else codecs.BOM_UTF8 + encoded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..characters import on_one_line, replace_lone_surrogates
@@ -24,11 +24,19 @@ class Part(NamedTuple):
     text: str
 
 
+class Inner(NamedTuple):
+    """A file in another one, which is not read yet."""
+
+    name: str
+    read: Callable[[], bytes]
+
+
 class Content(NamedTuple):
-    """All parts of a file, and what was changed in them."""
+    """All parts of a file, what was changed in them, and the files in it."""
 
     parts: list[Part]
     changes: Changes = Changes()
+    inner: Sequence[Inner] = ()
 
 
 class Budget:
@@ -72,7 +80,8 @@ def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) ->
             raise Refusal(TOO_LARGE, f"more than max_characters={options.max_characters:,}")
     if not texts:
         raise Refusal(EMPTY)
-    changes = changes._replace(replaced_characters=changes.replaced_characters + replaced)
+    left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_NAME]) for part in changes.left_out)
+    changes = changes._replace(replaced_characters=changes.replaced_characters + replaced, left_out=left_out)
     return FileText(text=SEPARATOR.join(texts), places=tuple(places), changes=changes)
 
 

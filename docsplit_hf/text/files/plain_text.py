@@ -37,8 +37,8 @@ def decode_text(content: bytes, options: FileOptions) -> tuple[str, int]:
 
 
 def decode_html(content: bytes, options: FileOptions) -> tuple[str, int]:
-    """Decode a page of HTML in the encoding that it declares, if it is one and holds; otherwise as other text."""
-    declared = _DECLARED.search(content[:BYTES_OF_DECLARATION])
+    """Decode a page of HTML in the encoding that it declares, if it holds and no mark says another one."""
+    declared = None if content.startswith(codecs.BOM_UTF8) else _DECLARED.search(content[:BYTES_OF_DECLARATION])
     if options.encoding is None and declared is not None:
         try:
             return with_line_ends(content.decode(declared[1].decode("ascii"))), 0

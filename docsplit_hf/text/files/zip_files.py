@@ -24,14 +24,16 @@ class ZipMembers:
         except ERRORS as error:
             raise Refusal(DAMAGED, f"zip: {error}") from error
         self._budget = budget
-        self._members = {info.filename: info for info in self._file.infolist() if not info.is_dir()}
+        # A folder has no content. Two members may have the same name.
+        self.files = [info for info in self._file.infolist() if info.file_size or not info.is_dir()]
+        self._members = {info.filename: info for info in self.files}
         if len(self._file.infolist()) > MOST_MEMBERS:
             raise Refusal(TOO_MANY_PAGES, f"more than {MOST_MEMBERS:,} members")
 
     def check_sizes(self, endings: tuple[str, ...]) -> None:
         """Refuse members with these endings that unpack to too much, for a library that unpacks them by itself."""
-        for name, info in self._members.items():
-            if name.lower().endswith(endings):
+        for info in self.files:
+            if info.filename.lower().endswith(endings):
                 self._check_size(info)
 
     def _check_size(self, info: zipfile.ZipInfo) -> None:
@@ -41,22 +43,21 @@ class ZipMembers:
             ratio = info.file_size // max(1, info.compress_size)
             raise Refusal(UNPACKS_TOO_LARGE, f"{info.filename} becomes {ratio:,} times as large")
 
-    @property
-    def names(self) -> list[str]:
-        """The names, in the order of the file."""
-        return list(self._members)
-
     def __contains__(self, name: str) -> bool:
         """Whether there is a member."""
         return name in self._members
 
     def read(self, name: str) -> bytes:
-        """Unpack a member in memory."""
+        """Unpack the member of a name in memory; the last one, as other programs do."""
         info = self._members.get(name)
         if info is None:
             raise Refusal(DAMAGED, f"it has no {name}")
+        return self.read_file(info)
+
+    def read_file(self, info: zipfile.ZipInfo) -> bytes:
+        """Unpack a member in memory."""
         if info.flag_bits & 1:
-            raise Refusal(ENCRYPTED, name)
+            raise Refusal(ENCRYPTED, info.filename)
         self._check_size(info)
         try:
             with self._file.open(info) as member:
@@ -64,4 +65,4 @@ class ZipMembers:
         except RuntimeError as error:  # encrypted, in zipfile's words
             raise Refusal(ENCRYPTED, str(error)) from error
         except ERRORS as error:
-            raise Refusal(DAMAGED, f"{name}: {error}") from error
+            raise Refusal(DAMAGED, f"{info.filename}: {error}") from error

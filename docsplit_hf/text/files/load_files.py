@@ -205,10 +205,6 @@ def _report_changes(changes: Changes) -> None:
     counts = {name: value for name, value in changes._asdict().items() if name != "left_out" and value}
     if counts:
         logger.info(f"Changed in the texts: {', '.join(f'{n:,} {name}' for name, n in counts.items())}.")
-    if changes.left_out:
-        by_reason = Counter(part.reason for part in changes.left_out)
-        listed = ", ".join(f"{count} {reason}" for reason, count in by_reason.most_common())
-        logger.warning(f"Parts of files that are not read, such as attachments: {listed}.")
 
 
 def _line(failure: FailedFile) -> str:

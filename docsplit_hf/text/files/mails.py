@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from email.message import Message
 from email.policy import EmailPolicy
-from functools import partial
+from functools import lru_cache, partial
 
 from ..characters import replace_lone_surrogates
 from .failures import DAMAGED, ENCRYPTED, Refusal
 from .html_text import text_of_html
-from .parts import Budget, Content, Inner, Part
+from .parts import LONGEST_NAME, Budget, Content, Inner, Part
 from .places import PART, Changes, LeftOut
 from .plain_text import decode_html, decode_text, with_line_ends
 
@@ -24,6 +24,7 @@ MARKUP = ("text/html", "text/enriched", "text/richtext", "text/x-amp-html", "tex
 MAILS = ("message/rfc822", "message/global", "message/news")
 OTHER_VERSION = "another version of a text that is read"
 ELSEWHERE = "not in the mail, which says where it is"
+UNDECLARED = "no such encoding"
 PGP_MESSAGE = "-----BEGIN PGP MESSAGE-----"
 _SOFT_LINE_END = re.compile(r"(?<!^--) \n(?!>)", re.MULTILINE)  # of RFC 3676, but for those of quotes
 _WORD = re.compile(r"\w+")
@@ -52,11 +53,13 @@ class _LenientPolicy(EmailPolicy):
     def header_fetch_parse(self, name, value):
         """Decode a header."""
         try:
-            return super().header_fetch_parse(name, value)
+            return _parsed_header(name, value)
         except Exception:  # its parser of addresses and parameters raises anything
             return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+# Each question about a part of a mail parses its headers again.
+_parsed_header = lru_cache(maxsize=64)(EmailPolicy().header_fetch_parse)
 _POLICY = _LenientPolicy()
 
 
@@ -133,12 +136,12 @@ class _Tree:
             read = partial(mail.get_payload, decode=True)
             self.inner.append(Inner(f"{place}{ATTACHMENT}: {title.removesuffix('.eml')}.eml", read))
         else:
-            self.waiting.append((mail, f"{place}{ATTACHMENT}: {title}, "))
+            self.waiting.append((mail, f"{place}{ATTACHMENT}: {title[:LONGEST_NAME]}, "))
 
     def _decoded(self, payload: bytes, charset: str | None, is_markup: bool) -> str:
         """The text of a payload, in the encoding that its part declares if it holds."""
         try:
-            text = with_line_ends(payload.decode(charset or "utf-8"))
+            text = with_line_ends(payload.decode(charset or UNDECLARED))
         except (LookupError, ValueError):
             text, replaced = (decode_html if is_markup else decode_text)(payload, self.budget.options)
             self.replaced += replaced

@@ -10,13 +10,14 @@ from .failures import DAMAGED, EMPTY, ENCRYPTED, Refusal
 from .html_text import text_of_html
 from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
 from .parts import Budget, Content, Part
-from .places import PAGE, PART, SHEET, SLIDE, Changes, LeftOut
+from .places import EMBEDDED, PAGE, PART, SHEET, SLIDE, Changes, LeftOut
 from .plain_text import decode_html
 from .xml_events import Attributes, attributes_of
 from .zip_files import ZipMembers
 
 BESIDE_BODY = ("footnotes", "endnotes", "diagramData")  # parts of a Word file with text of their own
 BESIDE_SLIDE = ("diagramData", "chart", "notesSlide")  # parts of a slide with text of their own
+EMBEDDED_KINDS = ("aFChunk", "oleObject", "package")
 LONGEST_NAME = 80  # characters of the title of a chapter
 
 
@@ -29,7 +30,13 @@ def read_docx(content: bytes, budget: Budget) -> Content:
         if kind in BESIDE_BODY and target in members:
             text = "\n".join(page_texts(members.read(target), WORD))
             parts.append(Part(kind=PART, name=kind, text=text))
-    return Content(parts)
+    return Content(parts=parts, changes=Changes(left_out=tuple(_embedded(members, main))))
+
+
+def _embedded(members: ZipMembers, path: str) -> list[LeftOut]:
+    """The files that a part of an office file embeds, such as a spreadsheet."""
+    targets = [target for kind, target in _relations(members, path) if kind in EMBEDDED_KINDS]
+    return [LeftOut(name=posixpath.basename(target), reason=EMBEDDED) for target in targets]
 
 
 def read_pptx(content: bytes, budget: Budget) -> Content:
@@ -41,20 +48,21 @@ def read_pptx(content: bytes, budget: Budget) -> Content:
     slides = [slide["r:id"] for slide in attributes_of(members.read(main), "sldId") if "r:id" in slide]
     budget.take_pages(len(slides))
     parts: list[Part] = []
-    missing: list[LeftOut] = []
+    left_out: list[LeftOut] = []
     for number, slide in enumerate(slides, start=1):
         path = _resolve(main, target_of.get(slide, ""))
         if path not in members:
-            missing.append(LeftOut(name=f"{SLIDE} {number}", reason="missing"))
+            left_out.append(LeftOut(name=f"{SLIDE} {number}", reason="missing"))
             continue
+        left_out.extend(_embedded(members, path))
         texts = page_texts(members.read(path), POWERPOINT)
         for kind, target in _relations(members, path):
             if kind in BESIDE_SLIDE and target in members:
                 texts.extend(page_texts(members.read(target), POWERPOINT))
         parts.append(Part(kind=SLIDE, name=str(number), text="\n".join(texts)))
-    if missing and not parts:
-        raise Refusal(DAMAGED, f"{missing[0].name} is missing")
-    return Content(parts=parts, changes=Changes(left_out=tuple(missing)))
+    if left_out and not parts:
+        raise Refusal(DAMAGED, f"{left_out[0].name} is missing")
+    return Content(parts=parts, changes=Changes(left_out=tuple(left_out)))
 
 
 def read_open_document(content: bytes, budget: Budget) -> Content:

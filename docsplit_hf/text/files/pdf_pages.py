@@ -7,7 +7,7 @@ from .failures import DAMAGED, EMPTY, ENCRYPTED, SCANNED, Refusal
 from .ocr import recognize_page
 from .options import FileOptions
 from .parts import Budget, Content, Part
-from .places import PAGE, Changes, LeftOut
+from .places import EMBEDDED, PAGE, Changes, LeftOut
 
 LEAST_CHARACTERS = 16  # per page: scanners add a line of their own, such as a date, which is not the page's text
 DEPTH_OF_PICTURES = 3  # levels of forms in which pictures are looked for
@@ -26,14 +26,15 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
     with document:
         budget.take_pages(len(document))
         pages: list[str] = []
-        left_out: list[LeftOut] = []
+        attached = [document.get_attachment(number).get_name() for number in range(document.count_attachments())]
+        missing: list[LeftOut] = []
         pictures = 0
         recognized = 0
         for number in range(len(document)):
             try:
                 page = document[number]
             except pypdfium2.PdfiumError as error:
-                left_out.append(LeftOut(name=f"page {number + 1}", reason=f"{DAMAGED} ({error})"))
+                missing.append(LeftOut(name=f"page {number + 1}", reason=f"{DAMAGED} ({error})"))
                 pages.append("")
                 continue
             text = _text_of(page)
@@ -49,10 +50,11 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
         raise Refusal(EMPTY, "no pages")
     if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * pictures >= len(pages):
         raise Refusal(SCANNED, f"{pictures} of {len(pages)} pages are pictures")
-    if len(left_out) == len(pages):
+    if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
     pages, changes = clean_pages(pages, budget.options)
-    changes = changes._replace(pages_without_text=pictures, recognized_pages=recognized, left_out=tuple(left_out))
+    left_out = (*missing, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
+    changes = changes._replace(pages_without_text=pictures, recognized_pages=recognized, left_out=left_out)
     parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
     return Content(parts=parts, changes=changes)
 

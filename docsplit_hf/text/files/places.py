@@ -13,6 +13,9 @@ PART = "part"
 KINDS = (PAGE, SHEET, SLIDE, PART)
 
 
+EMBEDDED = "embedded in a document"  # a reason for which a file in a file is left out
+
+
 class Place(NamedTuple):
     """A part of a text that came from one page, sheet, slide or part of a file.
 

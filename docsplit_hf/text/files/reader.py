@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from ...cores import core_count
+from ..characters import on_one_line
 from .cache import Cache
 from .failures import NOT_ACCESSIBLE, FailedFile, Refusal, UnreadableFile, failed_file
 from .options import FileOptions
@@ -17,6 +19,9 @@ from .places import FileText
 from .worker import check_size
 from .workers import Worker
 
+logger = logging.getLogger(__name__)
+
+SHOWN_PARTS = 5
 FILES_AHEAD = 32  # per process: those that wait behind a slow one
 
 
@@ -57,7 +62,8 @@ def read_files(
         show_progress: Whether to show a progress bar.
 
     Yields:
-        The text or the failure of each file, in the order of ``paths``; only a few are in memory at a time.
+        The text or the failure of each file, in the order of ``paths``; only a few are in memory at a time. Parts of
+        files that are left out are counted and named in the log when all have been read.
     """
     from tqdm.auto import tqdm
 
@@ -68,21 +74,28 @@ def read_files(
     reading = _Reading(options, cache)
     executor = ThreadPoolExecutor(processes, thread_name_prefix="read_files")
     waiting: deque[Future[FileText | FailedFile]] = deque()
-    remaining = iter(paths)
+    reasons: Counter[str] = Counter()
+    examples: list[str] = []
     try:
         with tqdm(total=len(paths), unit="file", desc="Reading files", disable=not show_progress) as progress:
-            for path in remaining:
-                waiting.append(executor.submit(reading.read, path))
-                if len(waiting) >= FILES_AHEAD * processes:
-                    yield waiting.popleft().result()
-                    progress.update()
-            while waiting:
-                yield waiting.popleft().result()
+            for number, path in enumerate(paths):
+                ahead = paths[number + len(waiting) : number + FILES_AHEAD * processes]
+                waiting.extend(executor.submit(reading.read, one) for one in ahead)
+                result = waiting.popleft().result()
+                for part in result.changes.left_out if isinstance(result, FileText) else ():
+                    reasons[part.reason] += 1
+                    examples.append(f"  {on_one_line(os.fspath(path))}, {part.name}: {part.reason}")
+                del examples[SHOWN_PARTS:]
+                yield result
                 progress.update()
     finally:
         reading.end()
         executor.shutdown(wait=True, cancel_futures=True)
         reading.close()
+        if reasons:
+            counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+            listed = "\n".join(examples)
+            logger.warning(f"Parts of files that are not read, such as attachments: {counts}. For example:\n{listed}")
 
 
 class _Reading:

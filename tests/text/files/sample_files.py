@@ -10,10 +10,10 @@ TYPE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
 
 def make_zip(members, compression=zipfile.ZIP_DEFLATED):
-    """A zip file of members by name."""
+    """A zip file of members by name, or of pairs."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as file:
-        for name, content in members.items():
+        for name, content in members.items() if isinstance(members, dict) else members:
             file.writestr(name, content)
     return buffer.getvalue()
 

@@ -1,6 +1,7 @@
 """Each format: its text and its places."""
 
 import shutil
+import zipfile
 
 import pytest
 from hypothesis import given
@@ -18,8 +19,10 @@ from docsplit_hf.text.files.failures import (
     Refusal,
 )
 from docsplit_hf.text.files.formats import read_text
+from docsplit_hf.text.files.mails import OTHER_VERSION
 from docsplit_hf.text.files.options import FileOptions
-from docsplit_hf.text.files.places import KINDS, Place
+from docsplit_hf.text.files.outlook_mails import NO_CONTENT, PACKED_RICH_TEXT
+from docsplit_hf.text.files.places import EMBEDDED, KINDS, Place
 from docsplit_hf.text.files.reader import read_files
 
 from .sample_files import (
@@ -118,6 +121,19 @@ def test_a_word_file_has_the_text_of_its_diagrams():
     assert places(found) == [("part", "diagramData", "A box.")]
 
 
+def test_files_that_are_embedded_in_documents_are_named():
+    relation = f'<Relationship Id="r8" Type="{TYPE}/package" Target="embeddings/a.xlsx"/>'
+    slide = f"<Relationships {RELATIONS}>{relation}</Relationships>"
+    names = b"<< /EmbeddedFiles << /Names [(a.xlsx) << /Type /Filespec /F (a.xlsx) >>] >> >>"
+    catalog = b"<< /Type /Catalog /Pages 2 0 R /Names " + names + b" >>"
+    for content in (
+        make_docx(paragraph("Body."), relation),
+        make_pptx(["Body."], **{"ppt/slides/_rels/slide0.xml.rels": slide}),
+        make_pdf(["Body."]).replace(b"<< /Type /Catalog /Pages 2 0 R >>", catalog),
+    ):
+        assert read(content).changes.left_out == (("a.xlsx", EMBEDDED),)
+
+
 def test_pictures_that_unpack_to_much_are_no_reason_to_refuse_a_document():
     found = read(make_docx(paragraph("Body."), **{"word/media/white.emf": bytes(5_000_000)}))
     assert found.text == "Body."
@@ -169,6 +185,68 @@ def test_a_zip_file_has_its_members():
     assert places(found) == [
         ("part", "a.txt", "first"), ("part", "sub/b.docx", "second"), ("part", "d.zip, c.txt", "in two")
     ]  # fmt: skip
+
+
+def test_two_members_of_one_name_are_two():
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        content = make_zip([("a.txt", "first"), ("a.txt", "second")])
+    assert places(read(content)) == [("part", "a.txt", "first"), ("part", "a.txt", "second")]
+
+
+def test_a_pdf_file_that_is_stored_in_a_zip_file_is_one_of_its_members():
+    content = make_zip({"a.pdf": make_pdf(["A page."]), "b.txt": "second"}, zipfile.ZIP_STORED)
+    assert b"%PDF-" in content[:1024]
+    for name in ("a.zip", "a.doc"):
+        assert places(read(content, name)) == [("part", "a.pdf, page 1", "A page."), ("part", "b.txt", "second")]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a", "a.html", "a.eml", "a.doc"])
+def test_a_text_about_pdf_files_is_none(name):
+    assert "begins with %PDF-1.7" in read(b"A PDF file begins with %PDF-1.7 and has pages.", name).text
+
+
+def test_a_pdf_file_may_begin_after_other_bytes():
+    assert places(read(b"\r\nHTTP/1.1 200 OK\r\n\r\n" + make_pdf(["A page."]))) == [("page", "1", "A page.")]
+
+
+WORD_XML = f"<?xml version='1.0'?><?mso-application progid='Word.Document'?><w:wordDocument {WORD}><w:body>"
+FORGED = {
+    "HTML": b"<html xmlns:o='urn:o'><p>Text.",
+    "a table": b"<table><tr><td>Text.",
+    "RTF": rb"{\rtf1 Text.}",
+    "Word": make_docx(paragraph("Text.")),
+    "Word 2003": f"{WORD_XML}{paragraph('Text.')}</w:body></w:wordDocument>".encode(),
+    "zip": make_zip({"a.txt": "Text."}),
+    "OpenDocument": make_odt("<text:p>Text.</text:p>"),
+    "a saved page": b"MIME-Version: 1.0\nContent-Type: multipart/related; boundary=x\n\n--x\nContent-Type: text/html\n"
+    b"\n<p>Text.\n--x--",
+}
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_a_file_with_the_name_of_a_word_file_is_read_as_what_it_is(kind):
+    assert read(FORGED[kind], "a.doc").text.strip() == "Text."
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"<html><script>x</script></html>", "read as HTML"),
+        (rb"{\rtf1 }", "read as RTF"),
+        (make_docx(""), "read as Word"),
+        (make_docx("")[:-30], "zip: "),
+        (make_zip({"a.png": b"\x89PNG\x00"}), "read as zip; a.png: unknown format"),
+        (make_pdf(["Text."])[:60], "read as PDF"),
+        (b"\x89PNG\r\n\x1a\n\x00", "a picture (PNG)"),
+        (b"MZ\x90\x00", "a program"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "Microsoft's old container"),
+        (b"-----BEGIN PGP MESSAGE-----\n\nabc", ""),
+    ],
+)
+def test_the_error_says_what_a_file_is(content, said):
+    with pytest.raises(Refusal) as caught:
+        read(content, "a.doc")
+    assert said in caught.value.detail
 
 
 def test_html_has_lines_for_blocks_and_no_scripts():
@@ -256,6 +334,31 @@ def test_a_mail_of_outlook_has_the_mails_attached_to_it():
         ("attachment: Inner", "Subject: Inner\n\nThe inner body."),
         ("attachment: a.txt", "A price. A price. A price. A price. A pri"[:40]),
     ]
+
+
+def test_a_mail_of_outlook_loses_nothing_in_silence():
+    attached = "__attach_version1.0_#0000000{0}/__substg1.0_"
+    texts = {"0E03": "copied", "1000": "stub"}
+    streams = {f"__substg1.0_{tag}001F": text.encode("utf-16-le") for tag, text in texts.items()}
+    streams |= {"__properties_version1.0": b"", "__substg1.0_10130102": b"<p>the whole body".ljust(4096)}
+    for number in range(2):
+        streams[attached.format(number) + "3707001F"] = "a.txt".encode("utf-16-le")
+        streams[attached.format(number) + "37010102"] = (b"first. ", b"second. ")[number].ljust(4096)
+    streams[attached.format(2) + "3701000D/CONTENTS"] = b"an object"
+    streams[attached.format(3) + "3707001F"] = "link.txt".encode("utf-16-le")
+    found = read(make_ole(streams))
+    assert [word in found.text for word in ("copied", "the whole body", "first.", "second.")] == [True] * 4
+    assert [(part.name, part.reason) for part in found.changes.left_out] == [
+        ("body as plain text", OTHER_VERSION),
+        ("attachment: __attach_version1.0_#00000002", NO_CONTENT),
+        ("attachment: link.txt", NO_CONTENT),
+    ]
+
+
+def test_rich_text_in_a_mail_of_outlook_is_named():
+    subject = {"__substg1.0_0037001F": "An offer".encode("utf-16-le")}
+    found = read(make_ole(subject | {"__properties_version1.0": b"", "__substg1.0_10090102": b"packed"}))
+    assert found.changes.left_out == (("body", PACKED_RICH_TEXT),)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from docsplit_hf import load_files
 from docsplit_hf.text.files.failures import EMPTY
 from docsplit_hf.text.files.finding import find_files
 
-from .sample_files import make_docx, make_pdf, paragraph
+from .sample_files import make_docx, make_mail, make_pdf, paragraph
 
 pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
 
@@ -55,6 +55,13 @@ def test_a_folder_has_texts_files_places_and_labels(folder, load, tmp_path, capl
     with open(tmp_path / "failed.csv", newline="") as file:
         [failed] = csv.DictReader(file)
     assert failed["file"] == "loan/=d.txt" and failed["reason"] == EMPTY and failed["remedy"]
+
+
+def test_parts_that_are_left_out_are_counted_and_named(tmp_path, load, caplog):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.eml").write_bytes(make_mail("Hello.", [("a.png", b"\x89PNG\x00"), ("b.png", b"\x89PNG\x00")]))
+    load(tmp_path / "in")
+    assert "2 unknown format" in caplog.text and "a.eml, attachment: a.png: unknown format" in caplog.text
 
 
 def test_a_second_load_gives_the_same_data_set(folder, load):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.text.files.failures import UNKNOWN_FORMAT
+from docsplit_hf.text.files.failures import DAMAGED, UNKNOWN_FORMAT, Refusal
 from docsplit_hf.text.files.formats import read_text
 from docsplit_hf.text.files.mails import OTHER_VERSION
 from docsplit_hf.text.files.options import FileOptions
@@ -44,6 +44,15 @@ def test_characters_that_cannot_be_decoded_are_counted():
 def test_a_file_in_a_mail_in_a_zip_file_is_named_with_both():
     found = read(make_zip({"a.eml": MAILS["Exchange, TNEF"].content}))
     assert found.changes.left_out == (("a.eml, attachment: winmail.dat", UNKNOWN_FORMAT),)
+
+
+def test_parts_in_one_another_without_end_are_refused():
+    content = leaf("text/plain", "hello")
+    for _ in range(1500):
+        content = tree("mixed", content)
+    with pytest.raises(Refusal) as caught:
+        read(mail(content))
+    assert caught.value.reason == DAMAGED
 
 
 @pytest.mark.skipif(

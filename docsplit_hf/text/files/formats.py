@@ -22,8 +22,7 @@ from .failures import (
 from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
 from .mails import PGP_MESSAGE, read_eml
-from .office_files import read_docx, read_epub, read_open_document, read_pptx
-from .office_text import WORD, page_texts
+from .office_files import read_docx, read_epub, read_open_document, read_pptx, read_word_xml
 from .options import FileOptions
 from .outlook_mails import open_ole, read_msg
 from .parts import Budget, Content, Inner, Part, add_changes, join_parts
@@ -118,9 +117,9 @@ def format_of(content: bytes, name: str, budget: Budget) -> str:
     if content.startswith(b"{\\rtf"):
         return "RTF"
     _refuse_signed_or_encrypted(content)
-    if _MAILBOX.match(content):
-        return "mailbox"
     is_plain = suffix in TEXT_SUFFIXES
+    if not is_plain and _MAILBOX.match(content):
+        return "mailbox"
     if not is_plain and _begins_as_mail(content):
         return "mail"
     # PDF files may begin after other bytes. A text that mentions them has no table of objects.
@@ -231,11 +230,6 @@ def _read_mailbox(content: bytes, budget: Budget) -> Content:
     return Content(parts=[], inner=inner)
 
 
-def _read_word_xml(content: bytes, budget: Budget) -> Content:
-    """Read a Word file that is one file of XML, as Word 2003 saved them."""
-    return Content(parts=[Part("", "", text) for text in page_texts(content, WORD)])
-
-
 def _read_plain(content: bytes, budget: Budget) -> Content:
     """Read plain text, with Markdown as it is."""
     text, replaced = decode_text(content, budget.options)
@@ -266,7 +260,7 @@ READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
     "PowerPoint": read_pptx,
     "RTF": _read_rtf,
     "Word": read_docx,
-    "Word 2003 XML": _read_word_xml,
+    "Word 2003 XML": read_word_xml,
     "mail": read_eml,
     "mailbox": _read_mailbox,
     "spreadsheet": read_sheets,

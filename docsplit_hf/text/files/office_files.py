@@ -33,6 +33,11 @@ def read_docx(content: bytes, budget: Budget) -> Content:
     return Content(parts=parts, changes=Changes(left_out=tuple(_embedded(members, main))))
 
 
+def read_word_xml(content: bytes, budget: Budget) -> Content:
+    """Read a Word file that is a single file of XML, as Word 2003 saved them."""
+    return Content(_pages_or_whole(page_texts(content, WORD), budget))
+
+
 def _embedded(members: ZipMembers, path: str) -> list[LeftOut]:
     """The files that a part of an office file embeds, such as a spreadsheet."""
     targets = [target for kind, target in _relations(members, path) if kind in EMBEDDED_KINDS]

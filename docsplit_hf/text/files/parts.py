@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from operator import add
 from typing import NamedTuple
 
 from ..characters import on_one_line, replace_lone_surrogates
@@ -87,12 +88,4 @@ def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) ->
 
 def add_changes(first: Changes, second: Changes) -> Changes:
     """Add the counts of two parts of a file."""
-    return Changes(
-        repeated_lines=first.repeated_lines + second.repeated_lines,
-        joined_hyphens=first.joined_hyphens + second.joined_hyphens,
-        joined_lines=first.joined_lines + second.joined_lines,
-        replaced_characters=first.replaced_characters + second.replaced_characters,
-        pages_without_text=first.pages_without_text + second.pages_without_text,
-        recognized_pages=first.recognized_pages + second.recognized_pages,
-        left_out=first.left_out + second.left_out,
-    )
+    return Changes(*map(add, first, second))

@@ -8,6 +8,7 @@ from .ocr import recognize_page
 from .options import FileOptions
 from .parts import Budget, Content, Part
 from .places import EMBEDDED, PAGE, Changes, LeftOut
+from .plain_text import with_line_ends
 
 LEAST_CHARACTERS = 16  # per page: scanners add a line of their own, such as a date, which is not the page's text
 DEPTH_OF_PICTURES = 3  # levels of forms in which pictures are looked for
@@ -85,7 +86,7 @@ def _text_of(page) -> str:
     text_page = page.get_textpage()
     text = text_page.get_text_range(errors="replace") if text_page.count_chars() else ""
     text_page.close()
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return with_line_ends(text)
 
 
 def _has_picture(page) -> bool:

@@ -284,8 +284,8 @@ def test_the_content_decides_and_not_the_name(name):
 
 
 def test_text_files_are_read_as_they_are():
-    mail = b"From: a@example.org\nSubject: x\n\n<html>"
-    assert read(mail, "a.txt").text == mail.decode()
+    for mail in (b"From: a@example.org\nSubject: x\n\n<html>", b"From a@b 10:00 2026\nSubject: x\n\n<html>"):
+        assert read(mail, "a.txt").text == mail.decode()
     assert read(b"# Title\n\n<b>bold</b>", "a.md").text == "# Title\n\n<b>bold</b>"
 
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from functools import partial
 
-from .failures import DAMAGED, EMPTY, Refusal
+from .failures import DAMAGED, Refusal
 from .html_text import text_of_html
 from .mails import ATTACHMENT, BODY, OTHER_VERSION, choose_version
 from .parts import Budget, Content, Inner, Part
@@ -42,15 +42,12 @@ def open_ole(content: bytes):
 
 def read_msg(content: bytes, budget: Budget) -> Content:
     """Read a mail: its body, the mails attached to it, and all other attachments unread."""
-    reader = _Reader(content, budget)
-    reader.read()
-    if not reader.inner and not any(part.text for part in reader.parts):
-        raise Refusal(EMPTY, "no subject, no body")
-    changes = Changes(replaced_characters=reader.replaced, left_out=tuple(reader.left_out))
-    return Content(parts=reader.parts, changes=changes, inner=reader.inner)
+    tree = _Tree(content, budget)
+    changes = Changes(replaced_characters=tree.replaced, left_out=tuple(tree.left_out))
+    return Content(parts=tree.parts, changes=changes, inner=tree.inner)
 
 
-class _Reader:
+class _Tree:
     """What is in a mail, and in those attached to it."""
 
     def __init__(self, content: bytes, budget: Budget) -> None:
@@ -60,28 +57,29 @@ class _Reader:
         self.inner: list[Inner] = []
         self.left_out: list[LeftOut] = []
         self.replaced = 0
-
-    def read(self) -> None:
-        """Read the mails, and list what else is attached."""
         streams = self.file.listdir(streams=True, storages=True)
         waiting: list[tuple[tuple[str, ...], str]] = [((), BODY)]
         for folders, name in waiting:  # which grows
-            self.budget.take_pages(1)
+            budget.take_pages(1)
             self.parts.append(Part(kind=PART, name=name, text=self._text_of_mail(folders, name)))
             depth = len(folders)
             inside = {path[depth] for path in streams if len(path) > depth and tuple(path[:depth]) == folders}
             for attachment in sorted(one for one in inside if one.startswith("__attach")):
-                place = (*folders, attachment)
-                name = self._string(place, FILE_NAME) or self._string(place, SHORT_FILE_NAME)
-                mail = (*place, f"__substg1.0_{DATA}{FOLDER}")
-                if self._has(place, DATA + BINARY):
-                    read = partial(self._stream, place, DATA + BINARY)
-                    self.inner.append(Inner(name=f"{ATTACHMENT}: {name or attachment}", read=read))
-                elif self.file.exists([*mail, "__properties_version1.0"]):
-                    title = name or self._string(mail, SUBJECT) or attachment
-                    waiting.append((mail, f"{ATTACHMENT}: {title}"))
-                else:
-                    self.left_out.append(LeftOut(name=f"{ATTACHMENT}: {name or attachment}", reason=NO_CONTENT))
+                self._add_attachment((*folders, attachment), waiting)
+
+    def _add_attachment(self, place: tuple[str, ...], waiting: list[tuple[tuple[str, ...], str]]) -> None:
+        """Let a mail in a mail wait, and put a file aside; what is neither is left out."""
+        mail = (*place, f"__substg1.0_{DATA}{FOLDER}")
+        is_mail = self.file.exists([*mail, "__properties_version1.0"])
+        name = self._string(place, FILE_NAME) or self._string(place, SHORT_FILE_NAME)
+        title = name or (is_mail and self._string(mail, SUBJECT)) or place[-1]
+        name = f"{ATTACHMENT}: {title}"
+        if self._has(place, DATA + BINARY):
+            self.inner.append(Inner(name=name, read=partial(self._stream, place, DATA + BINARY)))
+        elif is_mail:
+            waiting.append((mail, name))
+        else:
+            self.left_out.append(LeftOut(name=name, reason=NO_CONTENT))
 
     def _text_of_mail(self, folders: Sequence[str], name: str) -> str:
         """The headers and the body of a mail."""

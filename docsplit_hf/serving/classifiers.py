@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 from ..classification.pipeline import KNNClassifierPipeline
 from ..content_hash import sha256_of_json
-from ..datastore.files.classifier_folder import FOLDER, classifier_checksums
-from ..datastore.files.manifest import MANIFEST
+from ..datastore.files.classifier_folder import FOLDER
+from ..datastore.files.manifest import MANIFEST, read_manifest
+from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.portable.modeling_knn_classifier import KNNClassifier
 
 if TYPE_CHECKING:
@@ -76,12 +78,24 @@ def version_on_disk(folder: Path) -> str:
     return hashlib.sha256(manifest).hexdigest()[:VERSION_DIGITS]
 
 
+def weights_on_disk(folder: Path) -> tuple[str, ...]:
+    """The SHA-256 of each file of weights that the datastore in a folder names."""
+    checksums = read_manifest(folder / FOLDER)["classifier"]
+    return tuple(checksums[name] for name in sorted(checksums) if name.endswith(".safetensors"))
+
+
 @dataclass(frozen=True)
 class State:
-    """A classifier at one moment: a pipeline that nobody changes, and its version."""
+    """A classifier at one moment: a pipeline that nobody changes, its version, and the SHA-256 of its weights."""
 
     pipe: KNNClassifierPipeline
     version: str
+    weights: tuple[str, ...]  # of each file; empty if the datastore names none
+
+    @property
+    def weights_sha256(self) -> str:
+        """One SHA-256 of all weights."""
+        return sha256_of_json(self.weights)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -123,29 +137,27 @@ class Encoders:
     def __init__(self, backend: str | None = None, precision: str | None = None) -> None:
         self.backend = "openvino" if backend is None and precision == "int8" else backend
         self.precision = precision
-        self._encoders: dict[tuple[str, ...], nn.Module] = {}
+        # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
+        self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()
 
-    def open(self, folder: Path) -> KNNClassifierPipeline:
+    def open(self, folder: Path) -> State:
         """Load the classifier in a folder, with the encoder of an earlier one if its weights are equal."""
+        state, _ = read_consistently(folder, lambda: self._read(folder))
+        model = state.pipe.model
+        model.eval()
+        if isinstance(model, KNNClassifier) and not model.config.num_labels and model.retrieval_head is None:
+            encoder = self._encoders.setdefault(state.weights, model.encoder) if state.weights else model.encoder
+            if encoder is not model.encoder:
+                logger.info("Classifiers with the same encoder share it: %s.", folder.name)
+                model.encoder = encoder
+        return state
+
+    def _read(self, folder: Path) -> State:
+        """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
         from transformers import pipeline
 
         pipe = pipeline("docsplit-knn", model=str(folder), backend=self.backend, precision=self.precision)
-        pipe.model.eval()
-        if not isinstance(pipe.model, KNNClassifier) or pipe.model.config.num_labels:
-            return pipe
-        weights = _weights(folder)
-        if pipe.model.retrieval_head is None and weights:
-            encoder = self._encoders.setdefault(weights, pipe.model.encoder)
-            if encoder is not pipe.model.encoder:
-                logger.info("Classifiers with the same encoder share it: %s.", folder.name)
-                pipe.model.encoder = encoder
-        return pipe
-
-
-def _weights(folder: Path) -> tuple[str, ...]:
-    """The SHA-256 of each file of weights in a folder."""
-    checksums = classifier_checksums(folder)
-    return tuple(checksums[name] for name in sorted(checksums) if name.endswith(".safetensors"))
+        return State(pipe, version_on_disk(folder), weights_on_disk(folder))
 
 
 class Classifier:
@@ -156,20 +168,11 @@ class Classifier:
         self.folder = folder
         self._encoders = encoders
         self.precision = encoders.precision or "float32"
-        self.weights_sha256 = sha256_of_json(_weights(folder))
         self.opened_at = time.time()  # seconds since 1970
-        self.state = self._load()
+        self.state = encoders.open(folder)
 
     def __repr__(self) -> str:
         return f"Classifier({self.name!r})"
-
-    def _load(self) -> State:
-        """Load the folder; a save meanwhile is noticed, and the folder is loaded again."""
-        while True:
-            version = version_on_disk(self.folder)
-            pipe = self._encoders.open(self.folder)
-            if version_on_disk(self.folder) == version:
-                return State(pipe, version)
 
     def is_replaced(self) -> bool:
         """Whether the folder holds another version than the one that is served."""
@@ -180,8 +183,7 @@ class Classifier:
 
     def reload(self) -> None:
         """Serve the version in the folder from now on."""
-        self.weights_sha256 = sha256_of_json(_weights(self.folder))
-        self.state = self._load()
+        self.state = self._encoders.open(self.folder)
         self.opened_at = time.time()
         logger.info("%s was replaced in its folder: version %s answers now.", self.name, self.state.version)
 

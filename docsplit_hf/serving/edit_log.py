@@ -6,17 +6,19 @@ import json
 import logging
 import os
 from collections import OrderedDict
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from ..encoders.checkpoints.atomic_replacement import locked
+from ..encoders.checkpoints.inside_folder import open_plain
+
 logger = logging.getLogger(__name__)
 
 LOG_NAME = "edits.jsonl"
 KEPT_KEYS = 100_000  # idempotency keys in memory; the oldest are forgotten first
-
-Step = Literal["begun", "done"]
 
 
 @dataclass(frozen=True)
@@ -60,25 +62,42 @@ class FinishedEdit:
 
 
 class EditLog:
-    """The edits of a classifier, in ``edits.jsonl`` in its folder.
+    """The edits of a classifier, in ``edits.jsonl`` in its folder, locked for this process.
 
     An edit has two lines: ``begun``, with everything that it does, before the folder is saved, and ``done``, with the
-    answer, before it is acknowledged; or ``refused``, if it was not saved. An edit without the second line was
-    interrupted; it is finished at the next start, where it changes nothing that is there already.
+    answer, before it is acknowledged. An edit without the second line was interrupted, and is finished later, where it
+    changes nothing that is there already; or it is set aside by a line ``refused``, if it no longer fits.
     """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG_NAME
-        self.unfinished: list[Edit] = []
+        self._begun: dict[int, Edit] = {}
         self._finished: OrderedDict[str, FinishedEdit] = OrderedDict()
         self._last_number = 0
-        self._load()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        self._file = os.open(self.path, flags, 0o600)
+        with ExitStack() as opened:
+            # The folder may come from a stranger, so the file is opened once, and never through a link.
+            self._file = open_plain(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode=0o600)
+            opened.callback(os.close, self._file)
+            opened.enter_context(locked(self.path, wait=False))
+            self._load()
+            self._last_line = self._size  # where the last line that was appended begins
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._opened.close()
+
+    @property
+    def unfinished(self) -> list[Edit]:
+        """The edits that were interrupted, the first one first."""
+        return list(self._begun.values())
+
+    def is_in_place(self) -> bool:
+        """Whether the open file is still the one in the folder: the folder may have been moved or replaced."""
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(self._file))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def finished(self, key: str | None) -> FinishedEdit | None:
         """The edit that was acknowledged under a key; None if there is none."""
@@ -86,22 +105,27 @@ class EditLog:
 
     def begin(self, key: str | None, request: str, who: str, content: EditContent) -> Edit:
         """Write what an edit does."""
-        when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        edit = Edit(self._last_number + 1, key, request, who, when, content)
+        edit = Edit(self._last_number + 1, key, request, who, _now(), content)
         self._append({"step": "begun", **asdict(edit)})
+        self._begun[edit.number] = edit
         self._last_number = edit.number
         return edit
 
+    def withdraw(self, edit: Edit) -> None:
+        """Cut off the line of the edit that was just begun, because it was not saved; a full disk has room for that."""
+        self._cut(self._last_line)
+        del self._begun[edit.number]
+
     def finish(self, edit: Edit, answer: dict[str, Any]) -> None:
         """Write that an edit is on the disk, and the answer that acknowledges it."""
-        when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._append({"step": "done", "number": edit.number, "when": when, "answer": answer})
+        self._append({"step": "done", "number": edit.number, "when": _now(), "answer": answer})
+        del self._begun[edit.number]
         self._remember(edit, answer)
 
-    def refuse(self, edit: Edit) -> None:
-        """Write that an edit was not saved: the client got an error."""
-        when = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._append({"step": "refused", "number": edit.number, "when": when})
+    def set_aside(self, edit: Edit, reason: str) -> None:
+        """Write that an interrupted edit is not made, and why."""
+        self._append({"step": "refused", "number": edit.number, "when": _now(), "reason": reason})
+        del self._begun[edit.number]
 
     def _remember(self, edit: Edit, answer: dict[str, Any]) -> None:
         if edit.key is None:
@@ -111,41 +135,61 @@ class EditLog:
             self._finished.popitem(last=False)
 
     def _append(self, line: dict[str, Any]) -> None:
-        """Write a line, and wait until it is on the disk."""
+        """Write a line, and wait until it is on the disk; if that fails, as on a full one, cut it off."""
         content = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        while content:
-            content = content[os.write(self._file, content) :]
-        os.fsync(self._file)
+        self._cut(self._size)  # what is left if the last line could not be cut off
+        try:
+            rest = content
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except BaseException:
+            self._cut(self._size)
+            raise
+        self._last_line = self._size
+        self._size += len(content)
+
+    def _cut(self, size: int) -> None:
+        """Cut off what follows after so many bytes."""
+        if os.fstat(self._file).st_size > size:
+            os.ftruncate(self._file, size)
+            os.fsync(self._file)
+        self._size = size
 
     def _load(self) -> None:
-        """Read the file; a last line that was cut off by a crash is removed."""
-        if not self.path.exists():
-            return
-        content = self.path.read_bytes()
+        """Read the file; an incomplete last line is removed."""
+        with open(self._file, "rb", closefd=False) as file:
+            content = file.read()
         complete = content[: content.rfind(b"\n") + 1]
         if len(complete) < len(content):
-            logger.warning("The last line of %s was cut off by a crash, and is removed.", LOG_NAME)
-            os.truncate(self.path, len(complete))
-        begun: dict[int, Edit] = {}
+            logger.warning("The last line of %s is incomplete, as after a crash, and is removed.", LOG_NAME)
+        self._cut(len(complete))
         # Not str.splitlines: a text may contain other characters that end lines, such as U+2028.
         for number, line in enumerate(complete.splitlines(), start=1):
             try:
-                self._read_line(json.loads(line), begun)
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"Line {number} of {self.path} is not one of the edit log: {error!r}.") from error
-        self.unfinished = list(begun.values())
+                self._read_line(json.loads(line))
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(
+                    f"Line {number} of {self.path} is not one of the edit log ({error!r}): correct it, or move the "
+                    "file away, and a new one is begun."
+                ) from error
 
-    def _read_line(self, line: dict[str, Any], begun: dict[int, Edit]) -> None:
+    def _read_line(self, line: dict[str, Any]) -> None:
         if line["step"] == "begun":
             edit = _edit_of(line)
-            begun[edit.number] = edit
+            self._begun[edit.number] = edit
             self._last_number = max(self._last_number, edit.number)
         elif line["step"] == "done":
-            self._remember(begun.pop(line["number"]), line["answer"])
+            self._remember(self._begun.pop(line["number"]), line["answer"])
         elif line["step"] == "refused":
-            del begun[line["number"]]
+            del self._begun[line["number"]]
         else:
             raise ValueError(f"unknown step {line['step']!r}")
+
+
+def _now() -> str:
+    """The time of a line."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _edit_of(line: dict[str, Any]) -> Edit:

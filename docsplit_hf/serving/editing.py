@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from safetensors import SafetensorError
+
 from ..content_hash import sha256_of_json
-from ..encoders.checkpoints.atomic_replacement import locked, save_lock
+from ..encoders.checkpoints.atomic_replacement import save_lock
 from ..text.text_warnings import unlogged
-from .classifiers import Classifier, State, copied, version_on_disk
-from .edit_log import AddedExample, Edit, EditContent, EditLog
-from .errors import CONFLICT, Refused, unprocessable
+from .classifiers import Classifier, State, copied, version_on_disk, weights_on_disk
+from .edit_log import LOG_NAME, AddedExample, EditContent, EditLog
+from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from .settings import Limits
 
 logger = logging.getLogger(__name__)
-
-LOCK_NAME = "edits.lock"
 
 
 class NewExample(NamedTuple):
@@ -62,24 +61,18 @@ class Editor:
     def __init__(self, classifier: Classifier, limits: Limits) -> None:
         self.classifier = classifier
         self._limits = limits
-        self._open = ExitStack()
+        self._log = self._open_log()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"docsplit-edit-{classifier.name}")
         try:
-            self._open.enter_context(locked(classifier.folder / LOCK_NAME, wait=False))
-        except BlockingIOError:
-            raise ValueError(
-                f"Another server takes edits of {classifier.folder}: stop it, or start this one without a token for "
-                "edits."
-            ) from None
-        self._log = EditLog(classifier.folder)
-        self._open.callback(self._log.close)
-        for edit in self._log.unfinished:
-            self._finish_interrupted(edit)
+            self._finish_interrupted()
+        except (OSError, Refused) as error:
+            message = "An edit of %s was interrupted, and is finished before the next edit, as it cannot be now: %s"
+            logger.warning(message, classifier.name, error)
 
     def close(self) -> None:
         """Finish the changes under way, and let other servers take edits."""
         self._thread.shutdown(wait=True)
-        self._open.close()
+        self._log.close()
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function after the changes under way; returns a future."""
@@ -87,10 +80,10 @@ class Editor:
 
     def change(self, changes: Changes, request: Request) -> dict[str, Any]:
         """Change examples, and return the answer that acknowledges it."""
+        state = self._current()
         known = self._log.finished(request.key)
         if known is not None:
             return _repeated(known.request, known.answer, request)
-        state = self._current()
         pipe = copied(state.pipe)
         with unlogged():
             content, ids = _apply(pipe, changes, self._limits)
@@ -99,10 +92,10 @@ class Editor:
 
     def fit(self, class_proportions: Any, request: Request) -> dict[str, Any]:
         """Fit the experts, and return the report."""
+        state = self._current()
         known = self._log.finished(request.key)
         if known is not None:
             return _repeated(known.request, known.answer, request)
-        state = self._current()
         pipe = copied(state.pipe)
         with unlogged():
             report = pipe.fit(show_progress=False, class_proportions=class_proportions)
@@ -110,7 +103,8 @@ class Editor:
 
     def inspect(self, look: Callable[[KNNClassifierPipeline], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         """Look at a copy of the classifier; return its version, and what was found."""
-        state = self._current()
+        self.reload_if_replaced()
+        state = self.classifier.state
         return state.version, look(copied(state.pipe))
 
     def reload_if_replaced(self) -> None:
@@ -118,9 +112,32 @@ class Editor:
         if self.classifier.is_replaced():
             self.classifier.reload()
 
+    def _open_log(self) -> EditLog:
+        """Open the log in the folder, and lock it."""
+        folder = self.classifier.folder
+        try:
+            return EditLog(folder)
+        except BlockingIOError:
+            raise ValueError(
+                f"Another server takes edits of {folder}: stop it, or start this one without a token for edits."
+            ) from None
+
     def _current(self) -> State:
-        """The state to change: the one in the folder."""
+        """The state to change: the one in the folder, after edits that were interrupted."""
+        try:
+            version_on_disk(self.classifier.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            raise Refused(
+                UNAVAILABLE,
+                "no_folder",
+                f"The folder of {self.classifier.name} is not in its place, so nothing can be changed: put it back.",
+            ) from None
+        if not self._log.is_in_place():  # another folder has taken its place, with edits of its own
+            old = self._log
+            self._log = self._open_log()
+            old.close()
         self.reload_if_replaced()
+        self._finish_interrupted()
         return self.classifier.state
 
     def _log_and_save(
@@ -131,12 +148,14 @@ class Editor:
         try:
             state = self._save_state(before, pipe)
         except Refused:
-            self._log.refuse(edit)
+            self._log.withdraw(edit)
             raise
-        except Exception:  # of any type, such as a full disk: what was not saved must not come back at the next start
-            if version_on_disk(self.classifier.folder) == before.version:
-                self._log.refuse(edit)
+        except Exception:  # of any type, such as a full disk: what was not saved must not come back later
+            if self._holds(before.version):
+                self._log.withdraw(edit)
             raise
+        if not self._log.is_in_place():
+            raise _replaced()
         answer = {"edit": edit.number, "version": state.version, **answer}
         self._log.finish(edit, answer)
         self.classifier.state = state
@@ -145,40 +164,64 @@ class Editor:
     def _save_state(self, before: State, pipe: KNNClassifierPipeline) -> State:
         """Save a pipeline to the folder in one moment, unless another program has replaced it."""
         folder = self.classifier.folder
-        if pipe.model.config.to_dict() == before.pipe.model.config.to_dict():
-            with save_lock(folder):
-                self._refuse_if_replaced(before)
-                pipe.datastore.save_pretrained(folder)
-                return State(pipe, version_on_disk(folder))
-        # The calibration changed, too. This save takes the lock itself.
         self._refuse_if_replaced(before)
-        pipe.save_pretrained(folder)
-        return State(pipe, version_on_disk(folder))
+        try:
+            if pipe.model.config.to_dict() == before.pipe.model.config.to_dict():
+                with save_lock(folder):
+                    self._refuse_if_replaced(before)
+                    pipe.datastore.save_pretrained(folder)
+                    return State(pipe, version_on_disk(folder), weights_on_disk(folder))
+            # The calibration changed, too. This save takes the lock itself.
+            pipe.save_pretrained(folder)
+            return State(pipe, version_on_disk(folder), weights_on_disk(folder))
+        except SafetensorError as error:  # what safetensors raises when the disk is full
+            raise OSError(f"{folder} cannot be written: {error}") from error
+
+    def _holds(self, version: str) -> bool:
+        """Whether the folder is in its place, and has a version."""
+        return self._log.is_in_place() and version_on_disk(self.classifier.folder) == version
 
     def _refuse_if_replaced(self, before: State) -> None:
         """Refuse a change of a version that is not the one in the folder."""
-        if version_on_disk(self.classifier.folder) != before.version:
-            raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
+        if not self._holds(before.version):
+            raise _replaced()
 
-    def _finish_interrupted(self, edit: Edit) -> None:
-        """Finish an edit that a crash interrupted; what is in the folder already is not done again."""
-        state = self.classifier.state
-        pipe = copied(state.pipe)
-        if edit.content.kind == "examples":
-            with unlogged():
-                _apply_again(pipe, edit.content)
+    def _finish_interrupted(self) -> None:
+        """Finish the edits that a crash or a full disk interrupted; one that no longer fits is set aside."""
+        name = self.classifier.name
+        for edit in self._log.unfinished:
+            if edit.content.kind == "fit":  # nobody got an answer, and fitting again gives the same
+                self._log.set_aside(edit, "it was interrupted")
+                logger.info("A fit of %s was interrupted: send it again.", name)
+                continue
+            state = self.classifier.state
+            pipe = copied(state.pipe)
+            try:
+                with unlogged():
+                    _apply_again(pipe, edit.content)
+            except (AttributeError, LookupError, TypeError, ValueError, Refused) as error:
+                self._log.set_aside(edit, str(error))
+                message = (
+                    "Edit %d of %s was interrupted, and no longer fits, so it is not made: %s has it, and the reason."
+                )
+                logger.error(message, edit.number, name, LOG_NAME)
+                continue
             state = self._save_state(state, pipe)
-        ids = [example.id for example in edit.content.added]
-        answer: dict[str, Any] = {"edit": edit.number, "version": state.version}
-        if edit.content.kind == "examples":
-            answer |= {"ids": ids, "relabeled": len(edit.content.relabeled), "removed": len(edit.content.removed)}
+            answer = {
+                "edit": edit.number,
+                "version": state.version,
+                "ids": [example.id for example in edit.content.added],
+                "relabeled": len(edit.content.relabeled),
+                "removed": len(edit.content.removed),
+            }
             self._log.finish(edit, answer)
-            logger.info("Edit %d of %s was interrupted, and is finished now.", edit.number, self.classifier.name)
-        else:
-            # Nobody got an answer, and fitting again gives the same.
-            self._log.finish(Edit(edit.number, None, "", edit.who, edit.when, edit.content), answer)
-            logger.info("A fit of %s was interrupted: send it again.", self.classifier.name)
-        self.classifier.state = state
+            self.classifier.state = state
+            logger.info("Edit %d of %s was interrupted, and is finished now.", edit.number, name)
+
+
+def _replaced() -> Refused:
+    """The error for an edit of a version that is no longer in the folder."""
+    return Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
 
 
 def digest_of(body: dict[str, Any]) -> str:
@@ -218,8 +261,7 @@ def _apply(pipe: KNNClassifierPipeline, changes: Changes, limits: Limits) -> tup
         for row_id, example in dict(zip(new_ids, changes.add, strict=True)).items()
         if row_id not in known
     ]
-    if not len(pipe.datastore):
-        raise unprocessable("A classifier needs an example: the last one is not removed.", "remove", "no_examples")
+    _check_examples_left(pipe)
     content = EditContent(
         kind="examples",
         added=tuple(added),
@@ -227,6 +269,12 @@ def _apply(pipe: KNNClassifierPipeline, changes: Changes, limits: Limits) -> tup
         removed=tuple(changes.remove),
     )
     return content, new_ids
+
+
+def _check_examples_left(pipe: KNNClassifierPipeline) -> None:
+    """Refuse to remove the last example."""
+    if not len(pipe.datastore):
+        raise unprocessable("A classifier needs an example: the last one is not removed.", "remove", "no_examples")
 
 
 def _check_ids(store: KNNDatastore, changes: Changes) -> None:
@@ -272,3 +320,4 @@ def _apply_again(pipe: KNNClassifierPipeline, content: EditContent) -> None:
     missing = [NewExample(**asdict(example)) for example in content.added if example.id not in present]
     if missing:
         _add(pipe, missing)
+    _check_examples_left(pipe)

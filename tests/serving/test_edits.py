@@ -1,6 +1,5 @@
 """Edits are atomic, logged, saved before they are acknowledged, and made once."""
 
-import errno
 import json
 import stat
 import time
@@ -9,11 +8,6 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.serving.classifiers import Classifier, Encoders
-from docsplit_hf.serving.edit_log import AddedExample, EditContent, EditLog
-from docsplit_hf.serving.editing import Changes, Editor, NewExample
-from docsplit_hf.serving.editing import Request as EditRequest
-from docsplit_hf.serving.settings import Limits
 
 from .processes import ServerProcess
 
@@ -113,57 +107,6 @@ def test_an_interrupted_edit_is_finished_at_the_start(start, folder):
     start(str(folder))  # nothing is left to do, and nothing is done again
     assert ids_in(folder) == ids
     assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == ["begun", "done"] * 2
-
-
-def test_log_in_memory_and_on_disk(tmp_path):
-    log = EditLog(tmp_path)
-    edit = log.begin("key", "digest", "anna", EditContent(kind="fit"))
-    log.finish(edit, {"version": "1"})
-    cut = log.begin(None, "digest", "anna", EditContent(kind="examples", removed=("a",)))
-    log.close()
-    again = EditLog(tmp_path)
-    assert again.finished("key").answer == {"version": "1"}
-    assert again.finished(None) is None
-    assert again.unfinished == [cut]
-    assert again.begin(None, "", "", EditContent(kind="fit")).number == 3
-    again.close()
-    (tmp_path / "edits.jsonl").write_text('{"step": "moved"}\n')
-    with pytest.raises(ValueError, match="Line 1 of .* is not one of the edit log"):
-        EditLog(tmp_path)
-
-
-def test_lines_end_only_where_the_log_ends_them(tmp_path):
-    text = "one\u2028two\x85three\x0bfour\nfive"
-    log = EditLog(tmp_path)
-    content = EditContent("examples", added=(AddedExample("a", text, None, "river"),))
-    log.finish(log.begin("key", "digest", "anna", content), {"ids": ["a"]})
-    begun = log.begin(None, "digest", "anna", content)
-    log.close()
-    again = EditLog(tmp_path)
-    assert again.finished("key").answer == {"ids": ["a"]}
-    assert again.unfinished == [begun]
-    again.close()
-
-
-def test_an_edit_that_could_not_be_saved_is_not_made_later(folder, monkeypatch):
-    classifier = Classifier("subjects", folder, Encoders())
-    editor = Editor(classifier, Limits())
-    before = ids_in(folder)
-    changes = Changes([NewExample("A new text of the river.", None, "river", "late")], {}, [])
-    with monkeypatch.context() as patch:
-        patch.setattr(KNNDatastore, "save_pretrained", _no_space)
-        with pytest.raises(OSError, match="No space left"):
-            editor.change(changes, EditRequest("anna", "key", "digest"))
-    editor.close()
-    reopened = Editor(classifier, Limits())
-    assert ids_in(folder) == before
-    assert reopened.change(changes, EditRequest("anna", "key", "digest"))["ids"] == ["late"]
-    reopened.close()
-    assert ids_in(folder) == [*before, "late"]
-
-
-def _no_space(*arguments, **options):
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_a_second_server_takes_no_edits(start, folder):

@@ -251,16 +251,16 @@ def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callab
             temporary.unlink(missing_ok=True)
 
 
-def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:
+def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None, mode: int = 0o666) -> int:
     """Open a plain file and return its descriptor; a link is refused, and so is a file with another hard link.
 
-    ``place``: the file's name relative to ``folder``, the descriptor of an open folder.
+    ``place``: the file's name relative to ``folder``, the descriptor of an open folder. ``mode``: of a new file.
     """
     no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a process at its other end
     if NO_LINK == 0 and path.is_symlink():
         raise _refusal(path)
     try:
-        descriptor = os.open(place or path, flags | NO_LINK | no_wait, 0o666, dir_fd=folder)
+        descriptor = os.open(place or path, flags | NO_LINK | no_wait, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise _refusal(path) from error

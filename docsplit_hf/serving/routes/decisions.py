@@ -184,7 +184,7 @@ def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
 def _audit_fields(classifier: Classifier, state: State, tokens: list[int]) -> dict[str, Any]:
     """What Avrik's client requires: what the answers were made by."""
     return {
-        "model_hash": classifier.weights_sha256,
+        "model_hash": state.weights_sha256,
         "calibration_version": state.version,
         "prompt_template_sha256": [],
         "allowed_token_set_hash": [],

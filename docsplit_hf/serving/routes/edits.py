@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -15,10 +16,12 @@ from ..bodies import parsed
 from ..classifiers import Classifier
 from ..editing import Changes, Editor, NewExample, digest_of
 from ..editing import Request as EditRequest
-from ..errors import BAD_REQUEST, Refused, unprocessable
+from ..errors import BAD_REQUEST, UNAVAILABLE, Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
 from ..server import Server
 from .documented import documented
+
+logger = logging.getLogger(__name__)
 
 LONGEST_KEY = 200  # characters of an Idempotency-Key
 
@@ -40,6 +43,10 @@ def add_edits(app: FastAPI, server: Server) -> None:
             answer = await asyncio.wrap_future(editor.run(run))
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
+        except OSError as error:  # such as a full disk
+            logger.error("An edit of %s failed: %s", classifier.name, error)
+            message = "The edit could not be saved, and the server's log says why: send it again, with the same key."
+            raise Refused(UNAVAILABLE, "not_saved", message) from error
         if "repeated" not in answer:
             server.metrics.edits.labels(classifier.name, kind).inc()
         return JSONResponse({"model": classifier.name, **answer})

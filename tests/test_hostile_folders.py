@@ -34,7 +34,10 @@ from docsplit_hf.encoders.checkpoints.inside_folder import refuse_links, write_f
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
+from docsplit_hf.serving.edit_log import EditLog
 from docsplit_hf.shards import ShardWriter
+from docsplit_hf.text.files.failures import FailedFile
+from docsplit_hf.text.files.load_files import write_failures
 from docsplit_hf.training.resuming import check_output_dir
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -503,6 +506,46 @@ def test_labels_are_not_appended_to_a_file_elsewhere(kind, tmp_path):
         pass
     with pytest.raises(ValueError, match="is not a plain file"):
         append_line(folder / "labels.jsonl", b"{}\n")
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_edits_are_not_logged_in_a_file_elsewhere(kind, tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "served"
+    folder.mkdir()
+    KINDS[kind](folder / "edits.jsonl", tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    with pytest.raises(ValueError, match="is not a plain file"):
+        EditLog(folder)
+    assert seen(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_list_of_failures_takes_the_place_of_a_link(kind, tmp_path):
+    make_victim(tmp_path)
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    KINDS[kind](folder / "failed.csv", tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    write_failures([FailedFile("a.pdf", "damaged", "Copy it again.")], folder / "failed.csv")
+    assert seen(tmp_path) == before
+    assert "a.pdf" in (folder / "failed.csv").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logs_of_a_corpus_are_not_written_to_files_elsewhere(kind, texts, tmp_path, monkeypatch):
+    embed_corpus = pytest.importorskip("docsplit_hf.cli.embed_corpus")
+    make_victim(tmp_path)
+    folder = tmp_path / "corpus"
+    (folder / "logs").mkdir(parents=True)
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:3]))
+    KINDS[kind](folder / "logs" / "stats.json", tmp_path / "victim" / "precious.txt")
+    before = seen(tmp_path)
+    command = ["embed-corpus", "--dataset_name", str(tmp_path / "texts.jsonl"), "--output", str(folder), "--tasks", "1"]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(ValueError, match="is not a plain file"):
+        embed_corpus.main()
     assert seen(tmp_path) == before
 
 

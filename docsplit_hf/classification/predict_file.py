@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoders.backends.registry import precision_settings
 from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
+from ..encoders.checkpoints.inside_folder import open_plain
 from ..text.document_folders import FAILED, documents_of, holds_documents, name_of_document
 from ..text.file_formats import find_text_files
 from ..text.files.failures import FailedFile
@@ -197,7 +199,7 @@ def classify_file(
         made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, parameters])
         done = _start(files.partial, made_with, content.rows)
         with (
-            open(files.partial, "a", encoding="utf-8") as partial,
+            open(open_plain(files.partial, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as partial,
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
@@ -376,7 +378,9 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
             logger.warning("%s has %d answers, but there are %d rows: starting over.", partial, done, rows)
         elif before:
             logger.warning("%s comes from another input, classifier or options: starting over.", partial)
-    partial.write_bytes(header)
+        file.seek(0)
+        file.truncate()
+        file.write(header)
     return 0
 
 

@@ -22,6 +22,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ..content_hash import sha256_of_parts
+from ..encoders.checkpoints.inside_folder import refuse_links
 from ..extras import check_extra
 from ..shards import DTYPES, count_documents
 from ..text.sources import refuse_mistyped_path
@@ -168,6 +169,9 @@ def main() -> dict[str, Any]:
     from ..corpus import EmbedDocuments
 
     folder = Path(arguments.output)
+    logs = folder / "logs"
+    if os.path.lexists(logs):
+        refuse_links(logs)  # datatrove would follow links when it writes its logs
     tasks = arguments.tasks
     source = open_source(arguments)
     int8_texts = None
@@ -195,14 +199,14 @@ def main() -> dict[str, Any]:
             [source.reader, block],
             tasks=tasks,
             workers=arguments.workers or min(cores, tasks),
-            logging_dir=str(folder / "logs"),
+            logging_dir=str(logs),
             skip_completed=False,  # datatrove still counts a task as completed after its shard was deleted
         )
         executor.run()
     documents, finished = count_documents(folder, tasks)
     seconds = time.monotonic() - start
     if finished < tasks:
-        raise ValueError(f"{tasks - finished} of {tasks} tasks did not finish: see the errors in {folder / 'logs'}.")
+        raise ValueError(f"{tasks - finished} of {tasks} tasks did not finish: see the errors in {logs}.")
     if not documents:
         raise ValueError(f"No row has a text in {arguments.text_column!r}: pass --text_column, and a new --output.")
     new_documents = documents - documents_before

@@ -119,8 +119,9 @@ def report_failures(failures: Sequence[FailedFile], count: int, failed_file: str
 
 
 def write_failures(failures: Sequence[FailedFile], path: str | Path) -> None:
-    """Write failures into a CSV file, in which no cell is run as a formula by a spreadsheet."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
+    """Write failures into a CSV file, in which no cell is run as a formula by a spreadsheet; a link is replaced."""
+    Path(path).unlink(missing_ok=True)
+    with open(path, "x", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(FailedFile._fields)
         for failure in failures:

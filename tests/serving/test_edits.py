@@ -1,6 +1,7 @@
 """Edits are atomic, logged, saved before they are acknowledged, and made once."""
 
 import json
+import shutil
 import stat
 import time
 
@@ -9,6 +10,7 @@ from transformers import pipeline
 
 from docsplit_hf import KNNDatastore
 
+from .full_disk import filled, small_disk
 from .processes import ServerProcess
 
 NEW = {"text": "The library holds the archive of the coast.", "label": "library", "id": "new"}
@@ -130,6 +132,28 @@ def test_a_replaced_folder_is_loaded(start, folder):
     status, _ = server.edit("/v1/examples", {"add": [NEW]})  # edits go on from there
     assert status == 200
     assert {"stadium", "library"} <= set(KNNDatastore.from_pretrained(folder).label_names)
+
+
+def test_a_server_answers_on_a_full_disk_and_without_its_folder(start, fitted_folder, tmp_path):
+    with small_disk(tmp_path / "disk", 2**23) as disk:
+        folder = shutil.copytree(fitted_folder, disk / "subjects")
+        server = start(str(folder))
+        added = {"add": [NEW | {"text": NEW["text"] * 200}]}
+        with filled(disk):
+            status, refused = server.edit("/v1/examples", added, key="one")
+            assert (status, refused["error"]["code"]) == (503, "not_saved")
+            assert server.send("POST", "/v1/classify", {"text": NEW["text"]})[0] == 200
+            assert server.stop() in (0, -15)
+            server = start(str(folder))
+        assert server.edit("/v1/examples", added, key="one")[1]["ids"] == ["new"]
+        aside = folder.rename(disk / "aside")
+        status, refused = server.edit("/v1/examples", {"remove": ["new"]}, key="two")
+        assert (status, refused["error"]["code"]) == (503, "no_folder")
+        assert server.send("POST", "/v1/classify", {"text": NEW["text"]})[0] == 200
+        assert not folder.exists()
+        aside.rename(folder)
+        assert server.edit("/v1/examples", {"remove": ["new"]}, key="two")[0] == 200
+        assert server.stop() in (0, -15)
 
 
 def test_stopping_finishes_requests_and_lets_others_edit(start, folder):

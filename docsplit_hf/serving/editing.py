@@ -147,11 +147,8 @@ class Editor:
         edit = self._log.begin(request.key, request.digest, request.who, content)
         try:
             state = self._save_state(before, pipe)
-        except Refused:
-            self._log.withdraw(edit)
-            raise
-        except Exception:  # of any type, such as a full disk: what was not saved must not come back later
-            if self._holds(before.version):
+        except Exception as error:  # of any type, such as a full disk: what was not saved must not come back later
+            if isinstance(error, Refused) or self._holds(before.version):
                 self._log.withdraw(edit)
             raise
         if not self._log.is_in_place():

@@ -37,6 +37,7 @@ DOORS = [
     ("_signature_columns", Trainer, TRAINER, "the collator does not get its columns"),
     ("_issue_warnings_after_load", Trainer, TRAINER, "resuming warns of tied weights"),
     ("_prepare_for_training", Trainer, TRAINER, "FSDP shards no encoder whose embeddings are its output layer's"),
+    ("_run_epoch", Trainer, TRAINER, "a finished run that is resumed does one step too many"),
     ("_save", Trainer, TRAINER, CHECKPOINTS),
     ("_save_checkpoint", Trainer, TRAINER, CHECKPOINTS),
     ("_get_output_dir", Trainer, TRAINER, CHECKPOINTS),

@@ -41,6 +41,24 @@ COMMON_TRAINER_OPTIONS = {
 HOW_TO_RESUME = (
     "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
 )
+# Options of transformers' example scripts and other trainers, and ours in their place: the first that a command has.
+OPTIONS_ELSEWHERE = {
+    "batch_size": ("per_device_train_batch_size",),
+    "block_size": ("max_length",),
+    "epochs": ("num_train_epochs",),
+    "max_eval_samples": ("max_test_examples", "test_size"),
+    "max_predict_samples": ("max_test_examples", "test_size"),
+    "max_train_samples": ("max_train_examples", "max_steps"),
+    "no_cuda": ("use_cpu",),
+    "preprocessing_num_workers": ("num_proc",),
+    "test_file": ("dataset_name", "tasks"),
+    "text_column_name": ("text_column",),
+    "train_file": ("dataset_name", "tasks"),
+    "use_lora": ("use_peft",),
+    "validation_file": ("dataset_name", "tasks"),
+    "validation_split_percentage": ("validation_size", "test_size"),
+}
+NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
@@ -123,14 +141,17 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
 
 
 def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
-    """A suggestion for an error: the option most similar to an unknown one; empty if none is similar."""
+    """A suggestion for an error: the option that means the same as an unknown one, or the most similar; may be empty."""
     typed = unknown.partition("=")[0]
+    for name in OPTIONS_ELSEWHERE.get(typed.removeprefix("--"), ()):
+        if any(action.dest == name for action in parser._actions):
+            return f" (did you mean --{name}?)"
     options: dict[str, str] = {}  # by their names, and by their names cut to the length of the unknown one
     for action in parser._actions:
         name = action.option_strings[0]
         options[name[: len(typed)]] = name
         options[name] = name
-    nearest = difflib.get_close_matches(typed, options, n=1)
+    nearest = difflib.get_close_matches(typed, options, n=1, cutoff=NEAR)
     return f" (did you mean {options[nearest[0]]}?)" if nearest else ""
 
 

@@ -63,6 +63,9 @@ def test_help_shows_the_commands_options_and_help_all_the_trainers_too(capsys):
 
 @pytest.mark.parametrize("command, said", [
     (["--min=2", "--temprature=1"], "unrecognized arguments: --temprature=1 (did you mean --temperature?)"),
+    (["--max_train_samples", "9"], "unrecognized arguments: --max_train_samples 9 (did you mean --max_steps?)"),
+    (["--epochs=3"], "unrecognized arguments: --epochs=3 (did you mean --num_train_epochs?)"),
+    (["--tokenizer_name=a"], "unrecognized arguments: --tokenizer_name=a\n"),  # none is near
     (["--seed=1", "new.csv"], "unrecognized arguments: new.csv"),
     (["--temperature=-1"], "temperature must be above 0, got -1.0"),
     (["--mlm_weight=-1"], "error: --mlm_weight must be 0 (no MLM) or above, got -1.0"),

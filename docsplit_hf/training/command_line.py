@@ -141,7 +141,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
 
 
 def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
-    """A suggestion for an error: the option that means the same as an unknown one, or the most similar; may be empty."""
+    """A suggestion for an error: the option that means what an unknown one does, or the most similar; may be empty."""
     typed = unknown.partition("=")[0]
     for name in OPTIONS_ELSEWHERE.get(typed.removeprefix("--"), ()):
         if any(action.dest == name for action in parser._actions):

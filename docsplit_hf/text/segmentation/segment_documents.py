@@ -136,9 +136,7 @@ def segment_documents(
                 "Pretraining compares the halves of a document, which needs two sentences for that: give longer texts, "
                 "or pair each text with itself (single_sentence='dropout_pair')."
             )
-        raise ValueError(
-            f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}"
-        )
+        raise ValueError(f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}")
     return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
 
 

@@ -200,7 +200,7 @@ class Events:
         has_label = name == "file"
         choices = ("text", "rows", "label") if has_label else ("text", "rows")
         file = uploads.table_of(given) if has_label else given and Path(given)
-        shown = {"docs_label": gr.Textbox(visible=bool(given) and file is None)} if has_label else {}
+        shown = _document_choices(bool(given) and file is None) if has_label else {}
         if file is None:
             return shown | {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
         uploads.check_ending(file)
@@ -238,7 +238,7 @@ class Events:
 
     def choose_folder(self, folder: list[str] | None) -> Values:
         """Ask for the label of the documents of a folder."""
-        return {"docs_label": gr.Textbox(visible=bool(folder))}
+        return _document_choices(bool(folder))
 
     def add_files(
         self,
@@ -250,11 +250,12 @@ class Events:
         encoding: Key,
         separator: Key,
         documents_label: str = "",
+        with_ocr: bool = False,
     ) -> Values:
         """Add the rows of a table, or documents."""
         table = uploads.table_of(files)
         if table is None:
-            return self.add_documents(key, [*(files or ()), *(folder or ())], documents_label)
+            return self.add_documents(key, [*(files or ()), *(folder or ())], documents_label, with_ocr)
         if folder:
             raise ValueError(f"Add {table.name} and the folder one after the other: remove one of them first.")
         return self.add_table(key, table, text, label, encoding, separator)
@@ -271,22 +272,28 @@ class Events:
         given = uploads.texts_of_file(file, text, label_column, self.limits, options)
         return self.change(key, add_texts, given) | {"file": None}
 
-    def add_documents(self, key: Key, files: list[str], label: str) -> Values:
+    def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
         """Add documents, and list those that cannot be read."""
-        given = read_documents(given_files(files), self.limits)
+        given = read_documents(given_files(files), self.limits, with_ocr)
         shown = {"docs_failed": _failed_documents(given)}
         if not given.texts:
             gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
             return shown
         head = self.change(key, add_documents, given, label or "")
-        return head | shown | {"file": None, "folder": None, "docs_label": gr.Textbox("", visible=False)}
+        return head | shown | {"file": None, "folder": None, "docs_label": ""}
 
     def classify_documents(
-        self, key: Key, files: list[str] | None, folder: list[str] | None, sure_only: bool, percent: int
+        self,
+        key: Key,
+        files: list[str] | None,
+        folder: list[str] | None,
+        sure_only: bool,
+        percent: int,
+        with_ocr: bool = False,
     ) -> Values:
         """Classify documents, offer the answers for download, and list those that cannot be read."""
         session = self.sessions[key]
-        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits)
+        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits, with_ocr)
         with session.lock:
             if session.stale:
                 learn(session)
@@ -471,6 +478,11 @@ class Events:
         session = self.sessions[key]
         with session.lock:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
+
+
+def _document_choices(visible: bool) -> Values:
+    """Show or hide what is chosen for documents, and not for tables."""
+    return {"docs_label": gr.Textbox(visible=visible), "docs_ocr": gr.Checkbox(visible=visible)}
 
 
 def _failed_documents(given: Documents) -> gr.Dataframe | Values:

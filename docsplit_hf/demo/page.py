@@ -160,6 +160,7 @@ def _texts(parts: Parts, limits: Limits) -> None:
                 max_length=LABEL_CHARACTERS,
                 visible=False,
             )
+            _ocr(parts, "docs", visible=False)
             parts["add_file"] = gr.Button("Add", variant="primary")
             _failed(parts, "docs")
         with gr.Column():
@@ -247,6 +248,7 @@ def _use(parts: Parts, limits: Limits) -> None:
                                       label="The first answers", visible=False, **TABLE)  # fmt: skip
     with gr.Accordion("Classify documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
         _documents(parts, "asked_docs", limits)
+        _ocr(parts, "asked_docs")
         parts["ask_docs"] = gr.Button("Classify the documents", variant="primary")
         parts["docs_answered"] = gr.Markdown(elem_id="docs_answered")
         parts["docs_answers"] = gr.DownloadButton("Download the answers to the documents", visible=False)
@@ -291,6 +293,13 @@ def _documents(parts: Parts, name: str, limits: Limits) -> None:
     gr.Markdown(
         f"At most {limits.rows:,} documents of {limits.megabytes} MB and {limits.characters:,} characters each.",
         elem_classes="lead",
+    )
+
+
+def _ocr(parts: Parts, name: str, visible: bool = True) -> None:
+    """Lay out the box for scanned documents."""
+    parts[f"{name}_ocr"] = gr.Checkbox(
+        label="Recognize scanned pages, by tesseract", container=False, visible=visible, elem_id=f"{name}_ocr"
     )
 
 
@@ -483,7 +492,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     connector.read_file("file", ["encoding", "separator", "text", "label"])
     connector.read_file("new", ["encoding", "separator", "text"])
     on(parts["folder"].change, events.choose_folder, ["folder"])
-    file = ["key", "file", "folder", "file_text", "file_label", "file_encoding", "file_separator", "docs_label"]
+    choices = ("file_text", "file_label", "file_encoding", "file_separator", "docs_label", "docs_ocr")
+    file = ["key", "file", "folder", *choices]
     on(parts["add_file"].click, events.add_files, file, over="file", busy="add_file")
     pasted = ["key", "labeled", "unlabeled"]
     on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
@@ -502,7 +512,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     new_file = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator"]
     on(parts["classify"].click, events.classify, new_file, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent"]
+    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent", "asked_docs_ocr"]
     on(parts["ask_docs"].click, events.classify_documents, asked, over="asked_docs_files", busy="ask_docs")
     connector.open_text("docs_rows", events.open_document, "docs_passage")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")

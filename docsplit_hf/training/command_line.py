@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import torch
 from transformers import HfArgumentParser, set_seed
 
+from ..text.files.options import OCR_VARIABLE
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .resuming import check_output_dir, checkpoint_to_resume
@@ -60,6 +61,7 @@ OPTIONS_ELSEWHERE = {
 }
 NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
+OCR_HELP = "Recognize scanned pages of PDF files with tesseract; with its name of a language, if not English."
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
@@ -113,7 +115,7 @@ def parse_arguments(
 
 
 def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all: bool) -> None:
-    """Choose the options that the help shows, and add ``--json`` and, if it hides any, ``--help_all``."""
+    """Choose the options that the help shows, and add ``--json``, ``--ocr`` and, if it hides any, ``--help_all``."""
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
     trainer_names: set[str] = set()
@@ -128,6 +130,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
+    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
     parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
@@ -191,8 +194,14 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
 
     With ``--json``, the standard output holds the result of ``main`` and nothing else.
     """
-    as_json = "--json" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--json"]
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument("--json", action="store_true")
+    common.add_argument("--ocr", nargs="?", const="eng")
+    given, rest = common.parse_known_args(sys.argv[1:])
+    as_json = given.json
+    sys.argv[1:] = rest
+    if given.ocr:
+        os.environ[OCR_VARIABLE] = given.ocr  # for each place that reads files, also in other processes
     try:
         with _interrupts_in_this_process_only(), contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
             figures = main()

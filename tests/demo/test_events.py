@@ -124,7 +124,7 @@ def test_files_of_the_first_zone_are_a_table_or_documents(events, tmp_path):
     shown = events.choose_columns("file", [str(page)])
     assert shown["docs_label"].visible and not shown["file_text"]["visible"]
     added = events.add_files(key, [str(page)], None, None, None, None, None, "water")
-    assert events.sessions[key].labels == ["water"] and not added["docs_label"].visible
+    assert events.sessions[key].labels == ["water"] and added["docs_label"] == ""
     listed = events.search(key)["listed"].value["data"]
     assert listed == [["water", "page.html: The river flows to the sea."]]
     assert len(events.search(key, "PAGE.htm")["listed"].value["data"]) == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 from transformers import HfArgumentParser
 
-from docsplit_hf import ContrastiveTrainingArguments, load_documents
+from docsplit_hf import ContrastiveTrainingArguments, FileOptions, load_documents
 from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
 from docsplit_hf.training.resuming import checkpoint_to_resume
 
+from ..documents import write_pdf
 from ..end_to_end.forked import finish_script, start_script
 
 
@@ -109,6 +111,23 @@ def test_standard_output_has_only_the_json(capsys, monkeypatch):
     run_script(main, "")
     out, err = capsys.readouterr()
     assert json.loads(out) == {"argv": ["script", "--seed=1"], "folder": "output"} and err == "for people\n"
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is not None, reason="tesseract would read the page.")
+def test_ocr_is_asked_of_each_reader_of_files(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCSPLIT_OCR", "")
+    write_pdf(tmp_path / "scan.pdf", [None, None])
+
+    def why():
+        with pytest.raises(ValueError, match="scan.pdf") as refused:
+            load_documents(tmp_path)
+        return str(refused.value)
+
+    assert "scanned, without text" in why()
+    monkeypatch.setattr("sys.argv", ["script", "--ocr", "deu", "--seed=1"])
+    run_script(lambda: print(sys.argv), "")
+    assert sys.argv == ["script", "--seed=1"] and FileOptions().ocr_language == "deu"
+    assert "tesseract is not on the PATH" in why()
 
 
 @pytest.mark.parametrize("said, typed", [

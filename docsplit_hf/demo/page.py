@@ -153,7 +153,7 @@ def _texts(parts: Parts, limits: Limits) -> None:
                 f"HTML, mail, ... At most {limits.rows:,} rows or documents, {limits.megabytes} MB each.",
                 elem_classes="lead",
             )
-            parts["folder"] = gr.File(label="Or choose a folder of documents", file_count="directory", height=110)
+            parts["folder"] = gr.File(label="Or choose a folder of documents", file_count="directory", height=150)
             parts["docs_label"] = gr.Textbox(
                 label="Label of the documents, the same for all",
                 placeholder="Empty: the names of their folders, if the folder has one for each label; otherwise none",

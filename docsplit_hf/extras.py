@@ -18,7 +18,6 @@ LIBRARIES = {
     "milvus": ("pymilvus",),
     "mteb": ("mteb",),
     "openvino": ("openvino", "nncf"),
-    "peft": ("peft",),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
     "tensorboard": ("tensorboard",),
 }
@@ -29,10 +28,8 @@ EXTRA_OF_OPTION = {
     ("--precision", "int8"): "openvino",
     ("--teacher_precision", "int8"): "openvino",
     ("--datastore", None): "milvus",
-    ("--use_peft", None): "peft",
     ("--report_to", "tensorboard"): "tensorboard",
 }
-OFF = ("False", "false", "no", "0")  # values that switch an option off
 
 
 def is_installed(extra: str) -> bool:
@@ -58,7 +55,7 @@ def check_command(command: str, words: Sequence[str]) -> None:
     """Raise ``ModuleNotFoundError`` if a command line needs a missing library, before the command is imported."""
     for option, values in _options(words):
         for value in (None, *values):
-            if (option, value) in EXTRA_OF_OPTION and not (values and values[0] in OFF):
+            if (option, value) in EXTRA_OF_OPTION:
                 shown = option if value is None else f"{option} {value}"
                 check_extra(EXTRA_OF_OPTION[option, value], f"docsplit {command} {shown}")
     if command in EXTRA_OF_COMMAND:

@@ -57,7 +57,7 @@ ERRORS = {
     ),
     "a column of numbers": (lambda c: c.segment([1, 2]), ValueError, "'text' holds .*int64.*not strings"),
     "nothing usable": (
-        lambda c: c.segment([None, " ", "One."]), ValueError, "None of the 3 documents .*1 single sentence",
+        lambda c: c.segment([None, " ", "One."]), ValueError, "None of the 3 documents .*1 single sentence.*halves",
     ),
     "one sentence, if that is to be an error": (
         lambda c: c.segment(["Only one."], single_sentence="error"), ValueError, "'Only one.' has one sentence",

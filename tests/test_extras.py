@@ -11,8 +11,6 @@ from .commands import ROOT
 
 FROM_AN_INDEX = re.compile(r"""pip install ["']?docsplit_hf""")
 
-FROM_AN_INDEX = re.compile(r"""pip install ["']?docsplit_hf""")
-
 
 @pytest.fixture
 def bare(monkeypatch):
@@ -32,8 +30,6 @@ def bare(monkeypatch):
         ("embed --precision int8", r"docsplit embed --precision int8 needs openvino and nncf, .*\[openvino\]"),
         ("embed --precision=int8", r"\[openvino\]"),
         ("pretrain --teacher_precision int8 --seed 1", r"\[openvino\]"),
-        ("pretrain --use_peft", r"\[peft\]"),
-        ("classify --use_peft True --seed 1", r"\[peft\]"),
         ("classify --datastore milvus://host:1/a", r"\[milvus\]"),
         ("pretrain --report_to tensorboard trackio", r"\[tensorboard\]"),
     ],
@@ -46,7 +42,7 @@ def test_missing_libraries_of_a_command_are_named_before_any_work(bare, line, me
 
 @pytest.mark.parametrize(
     "line",
-    ["classify --dataset_name a.csv", "embed --precision float32", "pretrain --use_peft False", "evaluate --models a"],
+    ["classify --dataset_name a.csv", "embed --precision float32", "pretrain --use_peft", "evaluate --models a"],
 )
 def test_other_commands_need_no_extra(bare, line):
     command, *words = line.split()

@@ -13,6 +13,7 @@ from pathlib import Path
 import evaluate
 import pytest
 import torch
+from gradio.helpers import TrackedIterable
 from sklearn import datasets
 from transformers import (
     PretrainedConfig,
@@ -37,6 +38,7 @@ DOORS = [
     ("_signature_columns", Trainer, TRAINER, "the collator does not get its columns"),
     ("_issue_warnings_after_load", Trainer, TRAINER, "resuming warns of tied weights"),
     ("_prepare_for_training", Trainer, TRAINER, "FSDP shards no encoder whose embeddings are its output layer's"),
+    ("_run_epoch", Trainer, TRAINER, "a finished run that is resumed does one step too many"),
     ("_save", Trainer, TRAINER, CHECKPOINTS),
     ("_save_checkpoint", Trainer, TRAINER, CHECKPOINTS),
     ("_get_output_dir", Trainer, TRAINER, CHECKPOINTS),
@@ -73,6 +75,7 @@ DOORS = [
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
     ("_dynamo", torch, "encoders/compiled_layers.py", "some compiled layers run as if they were not"),
+    ("_tqdm", TrackedIterable, "demo/progress.py", "the page's bars show 1438 %"),
     ("_encode_plus", PreTrainedTokenizerFast, "text/tokenization.py", "tokenizing is slower"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),
     ("_twenty_newsgroups", datasets, "experiments/tasks/known_tasks.py", "20News keeps headers and quotations"),

@@ -78,10 +78,7 @@ class ModelArguments:
     passage_length: int | None = HfArg(
         default=None, help="Longest passage in tokens. Default: --max_length; 256 with 'late'."
     )
-    use_peft: bool = HfArg(
-        default=False,
-        help="Train LoRA adapters in the encoder, and merge them at the end. Needs pip install -e '.[peft]'.",
-    )
+    use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder, and merge them at the end.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapters.")
     no_training: bool = HfArg(
         default=False,

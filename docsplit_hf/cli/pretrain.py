@@ -38,7 +38,6 @@ from ..encoders.checkpoints.checkpoint import DEFAULT_RECIPE, find_checkpoint, o
 from ..encoders.portable.run_encoder import check_max_length
 from ..encoders.pruning import keep_frequent_tokens, keep_layers, keep_tokens_alone
 from ..encoders.small_bert import SMALL_BERT_RECIPE, cached_small_bert_tokenizer, small_bert_config
-from ..extras import check_extra
 from ..pretraining.arguments import ContrastiveTrainingArguments
 from ..pretraining.collator import DataCollatorForDocSplit, default_max_length
 from ..pretraining.half_retrieval import describe_progress, evaluations_by_step
@@ -69,7 +68,6 @@ def load_pretrained(model_arguments: ModelArguments, data: DataArguments, argume
     if model_arguments.keep_layers:
         keep_layers(model, model_arguments.keep_layers)
     if model_arguments.use_peft:
-        check_extra("peft", "use_peft")
         import peft
 
         model = peft.get_peft_model(model, peft.LoraConfig(r=model_arguments.lora_r, target_modules="all-linear"))

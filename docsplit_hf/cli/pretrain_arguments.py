@@ -53,9 +53,7 @@ class ModelArguments:
     pooling: str | None = HfArg(
         default=None, help="cls, mean, max or last. Default: the model's own, or cls; mean with --from_scratch."
     )
-    use_peft: bool = HfArg(
-        default=False, help="Train a LoRA adapter instead of all parameters. Needs pip install -e '.[peft]'."
-    )
+    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
     merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
     config_overrides: dict | str | None = HfArg(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypedDict
 
@@ -71,8 +72,11 @@ def _reason(failed: FailedFile) -> str:
     return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
 
 
-def read_documents(given: Sequence[GivenFile], limits: Limits) -> Documents:
-    """Read uploaded files in processes that are ended when a file takes too long."""
+def read_documents(given: Sequence[GivenFile], limits: Limits, with_ocr: bool = False) -> Documents:
+    """Read uploaded files in processes that are ended when a file takes too long.
+
+    ``with_ocr``: whether to recognize the text of scanned pages.
+    """
     if not given:
         raise ValueError("Choose files or a folder first.")
     limits.check_rows(len(given))
@@ -80,6 +84,8 @@ def read_documents(given: Sequence[GivenFile], limits: Limits) -> Documents:
     if not given:
         raise ValueError("All of these files are hidden, or of the system: choose documents.")
     options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
+    if with_ocr:
+        options = replace(options, ocr="tesseract")
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
     folders = labels_of_folders(names)

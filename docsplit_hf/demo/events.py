@@ -183,22 +183,30 @@ class Events:
         return self.change(key, add_texts, given) | {"labeled": "", "unlabeled": ""}
 
     def choose_columns(
-        self, name: str, path: Key, encoding: Key = None, separator: Key = None, text: Key = None, label: Key = None
+        self,
+        name: str,
+        given: list[str] | Key,
+        encoding: Key = None,
+        separator: Key = None,
+        text: Key = None,
+        label: Key = None,
     ) -> Values:
-        """Show how an uploaded file is read (encoding, separator, columns, as given or guessed) and its first rows.
+        """Show how a table is read (encoding, separator, columns, as given or guessed) and its first rows.
 
-        ``name`` is "file" for a file to add, and "new" for a file to classify, which has no column of labels.
+        ``name`` is "file" for files to add, of which only a table has columns, and "new" for a table to classify, which
+        has no column of labels.
         """
         hidden = gr.skip() | {"visible": False}
         has_label = name == "file"
         choices = ("text", "rows", "label") if has_label else ("text", "rows")
-        if path is None:
-            return {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
-        file = Path(path)
+        file = uploads.table_of(given) if has_label else given and Path(given)
+        shown = _document_choices(bool(given) and file is None) if has_label else {}
+        if file is None:
+            return shown | {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
         uploads.check_ending(file)
         used_encoding = encoding or uploads.encoding_of(file)
         used_separator = separator or uploads.separator_of(file, used_encoding)
-        values = {
+        values = shown | {
             f"{name}_encoding": gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True),
             f"{name}_separator": gr.Dropdown(
                 list(uploads.SEPARATORS), value=used_separator, visible=used_separator is not None
@@ -228,9 +236,32 @@ class Events:
             values[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
         return values
 
-    def add_file(self, key: Key, path: Key, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
-        """Add the rows of a file."""
-        file = _chosen_path(path)
+    def choose_folder(self, folder: list[str] | None) -> Values:
+        """Ask for the label of the documents of a folder."""
+        return _document_choices(bool(folder))
+
+    def add_files(
+        self,
+        key: Key,
+        files: list[str] | None,
+        folder: list[str] | None,
+        text: Key,
+        label: Key,
+        encoding: Key,
+        separator: Key,
+        documents_label: str = "",
+        with_ocr: bool = False,
+    ) -> Values:
+        """Add the rows of a table, or documents."""
+        table = uploads.table_of(files)
+        if table is None:
+            return self.add_documents(key, [*(files or ()), *(folder or ())], documents_label, with_ocr)
+        if folder:
+            raise ValueError(f"Add {table.name} and the folder one after the other: remove one of them first.")
+        return self.add_table(key, table, text, label, encoding, separator)
+
+    def add_table(self, key: Key, file: Path, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
+        """Add the rows of a table."""
         options = uploads.FileOptions(encoding, separator)
         if text is None:
             uploads.rows_of(file, self.limits, options)  # raises if the file itself is the cause
@@ -241,22 +272,28 @@ class Events:
         given = uploads.texts_of_file(file, text, label_column, self.limits, options)
         return self.change(key, add_texts, given) | {"file": None}
 
-    def add_documents(self, key: Key, files: list[str] | None, folder: list[str] | None, label: str) -> Values:
+    def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
         """Add documents, and list those that cannot be read."""
-        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits)
+        given = read_documents(given_files(files), self.limits, with_ocr)
         shown = {"docs_failed": _failed_documents(given)}
         if not given.texts:
             gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
             return shown
         head = self.change(key, add_documents, given, label or "")
-        return head | shown | {"docs_files": None, "docs_folder": None}
+        return head | shown | {"file": None, "folder": None, "docs_label": ""}
 
     def classify_documents(
-        self, key: Key, files: list[str] | None, folder: list[str] | None, sure_only: bool, percent: int
+        self,
+        key: Key,
+        files: list[str] | None,
+        folder: list[str] | None,
+        sure_only: bool,
+        percent: int,
+        with_ocr: bool = False,
     ) -> Values:
         """Classify documents, offer the answers for download, and list those that cannot be read."""
         session = self.sessions[key]
-        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits)
+        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits, with_ocr)
         with session.lock:
             if session.stale:
                 learn(session)
@@ -367,7 +404,9 @@ class Events:
             return {}
         guess = [suggestion["label"]] if suggestion["label"] else []
         reason = suggestion["reason"]
-        text = gr.Textbox(suggestion["text"], label=f"{reason[:1].upper()}{reason[1:]}.")
+        file = views.file_of(session, suggestion["id"])
+        source = "" if file is None else f"{file}: "
+        text = gr.Textbox(suggestion["text"], label=f"{source}{reason[:1].upper()}{reason[1:]}.")
         return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
 
     def skip(self, key: Key) -> Values:
@@ -439,6 +478,11 @@ class Events:
         session = self.sessions[key]
         with session.lock:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
+
+
+def _document_choices(visible: bool) -> Values:
+    """Show or hide what is chosen for documents, and not for tables."""
+    return {"docs_label": gr.Textbox(visible=visible), "docs_ocr": gr.Checkbox(visible=visible)}
 
 
 def _failed_documents(given: Documents) -> gr.Dataframe | Values:

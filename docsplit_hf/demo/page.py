@@ -17,6 +17,7 @@ from .document_links import LINKS
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .kept_sessions import VISITOR, visitor_of
+from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, Limits, SharedModel
 from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
@@ -112,7 +113,11 @@ def launch_page(
         ssr_mode=False,
         mcp_server=has_mcp,
         enable_monitoring=False,
+        quiet=True,  # Gradio would advise a public link, by which the texts would leave this machine
+        prevent_thread_lock=True,
     )
+    print(f"The page: {page.local_url}", flush=True)
+    page.block_thread()
 
 
 def _file(name: str) -> str:
@@ -142,13 +147,22 @@ def _texts(parts: Parts, limits: Limits) -> None:
     """Lay out step 1, where texts are added."""
     with gr.Row():
         with gr.Column():
-            _upload(parts, "file", "A file")
-            endings = ", ".join(ENDINGS)
+            _upload(parts, "file", "Files or a folder")
             gr.Markdown(
-                f"{endings} (a text in each line); at most {limits.rows:,} rows and {limits.megabytes} MB.",
+                f"A table ({', '.join(ENDINGS)} with a text in each line), or documents: PDF, Word, PowerPoint, Excel, "
+                f"HTML, mail, ... At most {limits.rows:,} rows or documents, {limits.megabytes} MB each.",
                 elem_classes="lead",
             )
-            parts["add_file"] = gr.Button("Add the file", variant="primary")
+            parts["folder"] = gr.File(label="Or choose a folder of documents", file_count="directory", height=150)
+            parts["docs_label"] = gr.Textbox(
+                label="Label of the documents, the same for all",
+                placeholder="Empty: the names of their folders, if the folder has one for each label; otherwise none",
+                max_length=LABEL_CHARACTERS,
+                visible=False,
+            )
+            _ocr(parts, "docs", visible=False)
+            parts["add_file"] = gr.Button("Add", variant="primary")
+            _failed(parts, "docs")
         with gr.Column():
             parts["labeled"] = gr.Textbox(
                 label="Or lines with labels", placeholder="sport: The home team won.", lines=3, max_lines=12
@@ -157,15 +171,6 @@ def _texts(parts: Parts, limits: Limits) -> None:
                 label="Or lines without labels", placeholder="One text in each line.", lines=3, max_lines=12
             )
             parts["add_lines"] = gr.Button("Add these lines")
-    with gr.Accordion("Or documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
-        _documents(parts, "docs", limits)
-        parts["docs_label"] = gr.Textbox(
-            label="Their label, the same for all",
-            placeholder="Empty: the names of their folders, if the folder has one for each label; otherwise none",
-            max_length=LABEL_CHARACTERS,
-        )
-        parts["add_docs"] = gr.Button("Add the documents", variant="primary")
-        _failed(parts, "docs")
     with gr.Accordion("Or open a saved classifier", open=False):
         parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
         parts["load"] = gr.Button("Load it, in place of the texts on this page")
@@ -243,6 +248,7 @@ def _use(parts: Parts, limits: Limits) -> None:
                                       label="The first answers", visible=False, **TABLE)  # fmt: skip
     with gr.Accordion("Classify documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
         _documents(parts, "asked_docs", limits)
+        _ocr(parts, "asked_docs")
         parts["ask_docs"] = gr.Button("Classify the documents", variant="primary")
         parts["docs_answered"] = gr.Markdown(elem_id="docs_answered")
         parts["docs_answers"] = gr.DownloadButton("Download the answers to the documents", visible=False)
@@ -262,8 +268,14 @@ def _use(parts: Parts, limits: Limits) -> None:
 
 
 def _upload(parts: Parts, name: str, label: str) -> None:
-    """Lay out a file to choose; once it is chosen, its encoding, separator, columns and first rows are shown."""
-    parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
+    """Lay out files to choose; of a table, its encoding, separator, columns and first rows are shown.
+
+    ``name`` is "file" for files of any kind to add, and "new" for a table to classify.
+    """
+    if name == "file":
+        parts[name] = gr.File(label=label, file_count="multiple", height=130)
+    else:
+        parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
     choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS), "text": [], "label": []}
     with gr.Row():
         for choice, title in FILE_CHOICES.items():
@@ -281,6 +293,13 @@ def _documents(parts: Parts, name: str, limits: Limits) -> None:
     gr.Markdown(
         f"At most {limits.rows:,} documents of {limits.megabytes} MB and {limits.characters:,} characters each.",
         elem_classes="lead",
+    )
+
+
+def _ocr(parts: Parts, name: str, visible: bool = True) -> None:
+    """Lay out the box for scanned documents."""
+    parts[f"{name}_ocr"] = gr.Checkbox(
+        label="Recognize scanned pages, by tesseract", container=False, visible=visible, elem_id=f"{name}_ocr"
     )
 
 
@@ -375,6 +394,7 @@ class _Connector:
         parts = self.parts
 
         def called(request: gr.Request, progress: gr.Progress = TQDM, *values: Any) -> Any:
+            follow_totals(progress)
             VISITOR.set(visitor_of(request.client.host if request.client else None))
             return {parts[name]: value for name, value in show_errors(event)(*values).items()} or gr.skip()
 
@@ -471,12 +491,12 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
 
     connector.read_file("file", ["encoding", "separator", "text", "label"])
     connector.read_file("new", ["encoding", "separator", "text"])
-    file = ["key", "file", "file_text", "file_label", "file_encoding", "file_separator"]
-    on(parts["add_file"].click, events.add_file, file, over="file", busy="add_file")
+    on(parts["folder"].change, events.choose_folder, ["folder"])
+    choices = ("file_text", "file_label", "file_encoding", "file_separator", "docs_label", "docs_ocr")
+    file = ["key", "file", "folder", *choices]
+    on(parts["add_file"].click, events.add_files, file, over="file", busy="add_file")
     pasted = ["key", "labeled", "unlabeled"]
     on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
-    documents = ["key", "docs_files", "docs_folder", "docs_label"]
-    on(parts["add_docs"].click, events.add_documents, documents, over="docs_files", busy="add_docs")
     on(parts["example"].click, events.add_examples, ["key"], over="status", busy="example")
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
@@ -492,7 +512,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     new_file = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator"]
     on(parts["classify"].click, events.classify, new_file, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent"]
+    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent", "asked_docs_ocr"]
     on(parts["ask_docs"].click, events.classify_documents, asked, over="asked_docs_files", busy="ask_docs")
     connector.open_text("docs_rows", events.open_document, "docs_passage")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")

@@ -16,6 +16,7 @@ from ..text.example_texts import load_example_texts
 from .sessions import Limits, Session, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
+TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
 UNICODE = "utf-8"
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
 EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
@@ -124,6 +125,16 @@ def check_ending(path: Path) -> None:
     """Refuse a file with an ending that this page cannot read."""
     if path.suffix.lower() not in ENDINGS:
         raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
+
+
+def table_of(given: Sequence[str] | None) -> Path | None:
+    """The table among files that were given; None if they are documents."""
+    paths = [Path(path) for path in given or ()]
+    if len(paths) == 1 and paths[0].suffix.lower() in ENDINGS:
+        return paths[0]
+    if len(paths) > 1 and all(path.suffix.lower() in TABLE_ENDINGS for path in paths):
+        raise ValueError(f"{paths[0].name} and {paths[1].name} are both tables: add one after the other.")
+    return None
 
 
 def column_warning(columns: Sequence[str]) -> str:

@@ -313,6 +313,7 @@ class _Row(NamedTuple):
     id: str
     label: str | None
     text: str
+    file: str | None  # that the text comes from
 
 
 def _all_rows(session: Session) -> list[_Row]:
@@ -320,12 +321,15 @@ def _all_rows(session: Session) -> list[_Row]:
     store = session.pipe.datastore
     names = store.label_names
     rows = [
-        _Row(row_id, names[label], text or "")
-        for row_id, label, text in zip(store.ids, store.labels, store.texts, strict=True)
+        _Row(row_id, names[label], text or "", origin and origin.file)
+        for row_id, label, text, origin in zip(store.ids, store.labels, store.texts, store.origins, strict=True)
     ]
     documents = store.documents
     if documents is not None:
-        rows += [_Row(row_id, None, text or "") for row_id, text in zip(documents.ids, documents.texts, strict=True)]
+        rows += [
+            _Row(row_id, None, text or "", origin and origin.file)
+            for row_id, text, origin in zip(documents.ids, documents.texts, documents.origins, strict=True)
+        ]
     return rows
 
 
@@ -349,12 +353,17 @@ def listed_texts(session: Session, wanted: str = "", near: str | None = None) ->
         caption = "The texts around the point: click one to open it."
     else:
         wanted = wanted.strip().casefold()
-        found = [row for row in rows if wanted == (row.label or "").casefold() or wanted in row.text.casefold()]
+        found = [row for row in rows if wanted == (row.label or "").casefold() or wanted in _shown(row).casefold()]
         first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
         caption = f"{counted(len(found), 'text')}{first}: click one."
     found = found[:MAX_LISTED_TEXTS]
-    shown = [[row.label or "", shortened(row.text, 90)] for row in found]
+    shown = [[row.label or "", shortened(_shown(row), 90)] for row in found]
     return ListedTexts(caption, shown, [row.id for row in found])
+
+
+def _shown(row: _Row) -> str:
+    """The text of a row, after the file that it comes from."""
+    return row.text if row.file is None else f"{row.file}: {row.text}"
 
 
 class MapValue(TypedDict):

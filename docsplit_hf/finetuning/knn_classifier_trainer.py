@@ -33,7 +33,6 @@ from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoders.portable.run_encoder import use_packing
 from ..encoders.text_embedder import TextEmbedder
-from ..extras import check_extra
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer
@@ -390,11 +389,7 @@ def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftM
 
     Returns:
         The model with adapters, for ``KNNClassifierTrainer``.
-
-    Raises:
-        ImportError: If peft is not installed.
     """
-    check_extra("peft", "LoRA")
     from peft import LoraConfig, get_peft_model
 
     layers = [name for name, module in model.encoder.named_modules() if isinstance(module, nn.Linear)]

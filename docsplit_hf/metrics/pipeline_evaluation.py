@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from datasets import Dataset
     from transformers import TextClassificationPipeline
+
+logger = logging.getLogger(__name__)
+
+MOST_COMPARED_EXAMPLES = 10**6  # more would fill the memory with their texts
 
 
 class BootstrapScore(TypedDict):
@@ -43,6 +48,8 @@ def evaluate_pipeline(
     **options: Any,
 ) -> dict[str, float | BootstrapScore]:
     """Evaluate ``pipeline("docsplit-knn")``, or ``pipeline("text-classification")``, on labeled examples.
+
+    How many of them are examples that the pipeline has learned from is logged.
 
     It replaces ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers
     5, with three differences. Metrics that accept probabilities get them. Labels are matched by name, without a
@@ -88,6 +95,7 @@ def evaluate_pipeline(
         raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
     data = with_class_labels(data, text_column, label_column, text_pair_column)
     texts, pairs = texts_of(data)
+    _warn_of_own_examples(pipe, texts)
     inputs = texts
     if pairs is not None:
         inputs = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
@@ -126,6 +134,22 @@ def evaluate_pipeline(
         "samples_per_second": len(texts) / seconds,
         "latency_in_seconds": seconds / len(texts),
     }
+
+
+def _warn_of_own_examples(pipe: TextClassificationPipeline, texts: Sequence[str]) -> None:
+    """Log how many texts are examples of the pipeline, which it answers better than new ones."""
+    store = getattr(pipe, "datastore", None)  # of pipeline("docsplit-knn")
+    if store is None or len(store) > MOST_COMPARED_EXAMPLES:
+        return
+    own = set(getattr(store, "texts", ()))  # a store on a server has none to read
+    known = sum(text in own for text in texts)
+    if known:
+        logger.warning(
+            "%d of %d texts are examples of the pipeline, which it has learned from: for new texts expect lower scores "
+            "than these. Evaluate on other texts; or read the report of fit(), which is measured on held-out texts.",
+            known,
+            len(texts),
+        )
 
 
 def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluations:

@@ -240,6 +240,13 @@ class BaseTrainer(Trainer):
         with in_fsdp_units(self.model, plugin) if plugin else contextlib.nullcontext():
             return super()._prepare_for_training(*args, **kwargs)
 
+    def _run_epoch(self, **kwargs: Any) -> None:
+        # Resumed within its last epoch with no step left, the Trainer would do one more: it counts after a step.
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+            return
+        super()._run_epoch(**kwargs)
+
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         # Tied weights are saved once, and some weights are not saved; the Trainer would report their names as missing.
         expected = {*self.model.all_tied_weights_keys, *unsaved_weights(self.model)}

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import torch
 from transformers import HfArgumentParser, set_seed
 
+from ..text.files.options import OCR_VARIABLE
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .resuming import check_output_dir, checkpoint_to_resume
@@ -41,7 +42,26 @@ COMMON_TRAINER_OPTIONS = {
 HOW_TO_RESUME = (
     "Resume from the last checkpoint, if there is one, with the same command and --resume_from_checkpoint last."
 )
+# Options of transformers' example scripts and other trainers, and ours in their place: the first that a command has.
+OPTIONS_ELSEWHERE = {
+    "batch_size": ("per_device_train_batch_size",),
+    "block_size": ("max_length",),
+    "epochs": ("num_train_epochs",),
+    "max_eval_samples": ("max_test_examples", "test_size"),
+    "max_predict_samples": ("max_test_examples", "test_size"),
+    "max_train_samples": ("max_train_examples", "max_steps"),
+    "no_cuda": ("use_cpu",),
+    "preprocessing_num_workers": ("num_proc",),
+    "test_file": ("dataset_name", "tasks"),
+    "text_column_name": ("text_column",),
+    "train_file": ("dataset_name", "tasks"),
+    "use_lora": ("use_peft",),
+    "validation_file": ("dataset_name", "tasks"),
+    "validation_split_percentage": ("validation_size", "test_size"),
+}
+NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
+OCR_HELP = "Recognize scanned pages of PDF files with tesseract; with its name of a language, if not English."
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
@@ -95,7 +115,7 @@ def parse_arguments(
 
 
 def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all: bool) -> None:
-    """Choose the options that the help shows, and add ``--json`` and, if it hides any, ``--help_all``."""
+    """Choose the options that the help shows, and add ``--json``, ``--ocr`` and, if it hides any, ``--help_all``."""
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
     trainer_names: set[str] = set()
@@ -110,6 +130,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
+    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
     parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
@@ -123,14 +144,17 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
 
 
 def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
-    """A suggestion for an error: the option most similar to an unknown one; empty if none is similar."""
+    """A suggestion for an error: the option that means what an unknown one does, or the most similar; may be empty."""
     typed = unknown.partition("=")[0]
+    for name in OPTIONS_ELSEWHERE.get(typed.removeprefix("--"), ()):
+        if any(action.dest == name for action in parser._actions):
+            return f" (did you mean --{name}?)"
     options: dict[str, str] = {}  # by their names, and by their names cut to the length of the unknown one
     for action in parser._actions:
         name = action.option_strings[0]
         options[name[: len(typed)]] = name
         options[name] = name
-    nearest = difflib.get_close_matches(typed, options, n=1)
+    nearest = difflib.get_close_matches(typed, options, n=1, cutoff=NEAR)
     return f" (did you mean {options[nearest[0]]}?)" if nearest else ""
 
 
@@ -170,8 +194,14 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
 
     With ``--json``, the standard output holds the result of ``main`` and nothing else.
     """
-    as_json = "--json" in sys.argv
-    sys.argv = [word for word in sys.argv if word != "--json"]
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument("--json", action="store_true")
+    common.add_argument("--ocr", nargs="?", const="eng")
+    given, rest = common.parse_known_args(sys.argv[1:])
+    as_json = given.json
+    sys.argv[1:] = rest
+    if given.ocr:
+        os.environ[OCR_VARIABLE] = given.ocr  # for each place that reads files, also in other processes
     try:
         with _interrupts_in_this_process_only(), contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
             figures = main()

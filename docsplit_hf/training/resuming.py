@@ -10,12 +10,14 @@ import shutil
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, TypedDict
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
+from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
 from ..content_hash import sha256_of_json
@@ -212,7 +214,15 @@ def _damage(checkpoint: Path) -> str | None:
                     pass
             elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
                 raise ValueError("it ends too early")
-        except (ValueError, SafetensorError) as error:
+            elif file.suffix in (".pt", ".pth") and file.parent == checkpoint:  # DeepSpeed reads those of its folders
+                with safe_globals():
+                    torch.load(file, map_location="meta", mmap=True, weights_only=True)
+        except UnpicklingError as error:
+            raise ValueError(
+                f"{file} holds more than tensors and would run code, so it is not opened: no run of docsplit_hf has "
+                "written it. Resume a checkpoint of your own."
+            ) from error
+        except (ValueError, RuntimeError, SafetensorError) as error:
             return f"{file} is damaged ({file.stat().st_size:,} bytes: {error})"
     return None
 

@@ -50,9 +50,6 @@ REFUSED = [
     ("wrapped.json", b'{"data": [{"text": "a"}]}', "No row has a text in the column 'data'"),
     ("numbers.jsonl", b'{"text": 3, "label": "a"}\n', "the first one holds '3': choose another column"),
     ("lists.json", b'[{"text": "a", "label": ["x", "y"]}]', "one name for each text"),
-    ("book.xlsx", b"PK", "^This page cannot read book.xlsx: choose a file that ends in .csv"),
-    ("no_ending", b"text\na\n", "^This page cannot read no_ending"),
-    ("packed.csv.gz", b"\x1f\x8b", "^This page cannot read packed.csv.gz"),
 ]
 ACCEPTED = [  # counts of labeled texts, labels and unlabeled texts; warning
     ("column.csv", b"text\na river\na lake\n", (0, 0, 2), None),
@@ -84,7 +81,7 @@ def events(events_module, shared, tmp_path, monkeypatch):
 
 def choices_of(events, path):
     """Values of the choices of a file after it is chosen."""
-    shown = events.choose_columns("file", str(path))
+    shown = events.choose_columns("file", [str(path)])
     values = [shown[f"file_{part}"] for part in ("text", "label", "encoding", "separator")]
     return [getattr(one, "value", None) for one in values]  # None without a component
 
@@ -95,7 +92,7 @@ def test_a_bad_upload_is_refused_with_a_sentence_when_it_is_chosen_or_added(even
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=sentence) as refused:
-        events.add_file(secrets.token_urlsafe(32), str(path), *choices_of(events, path))
+        events.add_files(secrets.token_urlsafe(32), [str(path)], None, *choices_of(events, path))
     assert str(tmp_path) not in str(refused.value) and len(str(refused.value)) < 400
 
 
@@ -106,7 +103,7 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
     path.write_bytes(content)
     chosen = choices_of(events, path)
     messages = [str(one.message) for one in recwarn.list]
-    events.add_file(key, str(path), *chosen)
+    events.add_files(key, [str(path)], None, *chosen)
     assert events.sessions[key].counts() == counts
     assert any(warning in message for message in messages) if warning else not messages
 
@@ -114,7 +111,30 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
 def test_a_file_with_many_columns_shows_the_first_ones(events, events_module, tmp_path):
     path = tmp_path / "wide.json"
     path.write_text(json.dumps([{f"column {number}": "a river" for number in range(3_000)}]))
-    shown = events.choose_columns("file", str(path))
+    shown = events.choose_columns("file", [str(path)])
     assert (
         len(shown["file_rows"].headers) == events_module.MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000
     )
+
+
+def test_files_of_the_first_zone_are_a_table_or_documents(events, tmp_path):
+    key = secrets.token_urlsafe(32)
+    page = tmp_path / "page.html"
+    page.write_text("<p>The river flows to the sea.</p>")
+    shown = events.choose_columns("file", [str(page)])
+    assert shown["docs_label"].visible and not shown["file_text"]["visible"]
+    added = events.add_files(key, [str(page)], None, None, None, None, None, "water")
+    assert events.sessions[key].labels == ["water"] and added["docs_label"] == ""
+    listed = events.search(key)["listed"].value["data"]
+    assert listed == [["water", "page.html: The river flows to the sea."]]
+    assert len(events.search(key, "PAGE.htm")["listed"].value["data"]) == 1
+    tables = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for table in tables:
+        table.write_text("text\nThe star shines.\n")
+    with pytest.raises(ValueError, match="a.csv and b.csv are both tables: add one after the other"):
+        events.choose_columns("file", [str(table) for table in tables])
+    with pytest.raises(ValueError, match="Add a.csv and the folder one after the other"):
+        events.add_files(key, [str(tables[0])], [str(page)], "text", "(none)", "utf-8", "comma")
+    (tmp_path / "other.html").write_text("<p>The train leaves at noon.</p>")
+    events.add_files(key, [str(tmp_path / "other.html")], None, None, None, None, None, "")
+    assert events.suggest(key)["suggested_text"].label.startswith("other.html: ")

@@ -75,6 +75,28 @@ def test_a_killed_run_on_a_table_resumes_to_the_same_digits(start, alone):
     assert resumed == losses(alone)  # to the last bit
 
 
+def test_a_run_killed_after_its_last_step_does_none_when_it_is_resumed(start, alone):
+    killing = alone.with_name("killing.py")
+    lines = (
+        "import os, runpy, signal",
+        "from docsplit_hf.training import base_trainer",
+        "def kill(callback, args, state, control, **_):",
+        f"    if state.global_step == {STEPS}:",
+        "        os.kill(os.getpid(), signal.SIGKILL)",
+        "base_trainer.PeriodicAndInterruptSave.on_save = kill",
+    )
+    killing.write_text("\n".join([*lines, f"runpy.run_path({str(SCRIPT)!r}, run_name='__main__')"]))
+    killed, folder = start("last-step", 0, "--streaming", script=killing)
+    finish_script(killed, folder.with_suffix(".log"), code=-signal.SIGKILL)
+    before = losses(folder)
+    assert list(before[0]) == list(range(1, STEPS + 1))
+    assert not (folder / "model.safetensors").exists()
+    resumed, _ = start("last-step", 0, "--streaming", "--resume_from_checkpoint=last")
+    finish(resumed, folder)
+    assert complete_checkpoints(folder)[-1].name == f"checkpoint-{STEPS}" and losses(folder) == before
+    assert (folder / "model.safetensors").exists()
+
+
 def test_a_killed_run_on_a_stream_resumes_to_the_same_digits(start):
     alone, folder = start("alone-stream", 2, "--streaming")  # beside the others
     resumed = killed_and_resumed(start, "stream", 2, "--streaming")

@@ -146,6 +146,17 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_trainer):
         assert value.equal(resumed.model.state_dict()[name]), name
 
 
+def test_a_finished_run_does_no_further_step_when_it_is_resumed(make_trainer):
+    make = partial(make_trainer, num_train_epochs=1.5, save_steps=6, logging_steps=1, save_strategy="steps")
+    whole = make()
+    whole.train()
+    resumed = make()
+    resumed.train(resume_from_checkpoint="last")
+    assert resumed.state.global_step == 6 and logged_losses(whole) == logged_losses(resumed)
+    for name, value in whole.model.state_dict().items():
+        assert value.equal(resumed.model.state_dict()[name]), name
+
+
 def test_a_trained_classifier_is_evaluated_saved_and_loaded(make_trainer, examples, tokenizer):
     trainer = make_trainer(num_train_epochs=1)
     trainer.train()

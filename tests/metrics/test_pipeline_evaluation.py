@@ -53,6 +53,14 @@ def right_answers(pipe, examples):
     return [answer["label"] == NAMES[label] for answer, label in zip(answers, examples["label"], strict=True)]
 
 
+def test_examples_that_the_pipeline_has_learned_from_are_counted(pipe, examples, caplog):
+    evaluate_pipeline(pipe, examples.select(range(20, 40)), "accuracy")
+    assert "4 of 20 texts are examples of the pipeline" in caplog.text
+    caplog.clear()
+    evaluate_pipeline(pipe, examples.select(range(24, 40)), "accuracy")
+    assert "examples of the pipeline" not in caplog.text
+
+
 def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_path, run_script):
     pipe.save_pretrained(tmp_path / "classifier")
     rows = zip(examples["text"], examples["label"], strict=True)

@@ -1,8 +1,12 @@
-"""Mistyped paths."""
+"""Mistyped paths, and names on the Hub."""
 
+import socket
+
+import datasets
+import huggingface_hub
 import pytest
 
-from docsplit_hf.text.sources import refuse_mistyped_path
+from docsplit_hf.text.sources import load_from_hub, refuse_mistyped_path
 
 
 def test_mistyped_paths_are_refused_with_the_nearest_name(tmp_path, monkeypatch):
@@ -29,3 +33,14 @@ def test_existing_paths_and_names_on_the_hub_pass(tmp_path, monkeypatch):
         "sentence-transformers/LaBSE",
     ):
         assert refuse_mistyped_path(name) is None
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(datasets, "load_dataset", lambda *_: pytest.fail("datasets would ask six times"))
+        with pytest.raises(OSError, match="'somebody/animals' is neither a file or folder here, nor found on the Hub"):
+            load_from_hub("somebody/animals")

@@ -156,3 +156,21 @@ def test_resuming_from_an_earlier_checkpoint_moves_later_ones_away(make_baseline
     again = make_baseline("info_nce", max_steps=3, save_strategy="no")
     again.train(str(Path(trainer.args.output_dir, "checkpoint-2")))
     assert checkpoints(again) == ["checkpoint-1", "checkpoint-2"]
+
+
+@pytest.mark.parametrize("options, steps", [
+    ({"max_steps": 6}, 6),  # of 4 in an epoch
+    ({"num_train_epochs": 1.5}, 6),
+    ({"num_train_epochs": 1}, 4),
+    ({"max_steps": 3, "gradient_accumulation_steps": 2}, 3),  # of 2 in an epoch
+    ({"max_steps": 3, "gradient_accumulation_steps": 3}, 3),  # the second of an epoch has one batch
+])  # fmt: skip
+def test_a_finished_run_does_no_further_step_when_it_is_resumed(make_baseline, loss_of_steps, options, steps):
+    options = {"save_strategy": "steps", "save_steps": steps, **options}
+    finished = make_baseline("info_nce", **options)
+    expected = loss_of_steps(finished)
+    resumed = make_baseline("info_nce", **options)
+    assert loss_of_steps(resumed, "last") == expected
+    assert resumed.state.global_step == steps and checkpoints(resumed) == [f"checkpoint-{steps}"]
+    for name, weight in resumed.model.state_dict().items():
+        assert weight.equal(finished.model.state_dict()[name]), name

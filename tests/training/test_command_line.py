@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -11,10 +12,11 @@ from pathlib import Path
 import pytest
 from transformers import HfArgumentParser
 
-from docsplit_hf import ContrastiveTrainingArguments, load_documents
+from docsplit_hf import ContrastiveTrainingArguments, FileOptions, load_documents
 from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
 from docsplit_hf.training.resuming import checkpoint_to_resume
 
+from ..documents import write_pdf
 from ..end_to_end.forked import finish_script, start_script
 
 
@@ -63,6 +65,9 @@ def test_help_shows_the_commands_options_and_help_all_the_trainers_too(capsys):
 
 @pytest.mark.parametrize("command, said", [
     (["--min=2", "--temprature=1"], "unrecognized arguments: --temprature=1 (did you mean --temperature?)"),
+    (["--max_train_samples", "9"], "unrecognized arguments: --max_train_samples 9 (did you mean --max_steps?)"),
+    (["--epochs=3"], "unrecognized arguments: --epochs=3 (did you mean --num_train_epochs?)"),
+    (["--tokenizer_name=a"], "unrecognized arguments: --tokenizer_name=a\n"),  # none is near
     (["--seed=1", "new.csv"], "unrecognized arguments: new.csv"),
     (["--temperature=-1"], "temperature must be above 0, got -1.0"),
     (["--mlm_weight=-1"], "error: --mlm_weight must be 0 (no MLM) or above, got -1.0"),
@@ -106,6 +111,23 @@ def test_standard_output_has_only_the_json(capsys, monkeypatch):
     run_script(main, "")
     out, err = capsys.readouterr()
     assert json.loads(out) == {"argv": ["script", "--seed=1"], "folder": "output"} and err == "for people\n"
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is not None, reason="tesseract would read the page.")
+def test_ocr_is_asked_of_each_reader_of_files(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCSPLIT_OCR", "")
+    write_pdf(tmp_path / "scan.pdf", [None, None])
+
+    def why():
+        with pytest.raises(ValueError, match="scan.pdf") as refused:
+            load_documents(tmp_path)
+        return str(refused.value)
+
+    assert "scanned, without text" in why()
+    monkeypatch.setattr("sys.argv", ["script", "--ocr", "deu", "--seed=1"])
+    run_script(lambda: print(sys.argv), "")
+    assert sys.argv == ["script", "--seed=1"] and FileOptions().ocr_language == "deu"
+    assert "tesseract is not on the PATH" in why()
 
 
 @pytest.mark.parametrize("said, typed", [

@@ -1,6 +1,7 @@
 """Checkpoints to resume from, and descriptions of runs."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -90,6 +91,24 @@ def test_a_truncated_file_is_named_with_the_checkpoint_before(run, file, kept):
     (run / "checkpoint-5" / "model.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="There is no undamaged checkpoint before it"):
         checkpoint_to_resume("last", run)
+
+
+class RunsCode:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("file", ["scaler.pt", "optimizer.pt", "scheduler.pt", "rng_state.pth"])
+def test_a_file_of_a_stranger_that_would_run_code_is_not_opened(run, file):
+    torch.save({"scale": RunsCode(run / "it ran")}, run / "checkpoint-10" / file)
+    with pytest.raises(ValueError, match=f"{file} holds more than tensors and would run code, so it is not opened"):
+        checkpoint_to_resume("last", run)
+    assert not (run / "it ran").exists()
 
 
 def test_the_checkpoint_that_a_run_starts_from_is_not_overwritten(run):

@@ -208,7 +208,10 @@ class FitReport:
             f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
         ]
         if self.left_out:
-            sentences.append(f"{self.left_out:,} documents were left out: {self._reason_to_leave_out()}.")
+            sentences.append(
+                f"{self.left_out:,} documents were left out: {self._reason_to_leave_out()}. If they "
+                "should help, give some of them a label: suggest() names the most useful ones."
+            )
         if self.measured:
             sentences.append(
                 f"Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "

@@ -27,7 +27,6 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-from ...extras import check_extra
 from ...text.sources import refuse_mistyped_path
 from .atomic_replacement import recover_own_save
 from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
@@ -290,7 +289,6 @@ def _load_stock(checkpoint: Checkpoint, dtype: torch.dtype | str, architecture: 
 
 def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTrainedModel:
     """The adapter's base model, with the adapter merged into it."""
-    check_extra("peft", f"The adapter {checkpoint.path}")
     from peft import PeftConfig, PeftModel
 
     path = checkpoint.path

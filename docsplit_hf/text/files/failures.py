@@ -29,7 +29,10 @@ REMEDIES = {
     ENCRYPTED: "Save a copy without a password, for example with qpdf --decrypt.",
     DAMAGED: "Open it in its program and save it again, or get another copy.",
     EMPTY: "It holds no text: check whether it is the right file.",
-    SCANNED: 'It needs OCR: run ocrmypdf on it, or pass ocr="tesseract" if tesseract is installed.',
+    SCANNED: (
+        "It needs OCR: run ocrmypdf on it. Or, if tesseract is installed: --ocr for a command, the box on the page, "
+        "DOCSPLIT_OCR=eng for others."
+    ),
     UNKNOWN_FORMAT: "Convert it to PDF, DOCX or plain text, or leave it out.",
     OLD_FORMAT: "Save it as .docx or .pptx, for example with soffice --headless --convert-to docx.",
     TOO_LARGE: "Split it, or raise max_bytes or max_characters.",
@@ -43,7 +46,7 @@ REMEDIES = {
     NOT_A_FILE: "Give regular files: links that leave the folder, devices and pipes are not read.",
     NOT_ACCESSIBLE: "Check whether the file exists, and its permissions.",
     MISSING_LIBRARY: 'Install the extra: pip install -e ".[files]" (in the clone of docsplit_hf).',
-    MISSING_PROGRAM: "Install it (tesseract: apt install tesseract-ocr), or leave ocr out.",
+    MISSING_PROGRAM: "Install it (tesseract: apt install tesseract-ocr), or leave OCR out.",
 }
 # Reasons that may be another's fault than the file's, such as a busy machine: the file is read again the next time.
 NOT_KEPT = (TIMED_OUT, TOO_MUCH_MEMORY, CRASHED, NOT_A_FILE, NOT_ACCESSIBLE, MISSING_LIBRARY, MISSING_PROGRAM)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 
 MEGABYTE = 1_000_000
 OCR_PROGRAMS = ("tesseract",)
+OCR_VARIABLE = "DOCSPLIT_OCR"  # the language; read where no options can be given, as by commands and pipelines
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,9 @@ class FileOptions:
             at least half of them. The first copy of each is kept.
         join_hyphens: Join words that are hyphenated at the end of a line.
         join_lines: Replace line ends within a sentence by spaces. This and the two above are for PDF files.
-        ocr: ``"tesseract"`` to recognize the text of scanned pages with that program; None not to.
-        ocr_language: The language for OCR, as tesseract names it.
+        ocr: ``"tesseract"`` to recognize the text of scanned pages with that program; None not to. Default: None,
+            unless the variable ``DOCSPLIT_OCR`` is set.
+        ocr_language: The language for OCR, as tesseract names it. Default: the value of ``DOCSPLIT_OCR``, or English.
         encoding: Encoding of plain text. None: by the byte order mark, otherwise UTF-8, otherwise guessed.
         max_bytes: Size of the largest file.
         max_unpacked_bytes: Largest size of the unpacked content of one file, over all levels.
@@ -34,8 +37,8 @@ class FileOptions:
     drop_repeated_lines: bool = True
     join_hyphens: bool = True
     join_lines: bool = True
-    ocr: str | None = None
-    ocr_language: str = "eng"
+    ocr: str | None = field(default_factory=lambda: "tesseract" if os.environ.get(OCR_VARIABLE) else None)
+    ocr_language: str = field(default_factory=lambda: os.environ.get(OCR_VARIABLE) or "eng")
     encoding: str | None = None
     max_bytes: int = 200 * MEGABYTE
     max_unpacked_bytes: int = 500 * MEGABYTE

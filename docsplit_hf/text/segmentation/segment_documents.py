@@ -130,10 +130,13 @@ def segment_documents(
     counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
     if counts[KEPT] == 0:
-        raise ValueError(
-            f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. Check that column "
-            f"{text_column!r} is the one with the texts; single_sentence='dropout_pair' keeps those of one sentence."
-        )
+        advice = f"Check that column {text_column!r} is the one with the texts."
+        if counts[SINGLE_SENTENCE]:
+            advice = (
+                "Pretraining compares the halves of a document, which needs two sentences for that: give longer texts, "
+                "or pair each text with itself (single_sentence='dropout_pair')."
+            )
+        raise ValueError(f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}")
     return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
 
 

@@ -1,0 +1,151 @@
+"""Jobs: texts of a request that wait and are read together, in short and in long queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ..encoders.chunking import Chunk
+from ..encoders.classifier_embedder import CutTexts, EmbeddedChunks
+from ..encoders.text_embedder import Predictions
+
+if TYPE_CHECKING:
+    from ..classification.pipeline import PredictedTexts
+    from .classifiers import State
+
+BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
+SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them
+SLICE_CHARACTERS = 65_536
+# Options whose answers depend on the other texts of a call: how many neighbors are shown.
+OPTIONS_OF_WHOLE_CALLS = ("return_neighbors", "return_documents", "explain")
+
+
+class ReadTexts(NamedTuple):
+    """What a job returns: embeddings and, if they were asked for, predictions of its texts."""
+
+    embedded: Predictions
+    predicted: PredictedTexts | None
+    first_row: int  # of the job's texts in ``predicted``
+    token_count: int
+
+
+@dataclass
+class Job:
+    """Texts of a request that are read together."""
+
+    state: State
+    texts: list[str]
+    pairs: list[str | None]
+    options: CallOptions | None  # None: embeddings only
+    loop: asyncio.AbstractEventLoop
+    result: asyncio.Future[ReadTexts]
+    tokens: int  # an estimate, then their number
+    is_long: bool  # by the estimate: it is read in turns
+    cut: CutTexts | None = None  # of a long job, what is left; also None for an encoder behind an endpoint
+    embedded: EmbeddedChunks | None = None  # of a long job, so far
+    is_tokenized: bool = False
+    is_dropped: bool = False
+
+    @property
+    def has_further_turns(self) -> bool:
+        """Whether a part of a long job is left to be read, and somebody waits for it."""
+        return self.embedded is not None and bool(self.cut.chunks) and not self.is_dropped
+
+    def next_chunks(self, most_tokens: int) -> list[Chunk]:
+        """Take the next chunks to be read, at least one."""
+        ends = np.cumsum([len(chunk.input_ids) for chunk in self.cut.chunks[:most_tokens]])
+        count = max(int(np.searchsorted(ends, most_tokens, side="right")), 1)
+        chunks = self.cut.chunks[:count]
+        del self.cut.chunks[:count]
+        return chunks
+
+    def reading_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be read together."""
+        is_paired = any(pair is not None for pair in self.pairs)
+        return (*self.state.reading_key(), is_paired, *sorted(reading_options(self.options).items()))
+
+    def prediction_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be predicted together."""
+        if any(self.options.get(name) for name in OPTIONS_OF_WHOLE_CALLS):
+            return (id(self),)
+        return (id(self.state), *sorted(self.options.items()))
+
+    def finish(self, result: ReadTexts | None, error: BaseException | None = None) -> None:
+        """Hand the result to the event loop that waits for it."""
+
+        def hand_over() -> None:
+            if self.result.done():  # the client has gone, or waited too long
+                return
+            if error is not None:
+                self.result.set_exception(error)
+            else:
+                self.result.set_result(result)
+
+        self.loop.call_soon_threadsafe(hand_over)
+
+
+class Waiting:
+    """The jobs that wait, short and long ones in queues of their own that take turns."""
+
+    def __init__(self) -> None:
+        self.short: deque[Job] = deque()
+        self.long: deque[Job] = deque()
+        self._was_long = False
+
+    def __len__(self) -> int:
+        return len(self.short) + len(self.long)
+
+    def add(self, job: Job) -> None:
+        """Put a job at the end of its queue."""
+        (self.long if job.is_long else self.short).append(job)
+
+    def next_queue(self) -> deque[Job]:
+        """The queue whose turn it is; it is empty only if both are."""
+        self._was_long = bool(self.long) and not (self.short and self._was_long)
+        return self.long if self._was_long else self.short
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate of the number of tokens of a text."""
+    return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
+
+
+def reading_options(options: CallOptions | None) -> ReadingOptions:
+    """The options that say how texts are read."""
+    given = options or {}
+    return {name: given[name] for name in READING_OPTIONS if name in given}
+
+
+class TextSlice(NamedTuple):
+    """Texts of a request, or pairs, that wait together."""
+
+    texts: list[str]
+    pairs: list[str | None]
+
+
+def sliced(texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool) -> list[TextSlice]:
+    """Divide the texts of a request into slices; one, if its answers depend on all of them."""
+    if is_whole:
+        return [TextSlice(list(texts), list(pairs))]
+    slices: list[TextSlice] = []
+    characters = 0
+    for text, pair in zip(texts, pairs, strict=True):
+        is_full = bool(slices) and (len(slices[-1].texts) >= SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS)
+        if not slices or is_full:
+            slices.append(TextSlice([], []))
+            characters = 0
+        slices[-1].texts.append(text)
+        slices[-1].pairs.append(pair)
+        characters += len(text)
+    return slices
+
+
+def is_whole_call(options: CallOptions | None) -> bool:
+    """Whether answers depend on the other texts of a call."""
+    return options is not None and any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)

@@ -149,9 +149,7 @@ class ClassifierEmbedder(TextEmbedder):
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
         texts, pairs = self._checked(texts, text_pairs)
         chunks = self._chunks(texts, pairs, self._chunk_settings(pairs))
-        embedded = self.nothing_embedded(len(texts))
-        self.embed_part(CutTexts(texts, pairs, []), chunks, embedded)
-        return embedded.all()
+        return self._embed_all(texts, pairs, chunks)
 
     def cut(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> CutTexts:
         """Tokenize N texts or pairs and cut them into chunks, for ``embed_cut``, perhaps in another thread."""
@@ -160,17 +158,22 @@ class ClassifierEmbedder(TextEmbedder):
 
     def embed_cut(self, cut: CutTexts) -> Predictions:
         """Compute logits and retrieval embeddings of texts that ``cut`` prepared, as ``embed`` does."""
-        embedded = self.nothing_embedded(len(cut.texts))
-        self.embed_part(cut, cut.chunks, embedded)
-        return embedded.all()
+        return self._embed_all(cut.texts, cut.pairs, cut.chunks)
+
+    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
+        """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_part``."""
+        texts, pairs = self._checked(texts, text_pairs)
+        return self._chunks(texts, pairs, self._chunk_settings(pairs))
 
     def nothing_embedded(self, texts: int) -> EmbeddedChunks:
         """Collect the outputs of ``embed_part`` for this number of texts."""
         config = self.model.config
         return EmbeddedChunks(texts, config.retrieval_size, config.num_labels, self.long_documents)
 
-    def embed_part(self, cut: CutTexts, chunks: Iterable[Chunk], embedded: EmbeddedChunks) -> None:
-        """Embed some chunks of checked texts, in the order of all of them, and add their outputs to ``embedded``."""
+    def embed_part(
+        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
+    ) -> None:
+        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
         model = self.model
         config = model.config
 
@@ -181,8 +184,8 @@ class ClassifierEmbedder(TextEmbedder):
         groups = embed_chunks(
             model=model,
             name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
-            settings=self._chunk_settings(cut.pairs),
-            texts=cut.texts,
+            settings=self._chunk_settings(pairs),
+            texts=texts,
             chunks=chunks,
             options=replace(self.options, long_documents=self.long_documents),
             sizes=[config.retrieval_size, config.num_labels],
@@ -198,6 +201,12 @@ class ClassifierEmbedder(TextEmbedder):
         if self.options.max_passages is None:
             return None
         return self.options.max_passages * self.max_length
+
+    def _embed_all(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
+        embedded = self.nothing_embedded(len(texts))
+        self.embed_part(texts, pairs, chunks, embedded)
+        return embedded.all()
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 TURNS_PER_BATCH = 4  # a long job reads this part of a batch in a turn, and then lets others read
 TOKENIZED_JOBS = 16  # the most that are tokenized together: a call of the tokenizer costs as much as 100 words
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
+STOPPING_SECONDS = 0.1  # between looks whether all work is done
 SMOOTHING = 0.9  # weight of the past in the measured speed
 
 
@@ -118,9 +119,7 @@ class Batcher:
             ) from None
         finally:
             for job in jobs:
-                if not job.result.done():
-                    job.is_dropped = True
-                    job.result.cancel()
+                job.is_dropped = True  # if it is not finished: who waited has the results, or has gone
         return results
 
     def _refuse_if_too_long(self, tokens: int) -> None:
@@ -179,10 +178,10 @@ class Batcher:
         """Tokenize jobs until the server stops."""
         while True:
             with self._changed:
-                while not self._arrived and not self._is_stopping:
-                    self._changed.wait()
-                if not self._arrived:
-                    return
+                while not self._arrived:
+                    if self._is_stopping and not self._ready and not self._busy_workers:
+                        return
+                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
                 queue = self._arrived.next_queue()
                 most = 1 if queue[0].is_long else TOKENIZED_JOBS
                 jobs = [queue.popleft() for _ in range(min(len(queue), most))]
@@ -196,7 +195,7 @@ class Batcher:
                 self._tokenizing = 0
                 for job in jobs:
                     self._waiting_tokens[job.is_long] -= job.tokens
-                    if job.is_tokenized and not job.is_dropped:
+                    if not job.is_dropped:
                         if job.cut is not None:
                             job.tokens = job.cut.token_count
                         self._waiting_tokens[job.is_long] += job.tokens
@@ -206,13 +205,35 @@ class Batcher:
     def _tokenize(self, jobs: list[Job]) -> None:
         """Tokenize jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
         try:
-            _cut(jobs)
+            self._cut(jobs)
         except Exception as error:  # of any type
             if len(jobs) == 1:
                 jobs[0].finish(None, error)
+                jobs[0].is_dropped = True
                 return
             for job in jobs:
                 self._tokenize([job])
+
+    def _cut(self, jobs: list[Job]) -> None:
+        """Tokenize jobs that are read in the same way, or a part of a long job; nothing, for an endpoint."""
+        if not jobs:
+            return
+        first = jobs[0]
+        embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
+        if not isinstance(embedder, ClassifierEmbedder):
+            return
+        with unlogged():
+            if first.is_long:
+                if first.embedded is None:
+                    first.embedded = embedder.nothing_embedded(len(first.texts))
+                    first.coming = embedder.chunks(first.texts, first.pairs)
+                first.take_part(self._turn_tokens)
+                return
+            texts = [text for job in jobs for text in job.texts]
+            pairs = [pair for job in jobs for pair in job.pairs]
+            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
+        for job, part in zip(jobs, parts, strict=True):
+            job.cut = part
 
     def _compute_all(self) -> None:
         """Compute batches of jobs until the server stops."""
@@ -241,7 +262,7 @@ class Batcher:
                 self.batch_sizes.append((len(batch.jobs), tokens))
                 for job in batch.jobs:
                     if job.has_further_turns:
-                        self._ready.add(job)
+                        self._arrived.add(job)
                     else:
                         self._waiting_tokens[job.is_long] -= job.tokens
                 self._changed.notify_all()
@@ -251,22 +272,23 @@ class Batcher:
         first = jobs[0]
         pipe = first.state.pipe
         embedder = pipe.embedder.with_options(**reading_options(first.options))
-        tokens = sum(job.tokens for job in jobs)
         with unlogged(), pipe.device_placement():
-            if first.cut is None:
-                texts = [text for job in jobs for text in job.texts]
-                embedded = embedder.embed(texts, [pair for job in jobs for pair in job.pairs])
-            elif first.is_long:
-                if first.embedded is None:
-                    first.embedded = embedder.nothing_embedded(len(first.texts))
-                chunks = first.next_chunks(self._turn_tokens)
-                tokens = sum(len(chunk.input_ids) for chunk in chunks)
-                embedder.embed_part(first.cut, chunks, first.embedded)
+            if first.embedded is not None:
+                embedder.embed_part(first.texts, first.pairs, first.part, first.embedded)
+                tokens = sum(len(chunk.input_ids) for chunk in first.part)
+                first.read_tokens += tokens
                 if first.has_further_turns:
                     return tokens
                 embedded = first.embedded.all()
-            else:
+            elif first.cut is not None:
                 embedded = embedder.embed_cut(CutTexts.joined([job.cut for job in jobs]))
+            else:
+                texts = [text for job in jobs for text in job.texts]
+                embedded = embedder.embed(texts, [pair for job in jobs for pair in job.pairs])
+        if first.embedded is None:
+            tokens = sum(job.tokens for job in jobs)
+            for job in jobs:
+                job.read_tokens = job.tokens
         _answer(jobs, embedded)
         return tokens
 
@@ -277,7 +299,7 @@ class Batcher:
                 while not self._ready:
                     if self._is_stopping and not self._arrived and not self._tokenizing:
                         return None
-                    self._changed.wait(timeout=0.1 if self._is_stopping else None)
+                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
                 if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
                     deadline = time.monotonic() + self._batching.wait_seconds
                     while not self._is_full() and (left := deadline - time.monotonic()) > 0:
@@ -311,22 +333,6 @@ class Batcher:
         return bool(self._ready.long) or sum(job.tokens for job in self._ready.short) >= self._batching.tokens
 
 
-def _cut(jobs: list[Job]) -> None:
-    """Tokenize the texts of jobs that are read in the same way; there is nothing to do for an endpoint."""
-    if not jobs:
-        return
-    embedder = jobs[0].state.pipe.embedder.with_options(**reading_options(jobs[0].options))
-    if isinstance(embedder, ClassifierEmbedder):
-        texts = [text for job in jobs for text in job.texts]
-        pairs = [pair for job in jobs for pair in job.pairs]
-        with unlogged():
-            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
-        for job, part in zip(jobs, parts, strict=True):
-            job.cut = part
-    for job in jobs:
-        job.is_tokenized = True
-
-
 def _answer(jobs: list[Job], embedded: Predictions) -> None:
     """Finish jobs whose texts were embedded; those of equal options are predicted together."""
     by_options: dict[tuple[object, ...], list[Job]] = {}
@@ -336,7 +342,7 @@ def _answer(jobs: list[Job], embedded: Predictions) -> None:
         rows_of_jobs[id(job)] = np.arange(first_row, first_row + len(job.texts))
         first_row += len(job.texts)
         if job.options is None:
-            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.tokens))
+            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
         else:
             by_options.setdefault(job.prediction_key(), []).append(job)
     for group in by_options.values():
@@ -357,7 +363,7 @@ def _predict(jobs: list[Job], embedded: Predictions, rows_of_jobs: dict[int, np.
     first_row = 0
     for job in jobs:
         part = np.arange(first_row, first_row + len(job.texts))
-        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.tokens))
+        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.read_tokens))
         first_row += len(job.texts)
 
 

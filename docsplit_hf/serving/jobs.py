@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ..encoders.chunking import Chunk
@@ -45,25 +43,30 @@ class Job:
     options: CallOptions | None  # None: embeddings only
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[ReadTexts]
-    tokens: int  # an estimate, then their number
-    is_long: bool  # by the estimate: it is read in turns
-    cut: CutTexts | None = None  # of a long job, what is left; also None for an encoder behind an endpoint
+    tokens: int  # an estimate; of a short job, then their number
+    is_long: bool  # by the estimate: it is tokenized and read in turns
+    cut: CutTexts | None = None  # a short job after it was tokenized; None for an encoder behind an endpoint
+    coming: Iterator[Chunk] | None = None  # of a long job: the chunks that are not tokenized yet
+    part: list[Chunk] = field(default_factory=list)  # of a long job: the chunks that are read next
     embedded: EmbeddedChunks | None = None  # of a long job, so far
-    is_tokenized: bool = False
-    is_dropped: bool = False
+    read_tokens: int = 0
+    is_dropped: bool = False  # nobody waits for it
+
+    def take_part(self, most_tokens: int) -> None:
+        """Tokenize the part of a long job that is read next."""
+        self.part = []
+        tokens = 0
+        for chunk in self.coming:
+            self.part.append(chunk)
+            tokens += len(chunk.input_ids)
+            if tokens >= most_tokens:
+                return
+        self.coming = None
 
     @property
     def has_further_turns(self) -> bool:
-        """Whether a part of a long job is left to be read, and somebody waits for it."""
-        return self.embedded is not None and bool(self.cut.chunks) and not self.is_dropped
-
-    def next_chunks(self, most_tokens: int) -> list[Chunk]:
-        """Take the next chunks to be read, at least one."""
-        ends = np.cumsum([len(chunk.input_ids) for chunk in self.cut.chunks[:most_tokens]])
-        count = max(int(np.searchsorted(ends, most_tokens, side="right")), 1)
-        chunks = self.cut.chunks[:count]
-        del self.cut.chunks[:count]
-        return chunks
+        """Whether a long job is to be read further."""
+        return self.coming is not None and not self.is_dropped
 
     def reading_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be read together."""

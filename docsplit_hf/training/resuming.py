@@ -212,7 +212,7 @@ def _damage(checkpoint: Path) -> str | None:
                     pass
             elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
                 raise ValueError("it ends too early")
-        except (ValueError, SafetensorError) as error:
+        except (ValueError, SafetensorError, RecursionError) as error:
             return f"{file} is damaged ({file.stat().st_size:,} bytes: {error})"
     return None
 

@@ -277,7 +277,7 @@ class Batcher:
                 embedder.embed_part(first.texts, first.pairs, first.part, first.embedded)
                 tokens = sum(len(chunk.input_ids) for chunk in first.part)
                 first.read_tokens += tokens
-                if first.has_further_turns:
+                if first.coming is not None:
                     return tokens
                 embedded = first.embedded.all()
             elif first.cut is not None:

@@ -79,7 +79,7 @@ class JsonlRangeReader(BaseReader):
                 continue
             try:
                 row = json.loads(text)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, RecursionError) as error:
                 raise ValueError(f"{path}: the line {text[:80]!r} is not JSON: {error}. Correct it.") from error
             if not isinstance(row, dict) or not isinstance(row.get(self.text_key) or "", str):
                 raise ValueError(f"{path}: the line {text[:80]!r} has no text in {self.text_key!r}. Correct it.")

@@ -15,7 +15,7 @@ def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:
         raise ValueError(f"--hierarchy {hierarchy}: there is no such file.")
     try:
         parents = json.loads(file.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"--hierarchy {hierarchy} is no JSON in UTF-8: {error}") from error
     if not isinstance(parents, dict) or not is_hierarchy_setting(parents):
         raise ValueError(f'--hierarchy {hierarchy} must have the parent of each label: {{"lease": "contracts"}}.')

@@ -23,6 +23,7 @@ HELP_OF_LIMITS = {
     "body_seconds": "time in which a request must arrive",
     "texts": "texts in a request",
     "characters": "length of a text",
+    "tokens": "tokens that are read for a request, at four bytes each; more get status 413",
     "label_characters": "length of the name of a label",
     "labels": "labels of a classifier that takes edits",
     "questions": "questions in a request for decisions",

@@ -43,6 +43,7 @@ SINGLE_VECTOR = get_args(SingleVector)
 SEVERAL_VECTORS = get_args(SeveralVectors)
 SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
+WINDOWS_AT_ONCE = 4  # of a long text that are tokenized together: others wait for the tokenizer, or only few are read
 LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
 ADVICE_WHOLE = "long_documents='whole' reads all of them."
 ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
@@ -442,7 +443,7 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
                 end += len(content)
                 yield number, content, start, end == len(instructed)
 
-    for batch in tokenizer_batches(contents(), lambda window: len(window[1])):
+    for batch in tokenizer_batches(contents(), lambda window: len(window[1]), WINDOWS_AT_ONCE * WINDOW):
         tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
             instruction_length = settings.instruction_length if start == 0 else 0

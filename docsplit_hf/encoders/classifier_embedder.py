@@ -15,7 +15,7 @@ from ..text.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..text.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
 from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
-from .chunking import SEVERAL_VECTORS, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .chunking import SEVERAL_VECTORS, SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
@@ -73,6 +73,34 @@ class CutTexts(NamedTuple):
         return parts
 
 
+class EmbeddedChunks:
+    """Collects the outputs of the chunks of N texts, and combines the chunks of each text."""
+
+    def __init__(self, texts: int, dimension: int, labels: int, strategy: str) -> None:
+        self._embeddings = ChunkAverages(texts, dimension, strategy)
+        self._logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
+        self._passages = PassagesOfTexts(texts, dimension) if strategy in SEVERAL_VECTORS else None
+        self._read_fraction = np.ones(texts)
+
+    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor, logits: torch.Tensor) -> None:
+        """Add the outputs of chunks, ``(rows, D)`` and ``(rows, C)``."""
+        self._embeddings.add(chunks, embeddings)
+        self._logits.add(chunks, logits)
+        self._read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]
+        if self._passages is not None:
+            self._passages.add(chunks, embeddings)
+
+    def all(self) -> Predictions:
+        """The predictions of all texts."""
+        passages = None if self._passages is None else self._passages.all()
+        return Predictions(
+            logits=self._logits.all().numpy(),
+            retrieval_embeddings=self._embeddings.all().numpy(),
+            read_fraction=self._read_fraction,
+            passages=None if passages is None or (passages.counts == 1).all() else passages,
+        )
+
+
 @dataclass(frozen=True)
 class ClassifierEmbedder(TextEmbedder):
     """Embeds and classifies texts with a ``KNNClassifier``."""
@@ -120,8 +148,8 @@ class ClassifierEmbedder(TextEmbedder):
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
         texts, pairs = self._checked(texts, text_pairs)
-        settings = self._chunk_settings(pairs)
-        return self._embed_chunks(texts, pairs, settings, self._chunks(texts, pairs, settings))
+        chunks = self._chunks(texts, pairs, self._chunk_settings(pairs))
+        return self._embed_all(texts, pairs, chunks)
 
     def cut(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> CutTexts:
         """Tokenize N texts or pairs and cut them into chunks, for ``embed_cut``, perhaps in another thread."""
@@ -130,7 +158,55 @@ class ClassifierEmbedder(TextEmbedder):
 
     def embed_cut(self, cut: CutTexts) -> Predictions:
         """Compute logits and retrieval embeddings of texts that ``cut`` prepared, as ``embed`` does."""
-        return self._embed_chunks(cut.texts, cut.pairs, self._chunk_settings(cut.pairs), cut.chunks)
+        return self._embed_all(cut.texts, cut.pairs, cut.chunks)
+
+    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
+        """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_part``."""
+        texts, pairs = self._checked(texts, text_pairs)
+        return self._chunks(texts, pairs, self._chunk_settings(pairs))
+
+    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
+        """Collect the outputs of ``embed_part`` for this number of texts."""
+        config = self.model.config
+        return EmbeddedChunks(texts, config.retrieval_size, config.num_labels, self.long_documents)
+
+    def embed_part(
+        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
+    ) -> None:
+        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
+        model = self.model
+        config = model.config
+
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask)
+            return output.retrieval_embeddings, output.logits
+
+        groups = embed_chunks(
+            model=model,
+            name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
+            settings=self._chunk_settings(pairs),
+            texts=texts,
+            chunks=chunks,
+            options=replace(self.options, long_documents=self.long_documents),
+            sizes=[config.retrieval_size, config.num_labels],
+            pool_states=pool_states,
+        )
+        for group, (embeddings, logits) in groups:
+            embedded.add(group, embeddings, logits)
+
+    def most_tokens(self, is_paired: bool) -> int | None:
+        """The most tokens that are read of a text; None: all of them."""
+        if is_paired or self.long_documents in SINGLE_CHUNK:
+            return self.max_length
+        if self.options.max_passages is None:
+            return None
+        return self.options.max_passages * self.max_length
+
+    def _embed_all(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
+        embedded = self.nothing_embedded(len(texts))
+        self.embed_part(texts, pairs, chunks, embedded)
+        return embedded.all()
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
@@ -162,47 +238,6 @@ class ClassifierEmbedder(TextEmbedder):
         config_length = self.model.config.max_length
         length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
         return min(length, LONGEST_INPUT)
-
-    def _embed_chunks(
-        self, texts: list[str], pairs: list[str | None], settings: ChunkSettings, chunks: Iterable[Chunk]
-    ) -> Predictions:
-        """Embed checked texts chunk by chunk, and combine the chunks of each text."""
-        model = self.model
-        config = model.config
-        strategy = self.long_documents
-        embeddings = ChunkAverages(len(texts), config.retrieval_size, strategy)
-        logits = ChunkAverages(len(texts), config.num_labels, strategy, are_embeddings=False)
-        passages = PassagesOfTexts(len(texts), config.retrieval_size)
-        read_fraction = np.ones(len(texts))
-
-        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(states, mask)
-            return output.retrieval_embeddings, output.logits
-
-        embedded = embed_chunks(
-            model=model,
-            name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
-            settings=settings,
-            texts=texts,
-            chunks=chunks,
-            options=replace(self.options, long_documents=strategy),
-            sizes=[config.retrieval_size, config.num_labels],
-            pool_states=pool_states,
-        )
-        for group, (chunk_embeddings, chunk_logits) in embedded:
-            embeddings.add(group, chunk_embeddings)
-            logits.add(group, chunk_logits)
-            read_fraction[[chunk.text for chunk in group]] = [chunk.read_fraction for chunk in group]
-            if strategy in SEVERAL_VECTORS:
-                passages.add(group, chunk_embeddings)
-        all_passages = passages.all()
-        has_several = (all_passages.counts > 1).any()
-        return Predictions(
-            logits=logits.all().numpy(),
-            retrieval_embeddings=embeddings.all().numpy(),
-            read_fraction=read_fraction,
-            passages=all_passages if has_several else None,
-        )
 
     def _chunks(self, texts: list[str], pairs: list[str | None], settings: ChunkSettings) -> Iterator[Chunk]:
         """The chunks of texts, or of pairs of texts."""

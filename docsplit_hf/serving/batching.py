@@ -8,97 +8,37 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
 from ..arrays.passages import Passages
-from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ..classification.call_options import CallOptions
 from ..classification.texts_and_labels import joined_texts
 from ..encoders.classifier_embedder import ClassifierEmbedder, CutTexts
 from ..encoders.text_embedder import Predictions
 from ..text.text_warnings import unlogged
-from .errors import TOO_MANY, UNAVAILABLE, Refused
+from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
+from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced
 from .settings import Batching, Limits
 
 if TYPE_CHECKING:
-    from ..classification.pipeline import PredictedTexts
     from .classifiers import State
 
 logger = logging.getLogger(__name__)
 
-CHARACTERS_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
-SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them
-SLICE_CHARACTERS = 65_536
+TURNS_PER_BATCH = 4  # a long job reads this part of a batch in a turn, and then lets others read
 TOKENIZED_JOBS = 16  # the most that are tokenized together: a call of the tokenizer costs as much as 100 words
-# Options whose answers depend on the other texts of a call: how many neighbors are shown.
-OPTIONS_OF_WHOLE_CALLS = ("return_neighbors", "return_documents", "explain")
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
+STOPPING_SECONDS = 0.1  # between looks whether all work is done
 SMOOTHING = 0.9  # weight of the past in the measured speed
 
 
-class ReadTexts(NamedTuple):
-    """What a job returns: embeddings and, if they were asked for, predictions of its texts."""
-
-    embedded: Predictions
-    predicted: PredictedTexts | None
-    first_row: int  # of the job's texts in ``predicted``
-    token_count: int
-
-
-@dataclass
-class Job:
-    """Texts of a request that are read together."""
-
-    state: State
-    texts: list[str]
-    pairs: list[str | None]
-    options: CallOptions | None  # None: embeddings only
-    loop: asyncio.AbstractEventLoop
-    result: asyncio.Future[ReadTexts]
-    tokens: int  # an estimate, then their number
-    cut: CutTexts | None = None  # also None for an encoder behind an endpoint
-    is_tokenized: bool = False
-    is_dropped: bool = False
-
-    @property
-    def reading(self) -> ReadingOptions:
-        """The options that say how texts are read."""
-        given = self.options or {}
-        return {name: given[name] for name in READING_OPTIONS if name in given}
-
-    def reading_key(self) -> tuple[object, ...]:
-        """What jobs must have in common for their texts to be read together."""
-        is_paired = any(pair is not None for pair in self.pairs)
-        return (*self.state.reading_key(), is_paired, *sorted(self.reading.items()))
-
-    def prediction_key(self) -> tuple[object, ...]:
-        """What jobs must have in common for their texts to be predicted together."""
-        if any(self.options.get(name) for name in OPTIONS_OF_WHOLE_CALLS):
-            return (id(self),)
-        return (id(self.state), *sorted(self.options.items()))
-
-    def finish(self, result: ReadTexts | None, error: BaseException | None = None) -> None:
-        """Hand the result to the event loop that waits for it."""
-
-        def hand_over() -> None:
-            if self.result.done():  # the client has gone, or waited too long
-                return
-            if error is not None:
-                self.result.set_exception(error)
-            else:
-                self.result.set_result(result)
-
-        self.loop.call_soon_threadsafe(hand_over)
-
-
 class Batch(NamedTuple):
-    """Jobs that are read together."""
+    """Jobs that are read together, or one long job, of which a part is read."""
 
     jobs: list[Job]
-    tokens: int
     threads: int  # of torch
 
 
@@ -109,17 +49,20 @@ class Batcher:
     computed. There is a worker for each thread of torch. Two batches on one core each take less time than one after the
     other on two cores, since a small encoder gains little from a second core; a job that comes alone gets all cores.
     Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
+
+    A long job is read in turns, between which short ones are read, and which end when its client has gone.
     """
 
     def __init__(self, batching: Batching, limits: Limits) -> None:
         self._batching = batching
         self._limits = limits
+        self._turn_tokens = max(batching.tokens // TURNS_PER_BATCH, 1)
         self._workers = torch.get_num_threads()
         self._busy_workers = 0
         self._changed = threading.Condition()
-        self._arrived: deque[Job] = deque()
-        self._ready: deque[Job] = deque()
-        self._waiting_tokens = 0
+        self._arrived = Waiting()
+        self._ready = Waiting()
+        self._waiting_tokens = {False: 0, True: 0}  # of short and of long jobs
         self._tokenizing = 0  # jobs that the first thread has in hand
         self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
@@ -135,7 +78,7 @@ class Batcher:
     @property
     def waiting_tokens(self) -> int:
         """The tokens of texts that wait or are computed."""
-        return self._waiting_tokens
+        return sum(self._waiting_tokens.values())
 
     def stop(self) -> None:
         """Finish the jobs that wait, and stop."""
@@ -154,10 +97,11 @@ class Batcher:
             Refused: If too much work waits, or it takes too long.
             ValueError: If options do not fit the classifier.
         """
-        slices = sliced(texts, pairs, is_whole=_is_whole(options))
+        slices = sliced(texts, pairs, is_whole=is_whole_call(options))
         jobs: list[Job] = []
         results: list[ReadTexts] = []
-        estimate = sum(estimated_tokens(text) for text in texts)
+        estimate = sum(self._estimated_tokens(state, part, options) for part in slices)
+        self._refuse_if_too_long(estimate)
         self._refuse_if_full(estimate)
         try:
             async with asyncio.timeout(self._limits.seconds):
@@ -175,17 +119,28 @@ class Batcher:
             ) from None
         finally:
             for job in jobs:
-                if not job.result.done():
-                    job.is_dropped = True
-                    job.result.cancel()
+                job.is_dropped = True  # if it is not finished: who waited has the results, or has gone
         return results
 
+    def _refuse_if_too_long(self, tokens: int) -> None:
+        """Refuse texts that would take more than their share of the time."""
+        most = self._limits.tokens
+        if tokens > most:
+            seconds = tokens / self._tokens_per_second
+            raise Refused(
+                TOO_LARGE,
+                "too_many_tokens",
+                f"The texts have about {tokens:,} tokens, which take about {seconds:,.0f} seconds; a request may have "
+                f"{most:,} (--max_tokens): send fewer texts, shorter ones, or max_passages.",
+            )
+
     def _refuse_if_full(self, tokens: int) -> None:
-        """Refuse texts for which there is no room; one request is always taken."""
-        most = self._limits.waiting_tokens
+        """Refuse texts for which there is no room; one short and one long request are always taken."""
+        is_long = self._is_long(tokens)
+        waiting = self._waiting_tokens[is_long]
         if self._is_stopping:
             raise Refused(UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=5)
-        if self._waiting_tokens and self._waiting_tokens + tokens > most:
+        if waiting and waiting + tokens > self._limits.waiting_tokens:
             raise Refused(
                 TOO_MANY,
                 "overloaded",
@@ -193,17 +148,29 @@ class Batcher:
                 retry_after=self._retry_after(),
             )
 
+    def _is_long(self, tokens: int) -> bool:
+        """Whether so many tokens are read in turns."""
+        return tokens > self._turn_tokens
+
     def _retry_after(self) -> int:
         """Seconds after which half of the waiting texts will have been read."""
-        return max(1, round(self._waiting_tokens / self._tokens_per_second / 2))
+        return max(1, round(self.waiting_tokens / self._tokens_per_second / 2))
+
+    def _estimated_tokens(self, state: State, part: TextSlice, options: CallOptions | None) -> int:
+        """An estimate of the tokens that are read of some texts."""
+        embedder = state.pipe.embedder.with_options(**reading_options(options))
+        is_paired = any(pair is not None for pair in part.pairs)
+        most = embedder.most_tokens(is_paired) if isinstance(embedder, ClassifierEmbedder) else None
+        estimates = [estimated_tokens(text) for text in joined_texts(part.texts, part.pairs)]
+        return sum(estimates) if most is None else sum(min(estimate, most) for estimate in estimates)
 
     def _submit(self, state: State, part: TextSlice, options: CallOptions | None) -> Job:
         loop = asyncio.get_running_loop()
-        tokens = sum(estimated_tokens(text) for text in part.texts)
-        job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens)
+        tokens = self._estimated_tokens(state, part, options)
+        job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens, self._is_long(tokens))
         with self._changed:
-            self._arrived.append(job)
-            self._waiting_tokens += job.tokens
+            self._arrived.add(job)
+            self._waiting_tokens[job.is_long] += job.tokens
             self._changed.notify_all()
         return job
 
@@ -211,11 +178,13 @@ class Batcher:
         """Tokenize jobs until the server stops."""
         while True:
             with self._changed:
-                while not self._arrived and not self._is_stopping:
-                    self._changed.wait()
-                if not self._arrived:
-                    return
-                jobs = [self._arrived.popleft() for _ in range(min(len(self._arrived), TOKENIZED_JOBS))]
+                while not self._arrived:
+                    if self._is_stopping and not self._ready and not self._busy_workers:
+                        return
+                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
+                queue = self._arrived.next_queue()
+                most = 1 if queue[0].is_long else TOKENIZED_JOBS
+                jobs = [queue.popleft() for _ in range(min(len(queue), most))]
                 self._tokenizing = len(jobs)
             by_reading: dict[tuple[object, ...], list[Job]] = {}
             for job in jobs:
@@ -224,25 +193,47 @@ class Batcher:
                 self._tokenize([job for job in group if not job.is_dropped])
             with self._changed:
                 self._tokenizing = 0
-                self._waiting_tokens -= sum(job.tokens for job in jobs)
                 for job in jobs:
-                    if job.is_tokenized and not job.is_dropped:
+                    self._waiting_tokens[job.is_long] -= job.tokens
+                    if not job.is_dropped:
                         if job.cut is not None:
                             job.tokens = job.cut.token_count
-                        self._waiting_tokens += job.tokens
-                        self._ready.append(job)
+                        self._waiting_tokens[job.is_long] += job.tokens
+                        self._ready.add(job)
                 self._changed.notify_all()
 
     def _tokenize(self, jobs: list[Job]) -> None:
         """Tokenize jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
         try:
-            _cut(jobs)
+            self._cut(jobs)
         except Exception as error:  # of any type
             if len(jobs) == 1:
                 jobs[0].finish(None, error)
+                jobs[0].is_dropped = True
                 return
             for job in jobs:
                 self._tokenize([job])
+
+    def _cut(self, jobs: list[Job]) -> None:
+        """Tokenize jobs that are read in the same way, or a part of a long job; nothing, for an endpoint."""
+        if not jobs:
+            return
+        first = jobs[0]
+        embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
+        if not isinstance(embedder, ClassifierEmbedder):
+            return
+        with unlogged():
+            if first.is_long:
+                if first.embedded is None:
+                    first.embedded = embedder.nothing_embedded(len(first.texts))
+                    first.coming = embedder.chunks(first.texts, first.pairs)
+                first.take_part(self._turn_tokens)
+                return
+            texts = [text for job in jobs for text in job.texts]
+            pairs = [pair for job in jobs for pair in job.pairs]
+            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
+        for job, part in zip(jobs, parts, strict=True):
+            job.cut = part
 
     def _compute_all(self) -> None:
         """Compute batches of jobs until the server stops."""
@@ -252,22 +243,54 @@ class Batcher:
                 return
             torch.set_num_threads(batch.threads)  # of this thread alone
             begun = time.perf_counter()
+            tokens = 0
             by_reading: dict[tuple[object, ...], list[Job]] = {}
             for job in batch.jobs:
                 by_reading.setdefault(job.reading_key(), []).append(job)
             for group in by_reading.values():
                 try:
-                    _compute(group)
+                    tokens += self._compute(group)
                 except Exception as error:  # of any type: the other groups are computed
                     for job in group:
                         job.finish(None, error)
+                        job.is_dropped = True
             seconds = max(time.perf_counter() - begun, 1e-6)
             with self._changed:
-                speed = batch.tokens * self._busy_workers / seconds
+                speed = tokens * self._busy_workers / seconds
                 self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
-                self._waiting_tokens -= batch.tokens
-                self.batch_sizes.append((len(batch.jobs), batch.tokens))
+                self.batch_sizes.append((len(batch.jobs), tokens))
+                for job in batch.jobs:
+                    if job.has_further_turns:
+                        self._arrived.add(job)
+                    else:
+                        self._waiting_tokens[job.is_long] -= job.tokens
+                self._changed.notify_all()
+
+    def _compute(self, jobs: list[Job]) -> int:
+        """Read the texts of jobs together, or the next part of a long job; return the number of tokens."""
+        first = jobs[0]
+        pipe = first.state.pipe
+        embedder = pipe.embedder.with_options(**reading_options(first.options))
+        with unlogged(), pipe.device_placement():
+            if first.embedded is not None:
+                embedder.embed_part(first.texts, first.pairs, first.part, first.embedded)
+                tokens = sum(len(chunk.input_ids) for chunk in first.part)
+                first.read_tokens += tokens
+                if first.coming is not None:
+                    return tokens
+                embedded = first.embedded.all()
+            elif first.cut is not None:
+                embedded = embedder.embed_cut(CutTexts.joined([job.cut for job in jobs]))
+            else:
+                texts = [text for job in jobs for text in job.texts]
+                embedded = embedder.embed(texts, [pair for job in jobs for pair in job.pairs])
+        if first.embedded is None:
+            tokens = sum(job.tokens for job in jobs)
+            for job in jobs:
+                job.read_tokens = job.tokens
+        _answer(jobs, embedded)
+        return tokens
 
     def _next_batch(self) -> Batch | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""
@@ -276,7 +299,7 @@ class Batcher:
                 while not self._ready:
                     if self._is_stopping and not self._arrived and not self._tokenizing:
                         return None
-                    self._changed.wait(timeout=0.1 if self._is_stopping else None)
+                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
                 if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
                     deadline = time.monotonic() + self._batching.wait_seconds
                     while not self._is_full() and (left := deadline - time.monotonic()) > 0:
@@ -287,18 +310,19 @@ class Batcher:
             is_alone = len(jobs) == 1 and not (self._busy_workers or self._ready or self._arrived or self._tokenizing)
             self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
-            return Batch(jobs, sum(job.tokens for job in jobs), threads=self._workers if is_alone else 1)
+            return Batch(jobs, threads=self._workers if is_alone else 1)
 
     def _take_jobs(self) -> list[Job]:
-        """Take the jobs of a batch, an equal share for each idle worker; none, if all were dropped meanwhile."""
-        share = sum(job.tokens for job in self._ready) / (self._workers - self._busy_workers)
+        """Take a long job, or short ones, an equal share for each idle worker; none, if all were dropped meanwhile."""
+        queue = self._ready.next_queue()
+        share = sum(job.tokens for job in queue) / (self._workers - self._busy_workers)
         most = min(self._batching.tokens, share)
         jobs: list[Job] = []
         tokens = 0
-        while self._ready and (not jobs or tokens + self._ready[0].tokens <= most):
-            job = self._ready.popleft()
+        while queue and (not jobs or (tokens + queue[0].tokens <= most and not jobs[0].is_long)):
+            job = queue.popleft()
             if job.is_dropped:
-                self._waiting_tokens -= job.tokens
+                self._waiting_tokens[job.is_long] -= job.tokens
                 continue
             jobs.append(job)
             tokens += job.tokens
@@ -306,70 +330,11 @@ class Batcher:
 
     def _is_full(self) -> bool:
         """Whether the jobs that are ready fill a batch."""
-        return sum(job.tokens for job in self._ready) >= self._batching.tokens
+        return bool(self._ready.long) or sum(job.tokens for job in self._ready.short) >= self._batching.tokens
 
 
-def estimated_tokens(text: str) -> int:
-    """An estimate of the number of tokens of a text."""
-    return len(text) // CHARACTERS_PER_TOKEN + 2
-
-
-class TextSlice(NamedTuple):
-    """Texts of a request, or pairs, that wait together."""
-
-    texts: list[str]
-    pairs: list[str | None]
-
-
-def sliced(texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool) -> list[TextSlice]:
-    """Divide the texts of a request into slices; one, if its answers depend on all of them."""
-    if is_whole:
-        return [TextSlice(list(texts), list(pairs))]
-    slices: list[TextSlice] = []
-    characters = 0
-    for text, pair in zip(texts, pairs, strict=True):
-        is_full = bool(slices) and (len(slices[-1].texts) >= SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS)
-        if not slices or is_full:
-            slices.append(TextSlice([], []))
-            characters = 0
-        slices[-1].texts.append(text)
-        slices[-1].pairs.append(pair)
-        characters += len(text)
-    return slices
-
-
-def _is_whole(options: CallOptions | None) -> bool:
-    """Whether answers depend on the other texts of a call."""
-    return options is not None and any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)
-
-
-def _cut(jobs: list[Job]) -> None:
-    """Tokenize the texts of jobs that are read in the same way; there is nothing to do for an endpoint."""
-    if not jobs:
-        return
-    embedder = jobs[0].state.pipe.embedder.with_options(**jobs[0].reading)
-    if isinstance(embedder, ClassifierEmbedder):
-        texts = [text for job in jobs for text in job.texts]
-        pairs = [pair for job in jobs for pair in job.pairs]
-        with unlogged():
-            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
-        for job, part in zip(jobs, parts, strict=True):
-            job.cut = part
-    for job in jobs:
-        job.is_tokenized = True
-
-
-def _compute(jobs: list[Job]) -> None:
-    """Read the texts of jobs together, and predict those of equal options together."""
-    first = jobs[0]
-    pipe = first.state.pipe
-    embedder = pipe.embedder.with_options(**first.reading)
-    with unlogged(), pipe.device_placement():
-        if first.cut is not None:
-            embedded = embedder.embed_cut(CutTexts.joined([job.cut for job in jobs]))
-        else:
-            texts = [text for job in jobs for text in job.texts]
-            embedded = embedder.embed(texts, [pair for job in jobs for pair in job.pairs])
+def _answer(jobs: list[Job], embedded: Predictions) -> None:
+    """Finish jobs whose texts were embedded; those of equal options are predicted together."""
     by_options: dict[tuple[object, ...], list[Job]] = {}
     rows_of_jobs: dict[int, np.ndarray] = {}
     first_row = 0
@@ -377,7 +342,7 @@ def _compute(jobs: list[Job]) -> None:
         rows_of_jobs[id(job)] = np.arange(first_row, first_row + len(job.texts))
         first_row += len(job.texts)
         if job.options is None:
-            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.tokens))
+            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
         else:
             by_options.setdefault(job.prediction_key(), []).append(job)
     for group in by_options.values():
@@ -398,7 +363,7 @@ def _predict(jobs: list[Job], embedded: Predictions, rows_of_jobs: dict[int, np.
     first_row = 0
     for job in jobs:
         part = np.arange(first_row, first_row + len(job.texts))
-        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.tokens))
+        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.read_tokens))
         first_row += len(job.texts)
 
 

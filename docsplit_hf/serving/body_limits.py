@@ -1,8 +1,9 @@
-"""LimitedBodies: middleware that bounds the size of a request's body and the time that it takes to arrive."""
+"""LimitedBodies: middleware that bounds bodies in size and time, and ends work for clients that have gone."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,9 +18,10 @@ STREAMED = "application/x-ndjson"  # lines of JSON are limited one by one, in st
 class LimitedBodies:
     """ASGI middleware that reads a body before its request is handled, and refuses one that is too large or slow."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, mixed_paths: tuple[str, ...] = ()) -> None:
         self.app = app
         self.limits = limits
+        self.mixed_paths = mixed_paths  # those that take streams and files besides JSON
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its whole body, or refuse it."""
@@ -27,17 +29,23 @@ class LimitedBodies:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if headers.get("content-type", "").startswith(STREAMED):
+        kind = headers.get("content-type", "") if scope["path"] in self.mixed_paths else ""
+        if kind.startswith(STREAMED):
             await self.app(scope, receive, send)
             return
         try:
-            body = await self._read(headers, receive)
+            megabytes = self.limits.file_megabytes if kind.startswith(UPLOADED) else self.limits.megabytes
+            body = await self._read(headers, receive, megabytes)
         except Refused as refused:
             await refused.response()(scope, receive, send)
             return
-        if body is None:  # the client has gone
-            return
+        if body is not None:  # otherwise the client has gone
+            await self._answer(body, scope, receive, send)
+
+    async def _answer(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request with its body, unless its client goes before the answer is complete."""
         is_read = False
+        is_answered = False
 
         async def replay() -> Message:
             nonlocal is_read
@@ -46,12 +54,25 @@ class LimitedBodies:
             is_read = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self.app(scope, replay, send)
+        async def noting_send(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
 
-    async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
+        answering = asyncio.ensure_future(self.app(scope, replay, noting_send))
+        leaving = asyncio.ensure_future(receive())  # after the body, the only message is a disconnection
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not is_answered:
+                answering.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await answering
+        finally:
+            answering.cancel()
+            leaving.cancel()
+
+    async def _read(self, headers: Headers, receive: Receive, megabytes: float) -> bytes | None:
         """The body of a request; None if the client has closed the connection."""
-        is_upload = headers.get("content-type", "").startswith(UPLOADED)
-        megabytes = self.limits.file_megabytes if is_upload else self.limits.megabytes
         most = int(megabytes * 10**6)
         length = headers.get("content-length")
         if length is not None:

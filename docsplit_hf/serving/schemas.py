@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
 
 JSON = Any  # what a protocol leaves open: text, an object or an array
-Fraction = Annotated[StrictFloat | StrictInt, Field(ge=0, le=1)]
+# checked_options refuses other numbers, in its own words.
+Fraction = Annotated[float, Field(strict=True, json_schema_extra={"minimum": 0, "maximum": 1})]
+UNKNOWN_FIELD = "unknown_field"
 
 
 class Strict(BaseModel):
     """A body of our own: unknown fields are refused, since they are misspelled ones."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_fields(cls, given: Any) -> Any:
+        """Refuse an unknown field with the names of the known ones."""
+        known = cls.model_fields
+        unknown = next((name for name in given if name not in known), None) if isinstance(given, dict) else None
+        if unknown is not None:
+            message = "no such field. The fields are {known}"
+            raise PydanticCustomError(UNKNOWN_FIELD, message, {"name": unknown, "known": ", ".join(known)})
+        return given
 
 
 class Lenient(BaseModel):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from ..classification.call_options import CallOptions, checked_options
 from ..classification.label_tree import NO_LEVEL
+from ..cores import core_count
 from .access import Access
 from .batching import Batcher, ReadTexts
 from .classifiers import Classifier, State
@@ -30,6 +33,8 @@ class Server:
         self.metrics = Metrics(batcher)
         self.recent = {name: RecentTexts(settings.drift_texts) for name in classifiers}
         self.editors: dict[str, Editor] = {}
+        # Files may take minutes: they are read in threads of their own.
+        self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
         self.is_ready = False
         if access.editors:
             for name, classifier in classifiers.items():
@@ -40,6 +45,7 @@ class Server:
         self.is_ready = False
         for editor in self.editors.values():
             editor.close()
+        self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()
 
     def classifier(self, name: str | None) -> Classifier:

@@ -16,10 +16,12 @@ class Limits:
         body_seconds: The longest time in which the body of a request must arrive.
         texts: The most texts in a request.
         characters: The most characters in a text.
+        tokens: The most tokens that are read for a request, by an estimate of four bytes each.
         label_characters: The most characters in the name of a label.
         labels: The most labels of a classifier that requests may add to.
         questions: The most questions in a request for decisions.
-        waiting_tokens: The most tokens that may wait for the encoder; further requests get status 429.
+        waiting_tokens: The most tokens that may wait for the encoder, of short and of long requests each; further ones
+            get status 429.
         seconds: The longest time for an answer.
     """
 
@@ -29,6 +31,7 @@ class Limits:
     body_seconds: float = 20.0
     texts: int = 1_000
     characters: int = 1_000_000
+    tokens: int = 131_072
     label_characters: int = 200
     labels: int = 1_000
     questions: int = 128

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import StreamingResponse
@@ -47,6 +48,21 @@ async def lines_of(request: Request, limits: Limits) -> AsyncIterator[bytes]:
             raise Refused(TOO_LARGE, "line_too_large", f"A line is larger than {limits.megabytes:g} MB.")
     if rest.strip():
         yield rest
+
+
+async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> None:
+    """Wait for a task after the whole body has arrived.
+
+    Raises:
+        ClientDisconnect: If the client closes the connection meanwhile.
+    """
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+    if not task.done():
+        raise ClientDisconnect
 
 
 def check_line(line: bytes, number: int) -> None:

@@ -1,30 +1,22 @@
-"""Texts of uploaded files, where the reader of files is installed."""
+"""Texts of uploaded files."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from starlette.datastructures import FormData, UploadFile
 
+from ..text.files.failures import EMPTY, FailedFile, UnreadableFile, failed_file
+from ..text.files.reader import read_file
 from .errors import unprocessable
 
 UPLOADED = "multipart/form-data"
-READER = "docsplit_hf.text.files"  # part of another installation option, and of later versions
 SUFFIX = re.compile(r"\.\w{1,10}")
 LONGEST_NAME = 200  # characters
-
-
-class ReadFile(Protocol):
-    """What the reader returns of a file."""
-
-    text: str
 
 
 class Upload(NamedTuple):
@@ -52,14 +44,7 @@ def upload_of(form: FormData) -> Upload:
     return Upload(files, options, model)
 
 
-def file_reader() -> Callable[[Path], ReadFile]:
-    """The function that reads a file; refused where it is not installed."""
-    if importlib.util.find_spec(READER) is None:
-        raise unprocessable("This server reads no files: send their texts.", "file", "files_unsupported")
-    return importlib.import_module(f"{READER}.reader").read_file
-
-
-def text_of_upload(read_file: Callable[[Path], ReadFile], upload: UploadFile) -> FileOfText:
+def text_of_upload(upload: UploadFile) -> FileOfText | FailedFile:
     """Read an uploaded file. Its name is shown and gives the suffix, but names no path here."""
     name = Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_NAME] or "file"
     suffix = Path(name).suffix
@@ -69,8 +54,6 @@ def text_of_upload(read_file: Callable[[Path], ReadFile], upload: UploadFile) ->
             shutil.copyfileobj(upload.file, copy)
         try:
             text = read_file(path).text
-        except (ValueError, ModuleNotFoundError) as error:  # of the reader: a sentence with the reason and the remedy
-            raise unprocessable(str(error).replace(str(path), name), "file", "unreadable_file") from error
-    if not text.strip():
-        raise unprocessable(f"{name} has no text.", "file", "empty")
-    return FileOfText(name, text)
+        except UnreadableFile as error:
+            return FailedFile(name, error.reason, error.remedy, error.detail.replace(str(path), name))
+    return FileOfText(name, text) if text.strip() else failed_file(name, EMPTY)

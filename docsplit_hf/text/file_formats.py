@@ -27,7 +27,7 @@ SMALLEST_RANGE = 65_536  # bytes; of smaller ranges, a large part would be read 
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 SEPARATORS = (",", ";", "\t", "|")
 MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
-UNREADABLE = (ValueError, EOFError, StopIteration, gzip.BadGzipFile, zlib.error)  # errors of damaged files
+UNREADABLE = (ValueError, EOFError, StopIteration, RecursionError, gzip.BadGzipFile, zlib.error)  # of damaged files
 
 
 def load_file(
@@ -119,7 +119,7 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
                 if not isinstance(row, dict):
                     raise ValueError(f"Row {number} of {path.name} is {str(row)[:80]!r}, not an object with columns.")
                 yield row
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
             name = encoding.removesuffix("-sig").upper()
             raise ValueError(f"Row {number + 1} of {path.name} is not JSON in {name}: {error}.") from error
 
@@ -277,7 +277,7 @@ def _has_rows_by_line(path: Path, encoding: str) -> bool:
     with open(path, "rb") as file:
         try:
             return isinstance(json.loads(file.readline().decode(encoding)), dict)
-        except json.JSONDecodeError:  # an object or a list over several lines
+        except (json.JSONDecodeError, RecursionError):  # an object or a list over several lines, or nested too deeply
             return False
 
 

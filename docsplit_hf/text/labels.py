@@ -196,7 +196,7 @@ def separate_labels(label: Any, separator: str) -> list[Any] | None:
         for read in (json.loads, ast.literal_eval):
             try:
                 return list(read(label.strip()))
-            except (ValueError, SyntaxError):
+            except (ValueError, SyntaxError, RecursionError, MemoryError):  # both last ones: nested too deeply
                 continue
     return [part.strip() for part in label.split(separator) if part.strip()]
 

@@ -134,13 +134,15 @@ def tokens_per_sentence(sentences: Sequence[str], ends: np.ndarray) -> list[int]
     return lengths[lengths > 0].tolist()
 
 
-def tokenizer_batches(texts: Iterable[T], characters_of: Callable[[T], int] = len) -> Iterator[list[T]]:
-    """Batch texts in order, at most 1,000 texts and a million characters a batch; a longer text is its own batch."""
+def tokenizer_batches(
+    texts: Iterable[T], characters_of: Callable[[T], int] = len, most_characters: int = TOKENIZER_CHARACTERS
+) -> Iterator[list[T]]:
+    """Batch texts in order, at most 1,000 texts and ``most_characters`` a batch; a longer text is its own batch."""
     batch: list[T] = []
     characters = 0
     for text in texts:
         characters += characters_of(text)
-        if batch and (len(batch) == TOKENIZER_BATCH or characters > TOKENIZER_CHARACTERS):
+        if batch and (len(batch) == TOKENIZER_BATCH or characters > most_characters):
             yield batch
             batch = []
             characters = characters_of(text)

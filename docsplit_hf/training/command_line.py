@@ -185,7 +185,7 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
     """Parse an option that is JSON on the command line; ``key``: an example of a key, for the error."""
     try:
         return json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"--{name} must be JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
 
 

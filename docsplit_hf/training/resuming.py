@@ -222,7 +222,7 @@ def _damage(checkpoint: Path) -> str | None:
                 f"{file} holds more than tensors and would run code, so it is not opened: no run of docsplit_hf has "
                 "written it. Resume a checkpoint of your own."
             ) from error
-        except (ValueError, RuntimeError, SafetensorError) as error:
+        except (ValueError, RuntimeError, SafetensorError) as error:  # RecursionError: JSON nested too deeply
             return f"{file} is damaged ({file.stat().st_size:,} bytes: {error})"
     return None
 

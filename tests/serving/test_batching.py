@@ -7,7 +7,8 @@ from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.classification.call_options import checked_options
 from docsplit_hf.encoders.classifier_embedder import CutTexts
 from docsplit_hf.encoders.text_embedder import Predictions
-from docsplit_hf.serving.batching import SLICE_CHARACTERS, SLICE_TEXTS, rows_of, sliced
+from docsplit_hf.serving.batching import rows_of
+from docsplit_hf.serving.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 
 from ..conftest import make_text
 

@@ -117,7 +117,7 @@ def test_a_bad_line_stops_no_other(shared_server):
     _, content, _ = shared_server.send_raw("POST", "/v1/classify", lines, Content_Type="application/x-ndjson")
     answers = [json.loads(line) for line in content.splitlines()]
     assert ["answer" in answer for answer in answers] == [True, False, False, True]
-    assert "text: Field required" in answers[1]["error"]["message"]
+    assert "txt: no such field" in answers[1]["error"]["message"]
     assert answers[2]["error"]["message"] == "Line 3 is not UTF-8."
 
 
@@ -126,12 +126,12 @@ def test_a_bad_line_stops_no_other(shared_server):
     [
         ({"texts": ["a"], "text": "a"}, "Give either text or texts."),
         ({}, "Give either text or texts."),
-        ({"text": "a", "topk": 1}, "topk: Extra inputs are not permitted."),
+        ({"text": "a", "topk": 1}, "topk: no such field. The fields are "),
         ({"text": "a", "reject": 0}, "reject"),
         ({"text": "a", "reject": 0.1, "top_k": 2}, "leave out top_k=2"),
         ({"text": "a", "return_neighbors": 101}, "less than or equal to 100"),
         ({"text": "a", "model": "x"}, "There is no classifier 'x' here: subjects, second."),
-        ({"text": 3}, "text: Input should be a valid string."),
+        ({"text": 3}, "text should be a valid string, not 3."),
         ({"texts": []}, None),
     ],
 )

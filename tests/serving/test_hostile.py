@@ -164,3 +164,11 @@ def test_an_open_address_needs_a_token(monkeypatch):
     with pytest.raises(ValueError, match="--open"):
         check_exposure("0.0.0.0", none, is_open=False)
     check_exposure("0.0.0.0", none, is_open=True)
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/systemone", "/v1/decisions", "/v1/examples"])
+def test_only_streams_and_files_have_other_limits(shared_server, path, kind):
+    status, content, _ = shared_server.send_raw("POST", path, b"x" * 600_000, Content_Type=kind)
+    assert status == 413
+    assert "larger than 0.5 MB" in sentence_of(content)

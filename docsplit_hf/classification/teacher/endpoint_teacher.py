@@ -52,6 +52,7 @@ class EndpointTeacher(Endpoint):
     parallel_requests: int = 8
 
     answers = "decisions"
+    most_megabytes = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -136,7 +137,8 @@ class EndpointTeacher(Endpoint):
         try:
             return protocol.probabilities(answer, options)
         except ValueError as error:
-            raise EndpointError(f"{self!r} does not answer like {self.path}: {error}.") from None
+            said = self._without_key(str(error))
+            raise EndpointError(f"{self!r} does not answer like {self.path}: {said}.") from None
 
 
 def load_teacher(name: str) -> EndpointTeacher:

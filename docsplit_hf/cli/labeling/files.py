@@ -120,7 +120,7 @@ def _truncate(path: Path, length: int) -> None:
 def _row(line: bytes, keys: tuple[str, ...]) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     is_row = isinstance(row, dict) and all(key in row for key in keys)
     return row if is_row and isinstance(row.get("label"), str | None) else None

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from ...extras import check_extra
 
 if TYPE_CHECKING:
-    from httpx2 import Request
+    from httpx2 import Request, Response
     from openai import Omit, OpenAI
 
 Answer = TypeVar("Answer")
@@ -61,6 +61,7 @@ class Endpoint:
 
     answers: ClassVar[str] = "answer"  # what the endpoint returns, for messages
     path: ClassVar[str] = "/v1"
+    most_megabytes: ClassVar[int] = 256  # of an answer; a batch of embeddings may have tens
 
     def __post_init__(self) -> None:
         check_extra("endpoint", "An endpoint")  # raised here, not after hours of an evaluation
@@ -86,8 +87,10 @@ class Endpoint:
         """Make a client of the library ``openai``."""
         from openai import DefaultHttpx2Client, OpenAI
 
-        hooks = {"request": [self._wait_for_turn]}  # called before repeated requests too
-        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks)
+        hooks = {"request": [self._wait_for_turn], "response": [self._limit]}  # called for repeated requests too
+        # A small compressed answer may be a large one, so none is asked for.
+        plain = {"Accept-Encoding": "identity"}
+        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks, headers=plain)
         return OpenAI(
             api_key="replaced by _headers",
             base_url=self.base_url,
@@ -108,6 +111,13 @@ class Endpoint:
                 turn = max(self._earliest_request, time.monotonic())
                 self._earliest_request = turn + 60 / self.requests_per_minute
             time.sleep(max(turn - time.monotonic(), 0))
+
+    def _limit(self, response: "Response") -> None:
+        """Cut an answer that is larger than any that can be used; then it cannot be read."""
+        from .first_bytes import FirstBytes
+
+        response.headers.pop("content-encoding", None)
+        response.stream = FirstBytes(response.stream, self.most_megabytes * 10**6)
 
     def _key(self) -> str:
         """The key in the environment variable; empty if there is none."""
@@ -133,8 +143,10 @@ class Endpoint:
         except APIStatusError as error:
             answer = self._without_key(error.response.text)
             problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
-        except (OverflowError, ValueError) as error:  # a number larger than any float, or not JSON
-            problem = f"an answer that cannot be read ({error}). Does it answer like {self.path}?"
+        # A number larger than any float, not JSON, or JSON that is nested too deeply.
+        except (OverflowError, ValueError, RecursionError) as error:
+            limit = f"at most {self.most_megabytes} MB are read"
+            problem = f"an answer that cannot be read ({error}; {limit}). Does it answer like {self.path}?"
         raise EndpointError(f"{self!r} returned no {self.answers}, but {problem}")
 
     def _without_key(self, text: str) -> str:

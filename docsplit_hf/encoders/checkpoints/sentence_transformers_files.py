@@ -88,7 +88,7 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} of {name} is not JSON: {error}. Download it again, or repair it.") from error
     if not isinstance(content, kind):
         raise ValueError(f"{file} of {name} holds a {type(content).__name__} instead of a {kind.__name__}: repair it.")

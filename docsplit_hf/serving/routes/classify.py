@@ -11,26 +11,29 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
+from ...classification.file_inputs import GivenTexts, with_unreadable
+from ...text.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
 from ..bodies import options_of, parsed, parsed_json
 from ..body_limits import STREAMED
 from ..errors import Refused, unprocessable
 from ..schemas import AnswerOptions, ClassifyLine, ClassifyRequest
 from ..server import Server
-from ..streams import DuplexResponse, check_line, lines_of
-from ..uploads import UPLOADED, file_reader, text_of_upload, upload_of
+from ..streams import DuplexResponse, check_line, lines_of, wait_while_connected
+from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
 from .documented import documented
 
+CLASSIFY = "/v1/classify"
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
     """Add the address of answers."""
 
-    @app.post("/v1/classify", tags=["answers"], openapi_extra=documented(ClassifyRequest))
+    @app.post(CLASSIFY, tags=["answers"], openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
-then in the query. As multipart/form-data, files are read, where their reader is installed."""
+then in the query. As multipart/form-data, files are read; one that cannot be read gets the reason as its answer."""
         server.access.check_reader(request)
         if request.headers.get("content-type", "").startswith(STREAMED):
             return await _classify_stream(request, server)
@@ -70,18 +73,25 @@ def _answers(results: list[ReadTexts]) -> list[Any]:
 
 async def _classify_files(request: Request, server: Server) -> Response:
     """Answer uploaded files; options are further fields of the form."""
-    read_file = file_reader()
+    loop = asyncio.get_running_loop()
     async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
         upload = upload_of(form)
         options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
         classifier = server.classifier(upload.model)
-        read = [await asyncio.to_thread(text_of_upload, read_file, file) for file in upload.files]
-    state, results = await server.read(classifier, [one.text for one in read], [None] * len(read), options)
+        read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
+    failed = {number: one for number, one in enumerate(read) if isinstance(one, FailedFile)}
+    if len(failed) == len(read):
+        sentences = [str(UnreadableFile(*one)) for one in failed.values()]
+        raise unprocessable(" ".join(sentences), "file", "unreadable_file")
+    texts = [one.text for one in read if isinstance(one, FileOfText)]
+    numbers = [number for number in range(len(read)) if number not in failed]
+    given = GivenTexts(texts, [None] * len(texts), None, numbers, failed)
+    state, results = await server.read(classifier, given.texts, given.pairs, options)
     content = {
         "model": classifier.name,
         "version": state.version,
-        "files": [one.name for one in read],
-        "answers": _answers(results),
+        "files": [one.file if isinstance(one, FailedFile) else one.name for one in read],
+        "answers": with_unreadable(_answers(results), given, best_only="top_k" not in options),
     }
     return JSONResponse(content)
 
@@ -111,6 +121,7 @@ async def _classify_stream(request: Request, server: Server) -> Response:
                 while running and (len(running) > STREAM_AHEAD or running[0].done()):
                     yield await _line_of(running.popleft())
             while running:
+                await wait_while_connected(request, running[0])
                 yield await _line_of(running.popleft())
         except Refused as refused:  # the head of the response is sent already
             yield _json_line(refused.body())

@@ -40,7 +40,8 @@ def add_edits(app: FastAPI, server: Server) -> None:
         editor = server.editors[classifier.name]
         try:
             run = partial(change, editor, *arguments, edit_request)
-            answer = await asyncio.wrap_future(editor.run(run))
+            # A client that goes ends its request, but not an edit that has begun.
+            answer = await asyncio.shield(asyncio.wrap_future(editor.run(run)))
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
         except OSError as error:  # such as a full disk

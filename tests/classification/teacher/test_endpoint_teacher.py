@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from benchmarks.quality.teacher_server import serve_teacher
-from docsplit_hf.classification.teacher.endpoint_teacher import load_teacher
+from docsplit_hf.classification.teacher.endpoint_teacher import EndpointTeacher, load_teacher
 from docsplit_hf.classification.teacher.protocols import Option
 from docsplit_hf.encoders.backends.endpoint_client import EndpointError
+
+from ...encoders.endpoints import serve
 
 NAMES = ["engine", "lake", "river"]
 OPTIONS = [Option(name, None) for name in NAMES]
@@ -84,3 +86,29 @@ def test_openai_gets_its_own_protocol_and_the_fingerprint_has_no_address():
     assert teacher.fingerprint(OPTIONS) != teacher.fingerprint([*OPTIONS[:2], Option("river", "Water.")])
     with pytest.raises(ValueError, match="among 2 to 255 labels, not among 1"):
         teacher.ask(TEXTS, OPTIONS[:1])
+
+
+@pytest.fixture
+def scripted():
+    with serve() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        ({"text": '{"answers": "' + "x" * 3_000_000 + '"}'}, "cannot be read .*at most 1 MB are read"),
+        ({"text": "x" * 3_000_000, "status": 400}, "status 400"),
+        ({"text": "[" * 100_000}, "cannot be read .*recursion"),
+        ({"text": '{"answers": "' + "x" * 500_000 + '"}'}, "does not answer like /v1/systemone: answers is 'xxx"),
+        ({"text": "y", "headers": {"Content-Encoding": "gzip"}}, "does not answer like"),
+    ],
+    ids=["endless", "endless error", "deep", "long", "compressed"],
+)
+def test_hostile_answers_get_a_sentence(scripted, monkeypatch, step, sentence):
+    monkeypatch.setattr(EndpointTeacher, "most_megabytes", 1)
+    scripted.script = [{"headers": {"Content-Type": "application/json"}} | step]
+    with pytest.raises(EndpointError, match=sentence) as raised:
+        load_teacher(f"{scripted.url}#model").ask(TEXTS[:1], OPTIONS, show_progress=False)
+    assert len(str(raised.value)) < 1_000
+    assert scripted.requests[0][1]["Accept-Encoding"] == "identity"

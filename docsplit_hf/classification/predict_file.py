@@ -343,7 +343,7 @@ def _checksum(files: PredictionFiles) -> str:
         return sha256_of_parts([to_json(listed).encode()])
     if source.is_file():
         return sha256_of_file(source)
-    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in sorted(find_text_files(source))]
+    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in find_text_files(source)]
     return sha256_of_parts([to_json(names).encode()])
 
 

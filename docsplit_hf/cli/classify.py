@@ -323,9 +323,8 @@ def prediction_command(folder: str, data: DataArguments) -> str:
     """Return the command that classifies another file with the same columns, or other documents."""
     options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
     if data.dataset_name is not None and holds_documents(data.dataset_name):
-        return shlex.join(
-            ["docsplit", "classify", *_words(options | {"predict": "new/", "predict_output": "sorted-new/"})]
-        )
+        options |= {"predict": "new/", "predict_output": "sorted-new/"}  # sorted/ may have files now
+        return shlex.join(["docsplit", "classify", *_words(options)])
     for field in fields(data):
         value = getattr(data, field.name)
         if field.name in FILE_OPTIONS and value != field.default:

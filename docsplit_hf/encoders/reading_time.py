@@ -49,7 +49,7 @@ class ReadingTime(NamedTuple):
             cut = beginnings.cut(sample)
             beginnings.embed_cut(cut)
             seconds_per_token = (clock() - start) / max(cut.token_count, 1)
-        characters = sum(chunk.end - chunk.start for chunk in cut.chunks)
+        characters = sum(chunk.end * chunk.read_fraction for chunk in cut.chunks)
         tokens = lengths * cut.token_count / max(characters, 1)
         return cls(
             texts=len(texts),

@@ -3,27 +3,23 @@
 import pytest
 import torch
 
+from docsplit_hf import KNNClassifier, KNNClassifierConfig
 from docsplit_hf.encoders.embedders import make_embedder
-from docsplit_hf.encoders.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.encoders.reading_time import LONGEST_WAIT, ReadingTime
 
 
 @pytest.fixture
 def embedder(make_tiny_config, tokenizer):
-    from transformers import BertModel
-
     torch.manual_seed(0)
-    return make_embedder(KNNClassifier(BertModel(make_tiny_config()), num_labels=0), tokenizer)
+    config = KNNClassifierConfig(encoder_config=make_tiny_config(), num_labels=0, pooling="mean")
+    return make_embedder(KNNClassifier(config), tokenizer)
 
 
 def test_the_estimate_follows_the_tokens_that_are_read(embedder, texts):
     """The longest text has half of all characters; the sample takes two seconds."""
     given = [*texts, *texts, " ".join([*texts, *texts])]
     reading = ReadingTime.measure(embedder, iter(given), clock=iter([100.0, 102.0]).__next__)
-    tokens = {
-        way: sum(embedder.with_options(long_documents=way).cut([text]).token_count for text in given)
-        for way in ("first", "whole")
-    }
+    tokens = {way: embedder.with_options(long_documents=way).cut(given).token_count for way in ("first", "whole")}
     assert reading.texts == 97
     assert reading.whole / reading.first == pytest.approx(tokens["whole"] / tokens["first"], rel=0.15)
     assert reading.first == pytest.approx(2 * 97 / 16, rel=0.15)  # of the texts, most are longer than the encoder reads

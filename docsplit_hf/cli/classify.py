@@ -565,15 +565,14 @@ def main() -> dict[str, Any] | None:
     options.audit.check_target(options.run.overwrite_output_dir)
     is_first_process = options.run.process_index == 0
 
+    files = prediction_files(options) if options.prediction.predict else None
     if options.audit.audits_saved_classifier(options.model, options.data):
         show_log(options.run.process_index)
         if is_first_process:
             audit_classifier(options.existing_classifier, options.audit, options.run)
-        if not options.prediction.predict:
+        if files is None:
             return {"audited": options.existing_classifier}
-    files = None
-    if options.prediction.predict:
-        files = prediction_files(options)
+    if files is not None:
         if not options.has_examples:
             return predict_with_existing(options, files)
         refuse_second_training(options, files)

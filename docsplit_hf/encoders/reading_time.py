@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..text.text_warnings import unlogged
 from .classifier_embedder import ClassifierEmbedder
-from .text_warnings import unlogged
 from .time_estimate import describe_duration
 
 SAMPLED_TEXTS = 16

@@ -313,3 +313,12 @@ def test_what_cannot_be_sorted_is_named(source, error, problem, tmp_path):
     files = PredictionFiles(tmp_path / source, tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
     with pytest.raises(error, match=problem):
         check_files(files)
+
+
+def test_files_that_come_while_others_are_classified_are_left_to_a_later_run(tmp_path):
+    """They are found once, or the answers would no longer fit the files."""
+    make_files(tmp_path / "inbox")
+    files = PredictionFiles(tmp_path / "inbox", tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
+    assert check_files(files).rows == 12
+    (tmp_path / "inbox" / "later.pdf").write_bytes(b"later")
+    assert len(list(files.rows())) == len(files.documents) == 12

@@ -63,15 +63,6 @@ class Sorted(NamedTuple):
     missing: int  # of files that are gone, or are no regular files
 
 
-class Undone(NamedTuple):
-    """Files removed by undoing, and those that stay."""
-
-    removed: int
-    changed: list[str]  # changed or replaced since, so that they stay
-    without_original: list[str]  # copies whose original is gone or was changed, so that they stay
-    missing: int  # were gone already
-
-
 def check_folder(folder: Path, source: Path) -> None:
     """Raise ValueError if files cannot be sorted into a folder."""
     if (folder / MANIFEST).exists():
@@ -114,14 +105,14 @@ def sort_files(
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / UNFINISHED
     answers = list(answers)
-    entries = _without_reports(read_manifest(unfinished)) if unfinished.exists() else []
+    entries = without_reports(read_manifest(unfinished)) if unfinished.exists() else []
     _check_same(entries, answers, paths, folder, unsure_label)
     entries += _plan(answers, paths, entries, folder, link, unsure_label)
-    write_file(unfinished, _lines([*entries, *(_report(folder, name) for name in reports)]))
+    write_file(unfinished, manifest_lines([*entries, *(_report(folder, name) for name in reports)]))
     resumed = 0
     by_folder: dict[str, int] = {}
     with InsideFolder.opened(folder) as inside:
-        _remove_left_overs(inside, entries)
+        remove_left_overs(inside, entries)
         for entry in entries:
             resumed += _put(inside, entry)
             sub_folder = entry.target.partition("/")[0]
@@ -129,47 +120,6 @@ def sort_files(
     os.replace(unfinished, folder / MANIFEST)
     renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in entries)
     return Sorted(len(entries), dict(sorted(by_folder.items())), renamed, resumed, len(answers) - len(entries))
-
-
-def undo_sorting(folder: Path) -> Undone:
-    """Remove the sorted files that nobody has changed and whose originals are there, and sub-folders that are empty.
-
-    Args:
-        folder: The folder with the manifest.
-
-    Returns:
-        The files removed, and those that stay. The manifest keeps only the latter. Without any, it is removed, and so
-        are the reports, unless they were changed.
-
-    Raises:
-        FileNotFoundError: If the folder has no manifest.
-        ValueError: If the manifest is damaged.
-    """
-    manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
-    if manifest is None:
-        raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
-    listed = read_manifest(manifest)
-    entries = _without_reports(listed)
-    reports = [entry for entry in listed if entry.source is None]
-    found: dict[FileState, list[SortedFile]] = {"same": [], "changed": [], "without original": [], "missing": []}
-    with InsideFolder.opened(folder) as inside:
-        for entry in entries:
-            found[_remove(inside, entry)].append(entry)
-        removed = len(found["same"])
-        missing = len(found["missing"])
-        _remove_left_overs(inside, entries)
-        for name in {entry.target.partition("/")[0] for entry in entries}:
-            with contextlib.suppress(OSError):  # a person has put something else there
-                inside.remove_empty_folder(name)
-        stay = found["changed"] + found["without original"]
-        if stay:
-            write_file(manifest, _lines([*stay, *reports]))
-        else:
-            for report in reports:
-                found[_remove(inside, report)].append(report)
-            manifest.unlink()
-    names = {state: [entry.target for entry in found[state]] for state in found}
-    return Undone(removed, names["changed"], names["without original"], missing)
 
 
 def read_manifest(path: Path) -> list[SortedFile]:
@@ -253,7 +203,7 @@ def _report(folder: Path, name: str) -> SortedFile:
     )
 
 
-def _without_reports(entries: Iterable[SortedFile]) -> list[SortedFile]:
+def without_reports(entries: Iterable[SortedFile]) -> list[SortedFile]:
     """The lines of a manifest for files that have a source."""
     return [entry for entry in entries if entry.source is not None]
 
@@ -304,7 +254,7 @@ def _put(inside: InsideFolder, entry: SortedFile) -> bool:
     """Copy or link a file to its target; return whether it was there already."""
     with inside.parent_of(entry.target, make=True) as (parent, name):
         if parent.status(name) is not None:
-            if _state(inside, entry) == "same":
+            if state_of(inside, entry) == "same":
                 return True
             raise ValueError(
                 f"{inside.path / entry.target} was changed while files were sorted: move it away, and run the command "
@@ -342,7 +292,7 @@ def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
         raise ValueError(f"{entry.source} was changed while files were sorted: undo the sorting, and start again.")
 
 
-def _state(inside: InsideFolder, entry: SortedFile) -> FileState:
+def state_of(inside: InsideFolder, entry: SortedFile) -> FileState:
     """Whether a sorted file is as it was made."""
     try:
         with inside.parent_of(entry.target) as (parent, name):
@@ -363,33 +313,6 @@ def _state(inside: InsideFolder, entry: SortedFile) -> FileState:
         return "changed"
 
 
-def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
-    """Remove a sorted file, unless it was changed or is the last copy; return its state before."""
-    state = _state(inside, entry)
-    if state != "same":
-        return state
-    with inside.parent_of(entry.target) as (parent, name):
-        if not _has_original(parent.status(name), entry):
-            return "without original"
-        parent.remove(name)
-    return state
-
-
-def _has_original(status: os.stat_result, entry: SortedFile) -> bool:
-    """Whether removing an unchanged file loses no content: it is a link, a report, or the copy of what is there."""
-    if entry.source is None or stat.S_ISLNK(status.st_mode):
-        return True
-    try:
-        original = os.stat(entry.source)
-        if not stat.S_ISREG(original.st_mode) or original.st_size != status.st_size:
-            return False
-        if os.path.samestat(status, original):  # also where the source has become a link to this very file
-            return status.st_nlink > 1
-        return sha256_of_file(Path(entry.source)) == entry.sha256
-    except OSError:
-        return False
-
-
 def _is_same_file(status: os.stat_result, source: str) -> bool:
     """Whether an entry is a second name of a file."""
     try:
@@ -404,7 +327,7 @@ def _sha256(parent: InsideFolder, name: str) -> str:
         return sha256_of_parts(iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
-def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
+def remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
     """Remove temporary files that a killed run has left."""
     for sub_folder in {entry.target.partition("/")[0] for entry in entries}:
         with contextlib.suppress(FileNotFoundError), inside.subfolder(sub_folder) as parent:
@@ -413,6 +336,6 @@ def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> N
                     parent.remove(name)
 
 
-def _lines(entries: Iterable[SortedFile]) -> str:
+def manifest_lines(entries: Iterable[SortedFile]) -> str:
     """Write entries as the lines of a manifest, in ASCII: a name of a file may be in no encoding."""
     return "".join(f"{json.dumps(asdict(entry))}\n" for entry in entries)

@@ -11,7 +11,8 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ..classification.sorted_files import MANIFEST, undo_sorting
+from ..classification.sorted_files import MANIFEST
+from ..classification.undo_sorting import undo_sorting
 from ..training.command_line import parse_arguments, run_script
 
 SHOWN_FILES = 20

@@ -16,8 +16,8 @@ from docsplit_hf.classification.sorted_files import (
     check_folder,
     read_manifest,
     sort_files,
-    undo_sorting,
 )
+from docsplit_hf.classification.undo_sorting import undo_sorting
 
 LABELS = ["invoice", "a/b", "..", "Lease", None]
 

@@ -70,9 +70,10 @@ class ModelArguments:
     long_documents: str | None = HfArg(
         default=None,
         help="Part of texts longer than --max_length to read: the beginning ('first', the default in training), the "
-        "beginning, and all of it ('whole', the default with --no_training), beginning and end ('head_tail'), or all "
-        "of it in passages, with one embedding in total ('average') or one per passage ('passages', 'late'), so that "
-        "answers name the decisive passage. Training always reads the beginning.",
+        "beginning, and all of it ('whole'), beginning and end ('head_tail'), or all of it in passages, with one "
+        "embedding in total ('average') or one per passage ('passages', 'late'), so that answers name the decisive "
+        "passage. Training always reads the beginning. Default with --no_training: 'whole' if that takes at most 10 "
+        "minutes, otherwise 'first'; the minutes are estimated and printed before.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
     passage_length: int | None = HfArg(
@@ -215,8 +216,8 @@ class PredictionArguments:
         "documents file, label, score, page and reason. A folder: the documents are also copied into sub-folders by "
         "label, those without a label into _unsure, those that cannot be read into _failed; docsplit undo removes "
         "them. To continue after an interruption, run the same command again; if the training was finished, without "
-        "--dataset_name and --task_name, and with the classifier as --model_name_or_path. --overwrite_output_dir "
-        "replaces the file.",
+        "--dataset_name and --task_name, and with the classifier as --model_name_or_path. An existing file is "
+        "refused; --overwrite_output_dir replaces it, and a classifier in --output_dir that is made anew.",
     )
     link: str | None = HfArg(
         default=None,

@@ -47,6 +47,10 @@ class HeldOutAnswers(NamedTuple):
         """Whether the most probable label is right, bool ``(m,)``."""
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
 
+    def rows(self, chosen: np.ndarray) -> HeldOutAnswers:
+        """The answers to some of the texts, bool ``(m,)``."""
+        return HeldOutAnswers(*(values[chosen] for values in self))
+
 
 class HeldOutOutcomes(NamedTuple):
     """What becomes of m held-out texts at an error rate."""
@@ -57,6 +61,9 @@ class HeldOutOutcomes(NamedTuple):
 
 class Guarantees(NamedTuple):
     """Held-out answers, and the error rates that they guarantee.
+
+    Of the versions of one text, one is held out here: a guarantee counts each group once, as its texts are right or
+    wrong together.
 
     ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: the default
     that ``fit`` chose.
@@ -215,13 +222,7 @@ class Guarantees(NamedTuple):
     def without(self, row: int) -> Guarantees:
         """Guarantees without one of the held-out texts."""
         is_kept = np.arange(len(self.held_out.ids)) != row
-        kept = HeldOutAnswers(
-            ids=self.held_out.ids[is_kept],
-            probabilities=self.held_out.probabilities[is_kept],
-            labels=self.held_out.labels[is_kept],
-            familiarity=self.held_out.familiarity[is_kept],
-        )
-        return self._replace(held_out=kept)
+        return self._replace(held_out=self.held_out.rows(is_kept))
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""

@@ -10,7 +10,7 @@ from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
-from .guarantees import Guarantees
+from .guarantees import Guarantees, HeldOutAnswers
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
@@ -57,7 +57,8 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
-    guarantees = _guarantees(weighing, probabilities, source.paths)
+    held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
+    guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), source.paths)
     without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
     settings = FitSettings(
         weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
@@ -68,23 +69,22 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
         compares_with_documents=weighing.has_out_of_scope_documents,
         log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
         thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
-        report=_report(data, weighing, probabilities, guarantees, snapshot, source),
+        report=_report(data, weighing.counted(), probabilities[scores.is_counted], guarantees, snapshot, source),
     )
-    return FittedExperts(settings, ensemble, guarantees)
+    return FittedExperts(settings, ensemble, guarantees, held_out, scores.is_counted)
 
 
-def _guarantees(weighing: Weighing, probabilities: np.ndarray, paths: list[list[str]]) -> Guarantees:
+def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[str]]) -> Guarantees:
     """Guarantees by the held-out answers, with a default limit of novelty if some documents are out of scope."""
-    compares_with_documents = weighing.has_out_of_scope_documents
     guarantees = Guarantees(
-        held_out=held_out_answers(weighing.scores, probabilities, compares_with_documents),
+        held_out=held_out,
         proportion_draws=weighing.proportions.draws.astype(np.float32),
         multi_label=weighing.ensemble.multi_label,
         default_lost=0.0,
         tree=label_tree(paths),
     )
     # With too few held-out texts the limit cannot be guaranteed.
-    if compares_with_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
+    if weighing.has_out_of_scope_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
         return guarantees._replace(default_lost=DEFAULT_LOST_FRACTION)
     return guarantees
 

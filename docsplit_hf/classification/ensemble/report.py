@@ -114,7 +114,7 @@ class FitReport:
             most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
-        texts: The number of these texts.
+        texts: The number of these texts; versions of one text count once.
         single: The labels with only one example, which is never held out.
         shares: The relative weight of each expert, from 0 to 1, by its name.
         proportions: The proportion of each label among all texts, examples and documents, by its name.
@@ -276,7 +276,7 @@ class FitReport:
             return ""
         found = (
             f"{self.versions:,} of {self.examples:,} examples are versions of another; they were measured with all "
-            "versions held out together."
+            "versions held out together, and count once."
         )
         if not self.contradictory:
             return found

@@ -118,6 +118,7 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=source.class_proportions,
+        changed_answers=weighing.proportions.changed_answers,
         measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
         least_error=guarantees.least_error(),

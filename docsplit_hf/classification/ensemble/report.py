@@ -14,6 +14,7 @@ from .surest_error import SurestError, describe_surest_error
 
 HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5
+MANY_CHANGED_ANSWERS = 0.05  # fraction from which the effect of estimated proportions is printed
 # Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
 ENSEMBLE = "mixture"  # printed as "ensemble"
 WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
@@ -119,6 +120,8 @@ class FitReport:
         shares: The relative weight of each expert, from 0 to 1, by its name.
         proportions: The proportion of each label among all texts, examples and documents, by its name.
         class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
+        changed_answers: The fraction of the documents that get another answer by estimated ``proportions`` than by
+            equal ones.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
             values of ``expert``: ``"mixture"``, the whole ensemble; ``"word counts"``, a logistic regression on TF-IDF
             of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
@@ -168,6 +171,7 @@ class FitReport:
     measured: list[Measurement]
     answered: dict[str, float]
     least_error: float
+    changed_answers: float = 0.0
     surest_error: SurestError | None = None
     measured_for: str = SAMPLE_PROPORTIONS
     accuracy_interval: list[float] = field(default_factory=list)
@@ -227,6 +231,11 @@ class FitReport:
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
             more = ", and others" if len(ranked) > MAX_PRINTED_PROPORTIONS else ""
             sentences.append(f"All texts, estimated: {shown}{more}.")
+            if self.changed_answers > MANY_CHANGED_ANSWERS:
+                sentences.append(
+                    f"This changes {self.changed_answers:.0%} of the answers to documents: give class_proportions if "
+                    "you know them."
+                )
         if self.single:
             sentences.append(f"Only one example: {', '.join(map(repr, self.single))}.")
         return " ".join(sentence for sentence in sentences if sentence)

@@ -159,6 +159,7 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "shares": _are_fractions,
     "proportions": _are_fractions,
     "class_proportions": _is_text,
+    "changed_answers": _is_fraction,
     "measured": _are_measurements,
     "answered": _are_fractions_by_error,
     "least_error": _is_fraction,

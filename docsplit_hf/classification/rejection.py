@@ -21,6 +21,11 @@ TESTED_GROUPS = 20  # groups of the most confident texts that are tested
 # The tests start at the groups that may have so many errors, so that few confident errors do not fail all of them.
 # There are fewer starts where the largest group has more than half of the texts.
 ERRORS_AT_STARTS = (0, 2, 5)
+# Forecast of the held-out texts that a guarantee takes: from groups of so many texts or more, up to so many times the
+# held-out texts, in steps of 5 %.
+FEWEST_TO_FORECAST = 10
+MOST_FORECAST_GROWTH = 50
+FORECAST_STEPS = 81
 INTERVAL_TAIL = 0.025  # probability outside a 95 % interval, on one side
 EPSILON = 1e-9  # replaces 0 as a parameter of the beta distribution; tolerance of fractions
 NEAREST_EXAMPLES = 5  # closeness to examples is the mean over these
@@ -77,6 +82,23 @@ def confidence_threshold(
         else:
             allowed = 0.0
     return threshold
+
+
+def texts_needed(confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray) -> int | None:
+    """About how many held-out texts would guarantee ``error`` for some, if as many of their answers were right.
+
+    None if no group of the most confident texts has clearly fewer errors. Arguments as for ``confidence_threshold``.
+    """
+    ranked = np.argsort(-confidence, kind="stable")[: np.count_nonzero(confidence > 0)]
+    groups = Groups.of(right[ranked], importance[:, ranked])
+    smallest = min(FEWEST_TO_FORECAST, len(ranked)) - 1
+    for factor in np.geomspace(1, MOST_FORECAST_GROWTH, FORECAST_STEPS) if len(ranked) else ():
+        passed = (
+            tail_probability(groups.wrong * factor, groups.sizes * factor, error).mean(0) <= 1 - GUARANTEE_CONFIDENCE
+        )
+        if passed[smallest:].any():
+            return int(np.ceil(len(right) * factor))
+    return None
 
 
 def _starts(sizes: np.ndarray, error: float, failure: float) -> np.ndarray:

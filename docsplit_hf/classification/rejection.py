@@ -18,9 +18,9 @@ from ..datastore.keys import exact_search
 
 GUARANTEE_CONFIDENCE = 0.9  # fraction of draws of held-out texts for which a guarantee holds
 TESTED_GROUPS = 20  # groups of the most confident texts that are tested
-# The tests start at the groups that may have so many errors, so that few confident errors do not fail all of them.
-# There are fewer starts where the largest group has more than half of the texts.
-ERRORS_AT_STARTS = (0, 2, 5)
+# The tests start at groups that may have so many errors, so that few mislabeled texts do not fail all of them: the
+# first choice whose groups are in the more confident half of the texts; the last one may take all texts.
+ERRORS_AT_STARTS = ((1, 4), (1,), (0,))
 # Forecast of the held-out texts that a guarantee takes: from groups of so many texts or more, up to so many times the
 # held-out texts, in steps of 5 %.
 FEWEST_TO_FORECAST = 10
@@ -103,13 +103,13 @@ def texts_needed(confidence: np.ndarray, right: np.ndarray, error: float, import
 
 def _starts(sizes: np.ndarray, error: float, failure: float) -> np.ndarray:
     """Numbers of texts of the groups at which tests start, by the effective sizes ``(m,)`` of all groups."""
-    for start_count in range(len(ERRORS_AT_STARTS), 0, -1):
-        most = len(sizes) if start_count == 1 else len(sizes) // 2
+    for errors in ERRORS_AT_STARTS:
+        most = len(sizes) if errors == ERRORS_AT_STARTS[-1] else len(sizes) // 2
         starts = []
-        for wrong in ERRORS_AT_STARTS[:start_count]:
-            is_enough = tail_probability(wrong, sizes, error) <= failure / start_count
+        for wrong in errors:
+            is_enough = tail_probability(wrong, sizes, error) <= failure / len(errors)
             starts += (np.flatnonzero(is_enough[:most])[:1] + 1).tolist()
-        if len(starts) == start_count:
+        if len(starts) == len(errors):
             return np.array(starts)
     return np.array([], int)
 

@@ -413,6 +413,8 @@ def answer_options(prediction: PredictionArguments) -> dict[str, bool | int | fl
         options["return_novelty"] = True
     if prediction.predict_novelty is not None:
         options["novelty"] = prediction.predict_novelty
+    if prediction.predict_reject_each_label:
+        options["reject_each_label"] = True
     if prediction.labels_at is not None:
         options["labels_at"] = prediction.labels_at
     return options

@@ -25,7 +25,7 @@ TRAINING_OPTIONS = {
     "normalize", "neighbors_protocol", "knn_weight",
 }  # fmt: skip
 ANY_RUN_OPTIONS = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
-EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty", "labels_at"}
+EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty", "predict_reject_each_label", "labels_at"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
     "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
@@ -242,6 +242,11 @@ class PredictionArguments:
         "with known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
         "documents seem to have other labels, which is printed after the fit, otherwise 0.",
     )
+    predict_reject_each_label: bool = HfArg(
+        default=False,
+        help="With --predict_reject: the error rate holds among the answers with each label, not only among all "
+        "answers together. Takes more examples of each label.",
+    )
     labels_at: float | None = HfArg(
         default=None,
         help="Also write a set of labels for each text, as small as possible, that holds the right label with this "
@@ -273,6 +278,8 @@ class PredictionArguments:
         if self.predict_reject is None:
             if self.predict_novelty is not None:
                 raise ValueError("--predict_novelty needs --predict_reject: give both.")
+            if self.predict_reject_each_label:
+                raise ValueError("--predict_reject_each_label needs --predict_reject: give both.")
             return
         if not 0 < self.predict_reject < 1:
             raise ValueError(f"--predict_reject must be between 0 and 1, such as 0.05, got {self.predict_reject}.")

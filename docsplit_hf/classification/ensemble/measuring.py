@@ -10,10 +10,11 @@ from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
-from .guarantees import Guarantees, HeldOutAnswers
+from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
+    LABEL_ERROR,
     LARGEST_CLASS,
     SAMPLE_PROPORTIONS,
     UNKNOWN_PROPORTIONS,
@@ -103,10 +104,18 @@ def _report(
     importance = importance_weights(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
+    needed: dict[str, int] = {}
+    by_label: list[LabelOutcome] = []
     if not ensemble.multi_label:
         found = accuracy_interval(guarantees.held_out.right, importance)
         interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
+        for error in REPORTED_ERRORS:
+            count = None if answered[str(error)] else guarantees.texts_needed(error)
+            if count is not None:
+                needed[str(error)] = count
+        if guarantees.tree.is_flat and len(scores.targets):
+            by_label = guarantees.outcomes_by_label(LABEL_ERROR, ensemble.labels)
     return FitReport(
         examples=len(data.rows),
         documents=len(data.corpus.ids) - len(data.rows),
@@ -118,8 +127,11 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=source.class_proportions,
+        changed_answers=weighing.proportions.changed_answers,
         measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
+        needed=needed,
+        by_label=by_label,
         least_error=guarantees.least_error(),
         surest_error=surest_error(guarantees, ensemble.labels, snapshot, REPORTED_ERRORS),
         measured_for=_measured_for(data, source, has_draws=len(draws) > 0),

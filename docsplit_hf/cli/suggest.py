@@ -1,4 +1,4 @@
-"""Write the documents to label next to a file, with an empty column for their labels.
+"""Write a file of the documents to label next, with an empty column for their labels.
 
     docsplit suggest output/few --output labels/suggestions.csv --count 10
 

@@ -2,9 +2,9 @@
 
     python -m benchmarks.release.robustness --kills 100 --flips 300
 
-Kills: a process that saves a classifier over another one is killed at a random moment. The folder must then load as
-exactly one of the two, without left-over files. Limits: a limit on the size of a file stops the saving. Flips: one bit
-of one file is flipped. Loading must fail, or all answers must be unchanged.
+Kills: a process that saves a classifier over another one, an edit or a fit is killed at a random moment. The folder
+must then load as exactly one of the two, and the next save must leave no other files. Limits: a limit on the size of a
+file stops the saving. Flips: one bit of one file is flipped. Loading must fail, or all answers must be unchanged.
 
 The model is a BERT of 30,000 random weights, since only the writing and reading of files is tested.
 """
@@ -31,8 +31,9 @@ import transformers
 from safetensors import SafetensorError
 from transformers import BertConfig, BertModel
 
-from docsplit_hf import KNNClassifier, KNNClassifierPipeline
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline, finish_save
 from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
+from docsplit_hf.serving.classifiers import copied
 
 SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(SUBJECTS)]
@@ -79,16 +80,15 @@ def files(folder: Path) -> list[str]:
     return sorted({str(path.relative_to(folder)).split("-")[0] for path in folder.rglob("*") if path.is_file()})
 
 
-def judge(folder: Path, states: dict[str, str], expected_files: list[str]) -> str:
-    """The state of a folder after a disturbance."""
+def judge(folder: Path, states: dict[str, str]) -> str:
+    """The state of a folder after a disturbance, before and after an interrupted save is finished."""
     try:
         found = answers(folder)
+        finish_save(folder)
+        again = answers(folder)
     except (ValueError, OSError) as error:
         return f"unusable: {type(error).__name__}: {str(error)[:200]}"
-    left_behind = sorted(set(files(folder)) - set(expected_files))
-    if left_behind:
-        return f"left behind: {left_behind}"
-    return states.get(found, "mixed")
+    return states.get(found, "mixed") if found == again else "changed by finish_save"
 
 
 def save_limited(pipe: KNNClassifierPipeline, folder: Path, limit: int) -> None:
@@ -99,14 +99,31 @@ def save_limited(pipe: KNNClassifierPipeline, folder: Path, limit: int) -> None:
         pipe.save_pretrained(folder)
 
 
+def make_versions() -> dict[str, list[KNNClassifierPipeline]]:
+    """The new and the old classifier of each kind of save: another encoder, an edit of the examples, a fit."""
+    old = make_pipeline(0)
+    edited = copied(old)
+    edited.add_examples(["The pear of number 41 lies in the garden."], ["fruit"])
+    fitted = copied(old)
+    with contextlib.redirect_stdout(io.StringIO()):
+        fitted.fit(DOCUMENTS[22:], LABELS[22:], show_progress=False)
+    return {"saved": [make_pipeline(1), old], "saved an edit": [edited, old], "saved a fit": [fitted, old]}
+
+
 def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
     """Kill a process that saves, and stop one by a limit on the size of files."""
+    for kind, pipes in make_versions().items():
+        disturb(kind, pipes, kills, limits if kind == "saved" else 0, rng)
+
+
+def disturb(kind: str, pipes: list[KNNClassifierPipeline], kills: int, limits: int, rng: random.Random) -> None:
+    """Disturb saves of a new classifier over an old one."""
     fork = multiprocessing.get_context("fork")
-    pipes = [make_pipeline(seed) for seed in range(2)]
+    new, old = pipes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "classifier")
         states = {}
-        for pipe, state in zip(pipes[::-1], ("new", "old"), strict=True):
+        for pipe, state in ((old, "old"), (new, "new")):
             begin = time.monotonic()
             process = fork.Process(target=pipe.save_pretrained, args=(folder,))
             process.start()
@@ -115,21 +132,23 @@ def disturbed_saves(kills: int, limits: int, rng: random.Random) -> None:
             states[answers(folder)] = state
         expected = files(folder)
         largest = max(path.stat().st_size for path in folder.rglob("*"))
-        for title, count in (("killed while it saved", kills), ("stopped by ulimit -f", limits)):
+        for title, count in ((f"killed while it {kind}", kills), ("stopped by ulimit -f", limits)):
             outcomes: Counter[str] = Counter()
             for _ in range(count):
-                pipes[0].save_pretrained(folder)
+                old.save_pretrained(folder)
+                if files(folder) != expected:
+                    outcomes[f"left behind: {sorted(set(files(folder)) ^ set(expected))}"] += 1
                 if title.startswith("killed"):
-                    process = fork.Process(target=pipes[1].save_pretrained, args=(folder,))
+                    process = fork.Process(target=new.save_pretrained, args=(folder,))
                     process.start()
                     time.sleep(rng.uniform(0, 1.2 * seconds))
                     process.kill()
                 else:
                     limit = rng.randrange(int(1.2 * largest))
-                    process = fork.Process(target=save_limited, args=(pipes[1], folder, limit))
+                    process = fork.Process(target=save_limited, args=(new, folder, limit))
                     process.start()
                 process.join()
-                outcomes[judge(folder, states, expected)] += 1
+                outcomes[judge(folder, states)] += 1
             report(title, outcomes)
 
 
@@ -167,7 +186,7 @@ def report(title: str, outcomes: Counter[str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20, help="Processes to kill. Default: %(default)s.")
+    parser.add_argument("--kills", type=int, default=20, help="Kills of each kind of save. Default: %(default)s.")
     parser.add_argument("--limits", type=int, help="Saves under a limit on the size of files. Default: as --kills.")
     parser.add_argument("--flips", type=int, default=60, help="Bits to flip. Default: %(default)s.")
     parser.add_argument("--files", default="**/*", help="Whose bits are flipped. Default: all, %(default)s.")

@@ -16,7 +16,7 @@ from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
 from ..encoders.backends.endpoint import EndpointClassifier
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
-from ..encoders.checkpoints.one_state import read_consistently
+from ..encoders.checkpoints.one_state import FolderState, read_consistently
 from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoders.embedders import make_embedder
@@ -98,18 +98,19 @@ def open_parts(
     loaded: LoadedFrom | None = vars(model).pop("loaded_from", None)
     if loaded is None:
         return parts_of(model, tokenizer)
-    try:
-        parts = parts_of(model, tokenizer)
-    except Exception:  # of any type, since parts of two saves may fail anywhere
-        if loaded.state.is_unchanged(loaded.folder):
-            raise
-    else:
-        if loaded.state.is_unchanged(loaded.folder):
-            return parts
+    if loaded.state.place == loaded.folder:  # else transformers has read the tokenizer from other files
+        try:
+            parts = parts_of(model, tokenizer)
+        except Exception:  # of any type, since parts of two saves may fail anywhere
+            if FolderState.of(loaded.folder) == loaded.state:
+                raise
+        else:
+            if FolderState.of(loaded.folder) == loaded.state:
+                return parts
     logger.info("%s was changed while it was loaded: it is loaded again.", loaded.folder)
     is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder
     given = None if is_of_folder else tokenizer
-    parts, _ = read_consistently(loaded.folder, lambda: parts_of(loaded.load(), given), hold=True)
+    parts, _ = read_consistently(loaded.folder, lambda place: parts_of(loaded.load(place), given), hold=True)
     return parts
 
 

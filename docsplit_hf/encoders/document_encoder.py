@@ -145,7 +145,7 @@ class DocumentEncoder:
         if compile and backend != "torch":
             raise ValueError(f"compile=True is for backend='torch', and {backend!r} compiles by itself: leave it out.")
         (checkpoint, model, tokenizer, projection), _ = read_consistently(
-            find_checkpoint(name), lambda: _load_parts(name, revision, dtype)
+            find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype)
         )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s states no pooling: taking the first token ('cls').", checkpoint.path)

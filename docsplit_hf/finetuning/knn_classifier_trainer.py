@@ -28,6 +28,7 @@ from ..classification.knn.calibration import (
 from ..classification.knn.interpolation import classifier_probabilities
 from ..classification.model_card import save_classifier_card
 from ..datastore.files.classifier_folder import FOLDER, saved_together
+from ..datastore.files.manifest import MANIFEST, named_files
 from ..datastore.knn_datastore import KNNDatastore
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
@@ -317,9 +318,11 @@ class KNNClassifierTrainer(BaseTrainer):
         pushed = super().push_to_hub(commit_message, blocking, token, revision, **kwargs)
         if blocking and self.datastore is not None and self.is_world_process_zero():
             # Trainer deletes no files, and the files of a datastore are named after their content.
+            folder = Path(self.args.output_dir, FOLDER)
             HfApi(token=token or self.args.hub_token).upload_folder(
                 repo_id=self.hub_model_id,
-                folder_path=Path(self.args.output_dir, FOLDER),
+                folder_path=folder,
+                allow_patterns=[MANIFEST, *named_files(folder)],
                 path_in_repo=FOLDER,
                 commit_message="Delete the files of an older datastore",
                 delete_patterns="*",

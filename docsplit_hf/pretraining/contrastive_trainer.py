@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
 from transformers.trainer_utils import PredictionOutput, has_length
 
-from ..encoders.checkpoints.atomic_replacement import model_files, replaced_at_once
+from ..encoders.checkpoints.atomic_replacement import replaced_at_once
 from ..encoders.checkpoints.checkpoint import name_in_adapter
 from ..encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..encoders.portable.run_encoder import use_packing
@@ -376,7 +376,7 @@ class ContrastiveTrainer(BaseTrainer):
         if not self.is_world_process_zero():
             return
         merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
-        with replaced_at_once(output_dir, "config.json", model_files) as folder:
+        with replaced_at_once(output_dir) as folder:
             merged.save_pretrained(folder)
             self.processing_class.save_pretrained(folder)
             save_sentence_transformers_files(folder, merged.config)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..encoders.checkpoints.atomic_replacement import model_files, replaced_at_once
+from ..encoders.checkpoints.atomic_replacement import replaced_at_once
 from ..encoders.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
 from ..encoders.document_encoder import DocumentEncoder
 from .half_retrieval import half_texts
@@ -167,7 +167,7 @@ class DocSplitProjection:
         )
         described_config = copy.deepcopy(encoder.model.config)
         described_config.docsplit = {"pooling": encoder.pooling, "max_length": encoder.max_length}
-        with replaced_at_once(folder, "config.json", model_files) as staging:
+        with replaced_at_once(folder) as staging:
             encoder.model.save_pretrained(staging)
             encoder.tokenizer.save_pretrained(staging)
             save_sentence_transformers_files(staging, described_config)

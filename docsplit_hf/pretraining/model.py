@@ -194,8 +194,8 @@ class AutoModelForDocSplit:
         path = find_checkpoint(name)
         model, _ = read_consistently(
             path,
-            lambda: cls._load(
-                path, pooling=pooling, mlm_head=mlm_head, config_overrides=config_overrides, dtype=dtype, **kwargs
+            lambda place: cls._load(
+                str(place), pooling=pooling, mlm_head=mlm_head, config_overrides=config_overrides, dtype=dtype, **kwargs
             ),
         )
         return model

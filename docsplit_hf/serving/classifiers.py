@@ -17,6 +17,7 @@ from ..classification.pipeline import KNNClassifierPipeline
 from ..content_hash import sha256_of_json
 from ..datastore.files.classifier_folder import FOLDER
 from ..datastore.files.manifest import MANIFEST, read_manifest
+from ..encoders.checkpoints.atomic_replacement import valid_folder
 from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.portable.modeling_knn_classifier import KNNClassifier
 
@@ -74,7 +75,7 @@ def version_on_disk(folder: Path) -> str:
 
     The manifest has the checksums of all files that answers depend on, so it changes with every save.
     """
-    manifest = (folder / FOLDER / MANIFEST).read_bytes()
+    manifest = (valid_folder(folder) / FOLDER / MANIFEST).read_bytes()
     return hashlib.sha256(manifest).hexdigest()[:VERSION_DIGITS]
 
 
@@ -142,7 +143,7 @@ class Encoders:
 
     def open(self, folder: Path) -> State:
         """Load the classifier in a folder, with the encoder of an earlier one if its weights are equal."""
-        state, _ = read_consistently(folder, lambda: self._read(folder))
+        state, _ = read_consistently(folder, lambda place: self._read(Path(place)))
         model = state.pipe.model
         model.eval()
         if isinstance(model, KNNClassifier) and not model.config.num_labels and model.retrieval_head is None:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
-from ..encoders.checkpoints.atomic_replacement import apply_umask_to_weights, model_files, replaced_at_once
+from ..encoders.checkpoints.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..encoders.checkpoints.checkpoint import unsaved_weights
 from ..encoders.checkpoints.inside_folder import refuse_links, write_file
 from ..encoders.compiled_layers import compile_layers, why_not_compiled
@@ -149,7 +149,7 @@ class BaseTrainer(Trainer):
 
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """A context that yields a folder to write to; at its end, these files atomically replace those in ``place``."""
-        return replaced_at_once(place, "config.json", model_files)
+        return replaced_at_once(place)
 
     def use_choices_of(self, saved_arguments: Mapping[str, Any]) -> None:
         """Take over what the run that is resumed has chosen by itself, from its ``training_args.json``."""

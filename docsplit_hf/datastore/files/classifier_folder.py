@@ -5,20 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...content_hash import sha256_of_file
-from ...encoders.checkpoints.atomic_replacement import (
-    MODEL_FILES,
-    model_files,
-    recover_own_save,
-    replaced_at_once,
-)
+from ...encoders.checkpoints.atomic_replacement import model_files, replaced_at_once
 from ...self_contained.save_code import code_files
 from ...text.sources import refuse_mistyped_path
-from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
+from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
 
 FOLDER = "datastore"  # within the folder or repository of a classifier
 CARD = "README.md"
@@ -30,14 +25,9 @@ REMEDY = (
 )
 
 
-@contextlib.contextmanager
-def saved_together(folder: str | Path) -> Iterator[Path]:
+def saved_together(folder: str | Path) -> contextlib.AbstractContextManager[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
-    with replaced_at_once(folder, f"{FOLDER}/{MANIFEST}", _replaced_files) as staging:
-        if (Path(folder) / FOLDER).is_dir():
-            # Otherwise an earlier, unfinished save of the datastore alone could overwrite this one.
-            recover_own_save(Path(folder) / FOLDER)
-        yield staging
+    return replaced_at_once(folder, _obsolete_files, f"{FOLDER}/{MANIFEST}")
 
 
 def classifier_checksums(folder: Path) -> dict[str, str]:
@@ -110,13 +100,6 @@ def local_folder(
     return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
 
 
-def _replaced_files(folder: Path) -> list[str]:
-    """Names of the files that a save replaces or deletes: those that answers depend on."""
-    try:
-        # A manifest from a stranger could name any file of the folder: only known names are replaced.
-        known = read_manifest(folder / FOLDER)["classifier"]
-        named = [name for name in known if MODEL_FILES.fullmatch(name) or TOKENIZER.fullmatch(name)]
-    except (FileNotFoundError, DatastoreError):  # no usable manifest, so no named files
-        named = []
-    data = (f"{FOLDER}/{name}" for name in (MANIFEST, *data_files(folder / FOLDER)))
-    return [*named, *model_files(folder), *data, *code_files(folder)]
+def _obsolete_files(folder: Path) -> list[str]:
+    """Names of the files of datastores before the current one, and of the code of a self-contained classifier."""
+    return [*(f"{FOLDER}/{name}" for name in unnamed_files(folder / FOLDER)), *code_files(folder)]

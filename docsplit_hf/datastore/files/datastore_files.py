@@ -16,8 +16,8 @@ A folder holds::
     vocabulary-<sha256>.parquet       ``term``: the vocabulary of the fitted state
 
 Files hold data only, never code. Data files never change, and are named by the first 16 digits of their SHA-256. Saving
-adds new files, then replaces the manifest, then deletes files that the manifest no longer names: a reader finds either
-the old datastore or the new one.
+adds new files, then replaces the manifest: a reader finds either the old datastore or the new one. The files that only
+the old manifest names are deleted by the next save, so that whoever has just read it finds them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,15 @@ import numpy as np
 
 from ...arrays.passages import Passages
 from ...content_hash import sha256_of_file, sha256_of_parts
-from ...encoders.checkpoints.atomic_replacement import replaced_at_once, save_lock
+from ...encoders.checkpoints.atomic_replacement import (
+    delete_files,
+    finish_save,
+    flush_files,
+    move_files,
+    save_lock,
+    staged,
+)
+from ...encoders.checkpoints.inside_folder import InsideFolder
 from ...encoders.checkpoints.one_state import read_consistently
 from ..changes import no_documents
 from ..index import IndexOptions
@@ -56,12 +64,12 @@ from .manifest import (
     DatastoreError,
     FileEntry,
     Manifest,
-    data_files,
     file_name,
     make_manifest,
     naming_file_in_errors,
     read_manifest,
     render_manifest,
+    unnamed_files,
 )
 from .tables import mapped_rows, read_batches, read_table, write_table
 
@@ -77,6 +85,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with save_lock(folder):  # no other save may replace the classifier meanwhile
+        finish_save(folder)
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
@@ -88,7 +97,7 @@ def load_snapshot(
 ) -> Snapshot:
     """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
-    (snapshot, manifest), _ = read_consistently(folder, lambda: read_datastore(folder / FOLDER, memory_map))
+    (snapshot, manifest), _ = read_consistently(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
     documents = snapshot.documents
     if documents is not None:
         documents = update_index(documents, True, _index_source_sha256(manifest, "document_"))
@@ -128,14 +137,21 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
     if snapshot.fitted is not None:
         tensors["fitted"] = snapshot.fitted.arrays
         tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
-    with replaced_at_once(folder, MANIFEST, data_files, may_be_link=False) as staging:
-        for role, arrays in tensors.items():
-            write_tensors(arrays, staging / role)
-        for role, table in tables.items():
-            write_table(table, staging / role)
-        files = {role: _rename_by_content(staging / role) for role in (*tensors, *tables)}
-        manifest = make_manifest(snapshot, classifier or {}, files)
-        (staging / MANIFEST).write_bytes(render_manifest(manifest))
+    folder.mkdir(parents=True, exist_ok=True)
+    with save_lock(folder), InsideFolder.opened(folder, may_be_link=False) as inside:
+        old_names = unnamed_files(folder)
+        with staged(inside) as staging:
+            for role, arrays in tensors.items():
+                write_tensors(arrays, staging.path / role)
+            for role, table in tables.items():
+                write_table(table, staging.path / role)
+            files = {role: _rename_by_content(staging.path / role) for role in (*tensors, *tables)}
+            manifest = make_manifest(snapshot, classifier or {}, files)
+            (staging.path / MANIFEST).write_bytes(render_manifest(manifest))
+            names = list(staging.files())
+            flush_files(staging, names)
+            move_files(staging, inside, names)  # the manifest last
+        delete_files(inside, set(old_names) - set(names))
     return manifest
 
 
@@ -160,9 +176,7 @@ def _rename_by_content(path: Path) -> FileEntry:
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
     """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
-    if not folder.is_dir():
-        read_manifest(folder)  # raises an error that tells the user what to do
-    read, _ = read_consistently(folder, lambda: _read_folder(folder, memory_map))
+    read, _ = read_consistently(folder, lambda _: _read_folder(folder, memory_map))
     return read
 
 

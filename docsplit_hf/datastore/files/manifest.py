@@ -140,9 +140,17 @@ def file_name(role: str, sha256: str) -> str:
     return f"{role}-{sha256[:16]}{_SUFFIXES[role]}"
 
 
-def data_files(folder: Path) -> list[str]:
-    """Return the names of the data files in a folder, of the current datastore and of older ones."""
-    names = [path.name for path in folder.glob("*-*")]
+def named_files(folder: Path) -> list[str]:
+    """Return the names of the data files of the datastore in a folder; none without a valid manifest."""
+    try:
+        return [entry["name"] for entry in read_manifest(folder)["files"].values()]
+    except (FileNotFoundError, DatastoreError):
+        return []
+
+
+def unnamed_files(folder: Path) -> list[str]:
+    """Return the names of the data files in a folder that belong to older datastores."""
+    names = {path.name for path in folder.glob("*-*")} - set(named_files(folder))
     return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
 

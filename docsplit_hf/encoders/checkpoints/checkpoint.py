@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import difflib
-import functools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +27,7 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from ...text.sources import refuse_mistyped_path
-from .atomic_replacement import recover_own_save
+from .atomic_replacement import valid_folder
 from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
 from .inside_folder import write_file
 from .one_state import FolderState, read_consistently
@@ -112,12 +111,11 @@ def open_checkpoint(
 
 
 def find_checkpoint(name: str | Path | None) -> str:
-    """Resolve a name to a local folder, or to a name on the Hub; an interrupted save to the folder is finished."""
+    """Resolve a name to a local folder, or to a name on the Hub."""
     if name is None:
         return default_checkpoint()
     name = os.fspath(name)
     if Path(name).exists():
-        recover_own_save(name)
         return name
     if name == DEFAULT_CHECKPOINT:
         return default_checkpoint()
@@ -137,11 +135,12 @@ class LoadedFrom(NamedTuple):
 
     folder: Path
     state: FolderState
-    load: Callable[[], PreTrainedModel]
+    load: Callable[[str | Path], PreTrainedModel]
 
 
 def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint; errors name its files."""
+    name = str(valid_folder(name))
     try:
         return AutoTokenizer.from_pretrained(name, revision=revision)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -170,7 +169,10 @@ class AutoModelWithoutHead(AutoModel):
     @classmethod
     def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """As ``AutoModel.from_pretrained``; ``dtype="auto"``, which ``pipeline`` passes on, counts as none."""
-        load = functools.partial(cls._load, name, *arguments, **kwargs)
+
+        def load(place: str | Path) -> PreTrainedModel:
+            return cls._load(str(place), *arguments, **kwargs)
+
         model, state = read_consistently(name, load)
         if state is not None:
             model.loaded_from = LoadedFrom(Path(name), state, load)
@@ -294,7 +296,7 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     path = checkpoint.path
     revision = checkpoint.revision
     adapter = PeftConfig.from_pretrained(path, revision=revision)
-    base_path = find_checkpoint(adapter.base_model_name_or_path)
+    base_path = str(valid_folder(find_checkpoint(adapter.base_model_name_or_path)))
     config = _load_config(base_path, revision=adapter.revision)
     trained_on = (adapter.auto_mapping or {}).get("base_model_class")
     base_checkpoint = Checkpoint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import shutil
 import stat
@@ -106,50 +107,73 @@ class InsideFolder:
         except FileNotFoundError:
             return None
 
-    def own_status(self) -> os.stat_result:
-        """The ``stat`` of the folder itself."""
-        return os.stat(self.path if self._descriptor is None else self._descriptor)
-
-    def file_status(self, name: str) -> os.stat_result | None:
-        """The ``lstat`` of a plain file; None if there is no such entry. Links and other entries are refused."""
-        status = self.status(name)
-        if status is not None:
-            _check_plain(self.path / name, status)
-        return status
+    def exists(self, name: str) -> bool:
+        """Whether there is an entry of a name, which may have folders in it."""
+        try:
+            with self.parent_of(name) as (parent, basename):
+                return parent.status(basename) is not None
+        except (FileNotFoundError, UnsafeFolderError):  # a link, or a file, where a folder should be
+            return False
 
     def names(self) -> list[str]:
         """The names of all entries of this folder."""
         return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
 
     def files(self) -> Iterator[str]:
-        """The names of all plain files, those in subfolders included; anything else is refused."""
+        """The names of all files, those in subfolders included; links and other entries are refused."""
         for name in self.names():
             status = self.status(name)
             if status is not None and stat.S_ISDIR(status.st_mode):
                 with self.subfolder(name) as folder:
                     yield from (f"{name}/{file}" for file in folder.files())
             elif status is not None:
-                _check_plain(self.path / name, status)
+                if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
+                    raise _refusal(self.path / name)
                 yield name
+
+    def has_same_file(self, name: str, other: InsideFolder) -> bool:
+        """Whether another folder has a plain file of this name with the same content."""
+        try:
+            return self._sha256(name) == other._sha256(name)
+        except (FileNotFoundError, UnsafeFolderError):
+            return False
 
     def open_file(self, name: str, flags: int) -> int:
         """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""
         new = os.O_EXCL if flags & os.O_CREAT else 0
         return open_plain(self.path / name, flags | new, self._place(name), self._descriptor)
 
-    def make_folder(self, name: str) -> None:
-        """Make a subfolder; raises ``FileExistsError`` if there is an entry of that name."""
-        os.mkdir(self._place(name), dir_fd=self._descriptor)
+    def rename_folder(self, name: str, new_name: str) -> None:
+        """Rename a subfolder."""
+        os.rename(self._place(name), self._place(new_name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def move_to(self, other: InsideFolder, name: str, new_name: str) -> None:
-        """Move a plain file into another folder; a file or link of that name is replaced, and not followed."""
-        self.file_status(name)
+        """Move a file into another folder; a file or link of that name is replaced, and not followed."""
         os.replace(
             self._place(name),
             other._place(new_name),
             src_dir_fd=self._descriptor,
             dst_dir_fd=other._descriptor,
         )
+
+    def link_to(self, other: InsideFolder, name: str) -> None:
+        """Give a file a second name in another folder; where there are no hard links, copy it."""
+        try:
+            os.link(
+                self._place(name),
+                other._place(name),
+                src_dir_fd=self._descriptor,
+                dst_dir_fd=other._descriptor,
+                follow_symlinks=False,
+            )
+        except OSError:
+            with (
+                open(self.open_file(name, os.O_RDONLY), "rb") as source,
+                open(other.open_file(name, os.O_WRONLY | os.O_CREAT), "wb") as target,
+            ):
+                shutil.copyfileobj(source, target)
+                target.flush()
+                os.fsync(target.fileno())
 
     def make_link(self, name: str, target: Path, symbolic: bool) -> None:
         """Make a link to a file elsewhere; raises ``FileExistsError`` if there is an entry of that name."""
@@ -170,14 +194,25 @@ class InsideFolder:
         """Remove a file or a link; the target of a link stays."""
         os.unlink(self._place(name), dir_fd=self._descriptor)
 
-    def remove_folder(self, name: str) -> None:
-        """Remove a subfolder and its content; links in it are removed, and not followed."""
-        shutil.rmtree(self._place(name), dir_fd=self._descriptor)
+    def discard(self, name: str) -> None:
+        """Remove an entry, if it exists: a subfolder with its content, in which no link is followed, or another one."""
+        with contextlib.suppress(FileNotFoundError):  # without locks, another process may be faster
+            status = self.status(name)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(self._place(name), dir_fd=self._descriptor)
+            elif status is not None:
+                self.remove(name)
 
     def flush(self) -> None:
         """Force the folder's list of names onto the disk."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
+
+    def _sha256(self, name: str) -> bytes:
+        """The SHA-256 of a plain file."""
+        with self.parent_of(name) as (parent, basename):
+            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
+                return hashlib.file_digest(file, "sha256").digest()
 
     def _place(self, name: str) -> str:
         """The name of an entry, relative to the descriptor if there is one."""

@@ -1,26 +1,36 @@
-import json
 import os
-import shutil
 import sys
 
 import pytest
-from huggingface_hub import constants
 
 from docsplit_hf import KNNDatastore, finish_save
+from docsplit_hf.encoders.checkpoints import inside_folder
 from docsplit_hf.encoders.checkpoints.atomic_replacement import (
     JOURNAL,
+    SAVED,
     STAGING,
     locked,
-    recover_own_save,
     replaced_at_once,
+    valid_folder,
 )
-from docsplit_hf.encoders.checkpoints.checkpoint import find_checkpoint
+from docsplit_hf.encoders.checkpoints.one_state import read_consistently
 
 from ...end_to_end.forked import finish_script, start_script
 
-REPLACE = os.replace
-OLD = {"config.json": "old", "old.json": "old", "notes.txt": "mine", "datastore/manifest.json": "old"}
-NEW = {"config.json": "new", "new/new.json": "new", "notes.txt": "mine", "datastore/manifest.json": "new"}
+MANIFEST = "datastore/manifest.json"
+OTHERS = {"notes.txt": "mine", "tokens.json": "mine"}
+OLD = {
+    "config.json": "old", "model-00001-of-00002.safetensors": "old", "model.safetensors.index.json": "old",
+    "vocab.txt": "old", "code.py": "old", MANIFEST: "old", "datastore/keys-1": "old", **OTHERS,
+}  # fmt: skip
+# Another encoder; the same one with other examples; and one in a folder without any.
+NEW = {
+    "config.json": "new", "model.safetensors": "new", "tokenizer.json": "new", "1_Pooling/config.json": "new",
+    MANIFEST: "new", "datastore/keys-2": "new", "datastore/keys-1": "old", **OTHERS,
+}  # fmt: skip
+EDITED = {**OLD, MANIFEST: "new", "datastore/keys-2": "new"}
+FIRST = {name: text for name, text in NEW.items() if text != "old"}
+CASES = {"another encoder": (OLD, NEW), "an edit": (OLD, EDITED), "the first save": (OTHERS, FIRST)}
 
 
 def write(folder, files):
@@ -33,9 +43,21 @@ def content(folder):
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def replace(folder):
-    with replaced_at_once(folder, "datastore/manifest.json", lambda folder: ["old.json", "config.json"]) as staging:
-        write(staging, {name: text for name, text in NEW.items() if text == "new"})
+def state_of(files):
+    """The files of the model, and those that the manifest of the datastore names; none if there is no model yet."""
+    if "config.json" not in files:
+        return {}
+    keys = "datastore/keys-1" if files[MANIFEST] == "old" else "datastore/keys-2"
+    shown = {name for name in files if not name.startswith(("datastore/keys", STAGING, SAVED))} - {"code.py", *OTHERS}
+    return {name: files[name] for name in (*shown, keys)}
+
+
+def replace(folder, new):
+    """Save; a file of the model or its tokenizer that has not changed is written, too."""
+    saved = {name: text for name, text in new.items() if name not in OTHERS and name != "datastore/keys-1"}
+    obsolete = [] if "code.py" in new else ["code.py", "never there"]
+    with replaced_at_once(folder, lambda _: obsolete, MANIFEST) as staging:
+        write(staging, saved)
 
 
 # In the n-th folder the process ends at once before the n-th step that the disk sees, told by Python's audit events.
@@ -43,20 +65,20 @@ DIES = """
 import os, sys
 from pathlib import Path
 os.fsync = lambda descriptor: None  # it is the process that dies, and not the machine
-from tests.encoders.checkpoints.test_atomic_replacement import replace
-for number, folder in enumerate(sys.argv[1:], start=1):
+from tests.encoders.checkpoints.test_atomic_replacement import CASES, replace
+for number, folder in enumerate(sys.argv[2:], start=1):
     child = os.fork()
     if not child:
         steps = 0
         def step(event, arguments):
             global steps
-            changes = event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir")
+            changes = event in ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "shutil.rmtree")
             if changes or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
                 steps += 1
                 if steps == number:
                     os._exit(9)
         sys.addaudithook(step)
-        replace(Path(folder))
+        replace(Path(folder), CASES[sys.argv[1]][1])
         os._exit(0)
     print(code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     if code == 0:
@@ -65,166 +87,121 @@ for number, folder in enumerate(sys.argv[1:], start=1):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(server, tmp_path):
+@pytest.mark.parametrize("case", CASES)
+def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(case, server, tmp_path, monkeypatch):
+    old, new = CASES[case]
     script = tmp_path / "script.py"
     log = tmp_path / "log"
     script.write_text(DIES)
-    folders = [tmp_path / str(step) for step in range(60)]
+    folders = [tmp_path / str(step) for step in range(120)]
     for folder in folders:
-        write(folder, OLD)
-    codes = [int(code) for code in finish_script(start_script(script, *folders, log=log), log).split()]
+        write(folder, old)
+    codes = [int(code) for code in finish_script(start_script(script, case, *folders, log=log), log).split()]
     killed = len(codes) - 1
     assert codes == [9] * killed + [0] and killed > 15
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    states = []
     for folder in folders[: len(codes)]:
-        recover_own_save(folder)
-    seen = [content(folder) for folder in folders[: len(codes)]]
-    moment = seen.index(NEW)
-    assert seen == [OLD] * moment + [NEW] * (len(codes) - moment) and 0 < moment < killed
-
-
-def test_without_locks_a_save_that_moved_files_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
-    write(tmp_path, {**OLD, **{f"{STAGING}/{name}": text for name, text in NEW.items() if text == "new"}})
-    recover_own_save(tmp_path)
-    assert (tmp_path / STAGING).is_dir() and (tmp_path / "config.json").read_text() == "old"  # maybe a live process
-    (tmp_path / STAGING).rename(tmp_path / "of others")
-    write(tmp_path / "killed", OLD)
-    killed(tmp_path / "killed")
-    recover_own_save(tmp_path / "killed")
-    assert content(tmp_path / "killed") == NEW
+        before = content(folder)
+        states.append(read_consistently(folder, lambda place: state_of(content(place)))[0])
+        assert content(folder) == before  # reading changes nothing
+        finish_save(folder)
+        assert state_of(content(folder)) == states[-1] and not (folder / SAVED).exists()
+        replace(folder, new)
+        assert content(folder) == new
+    moment = states.index(state_of(new))
+    assert states == [state_of(old)] * moment + [state_of(new)] * (len(codes) - moment) and 0 < moment < killed
 
 
 def test_an_error_leaves_the_old_files(tmp_path):
     write(tmp_path, OLD)
-    with pytest.raises(KeyboardInterrupt), replaced_at_once(tmp_path, "config.json") as staging:
+    with pytest.raises(KeyboardInterrupt), replaced_at_once(tmp_path) as staging:
         write(staging, NEW)
         raise KeyboardInterrupt
     assert content(tmp_path) == OLD and not (tmp_path / STAGING).exists()
 
 
-def killed(folder, moved=1):
-    """A folder as a process leaves it that dies after it moved a file, or several."""
-    kept = []
+def killed(folder, new=NEW):
+    """Leave a folder as a process does that dies when its files are complete, and before they are put in place."""
 
     class Killed(BaseException):
         pass
 
-    def move(source, target, **options):
-        if len(kept) == moved + 1:  # of the journal, and of the files
-            raise Killed
-        kept.append(target)
-        REPLACE(source, target, **options)
+    def die(*_):
+        raise Killed
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(os, "replace", move)
-        replace(folder)
+        patch.setattr("docsplit_hf.encoders.checkpoints.atomic_replacement._put_in_place", die)
+        replace(folder, new)
 
 
-def test_the_next_load_or_save_finishes_an_interrupted_save_of_this_user(tmp_path):
-    for name in ("load", "save"):
-        write(tmp_path / name, OLD)
-        killed(tmp_path / name)
-        assert content(tmp_path / name)["config.json"] == "new"
-        assert content(tmp_path / name)["datastore/manifest.json"] == "old"
-    assert recover_own_save(tmp_path / "load")
-    replace(tmp_path / "save")
-    assert content(tmp_path / "load") == content(tmp_path / "save") == NEW
+def test_files_that_have_not_changed_are_not_written(tmp_path):
+    write(tmp_path, OLD)
+    before = {name: (tmp_path / name).stat() for name in OLD}
+    replace(tmp_path, EDITED)
+    assert content(tmp_path) == EDITED
+    changed = {name for name in OLD if (tmp_path / name).stat().st_ctime_ns != before[name].st_ctime_ns}
+    assert changed == {MANIFEST}
+    again = (tmp_path / MANIFEST).stat()
+    replace(tmp_path, EDITED)
+    assert (tmp_path / MANIFEST).stat() == again
 
 
-def copied(folder, monkeypatch):
-    other = folder.with_name("copy")
-    shutil.copytree(folder, other)
-    return other
+def test_a_save_without_a_tokenizer_leaves_the_one_there(tmp_path):
+    write(tmp_path, OLD)
+    with replaced_at_once(tmp_path) as staging:
+        write(staging, {"config.json": "new", "model.safetensors": "new"})
+    assert {name for name in content(tmp_path) if "/" not in name} == {
+        "config.json", "model.safetensors", "vocab.txt", "code.py", *OTHERS,
+    }  # fmt: skip
 
 
-def archived(folder, monkeypatch):
-    archive = shutil.make_archive(folder.with_name("archive"), "tar", folder)
-    shutil.unpack_archive(archive, folder.with_name("unpacked"), filter="data")
-    return folder.with_name("unpacked")
+def test_where_there_are_no_hard_links_files_are_copied(tmp_path, monkeypatch):
+    def no_links(*_, **__):
+        raise PermissionError("as on a FAT disk, or a drive of Colab")
 
-
-def on_another_machine(folder, monkeypatch):
-    monkeypatch.setattr(constants, "HF_HOME", str(folder.with_name("home")))
-    return folder
-
-
-def of_another_user(folder, monkeypatch):
-    user = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: user)
-    return folder
-
-
-def with_a_changed_journal(folder, monkeypatch):
-    path = folder / STAGING / JOURNAL
-    journal = json.loads(path.read_text())
-    path.write_text(json.dumps({**journal, "delete": ["notes.txt"]}))
-    return folder
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no owners as here")
-@pytest.mark.parametrize("change", [copied, archived, on_another_machine, of_another_user, with_a_changed_journal])
-def test_a_save_of_others_is_refused_until_finish_save_is_called(change, tmp_path, monkeypatch):
-    write(tmp_path / "folder", OLD)
-    killed(tmp_path / "folder")
-    folder = change(tmp_path / "folder", monkeypatch)
-    before = content(folder)
-    for call in (recover_own_save, replace, find_checkpoint, KNNDatastore.from_pretrained):
-        with pytest.raises(ValueError, match=r"half old and half new.*docsplit_hf\.finish_save\('"):
-            call(folder)
-        assert content(folder) == before
-    finish_save(folder)
-    finished = dict(NEW)
-    if change is with_a_changed_journal:
-        finished = {name: text for name, text in {**NEW, "old.json": "old"}.items() if name != "notes.txt"}
-    assert content(folder) == finished
-
-
-def test_an_incomplete_save_of_others_is_left_and_the_old_files_are_read(tmp_path, caplog):
-    write(tmp_path, {**OLD, f"{STAGING}/config.json": "half"})
-    before = content(tmp_path)
-    assert recover_own_save(tmp_path)
-    assert content(tmp_path) == before and "that this user did not begin: it is left there" in caplog.text
-    replace(tmp_path)  # which is what the user wants
+    monkeypatch.setattr(os, "link", no_links)
+    write(tmp_path, OLD)
+    replace(tmp_path, NEW)
     assert content(tmp_path) == NEW
 
 
-def test_a_missing_file_is_named_before_any_is_moved(tmp_path):
+@pytest.mark.parametrize("has_descriptors", [True, False])
+def test_the_next_save_puts_what_a_killed_one_left_in_place(has_descriptors, tmp_path, monkeypatch):
+    if not has_descriptors:  # as on Windows
+        monkeypatch.setattr(inside_folder, "HAS_DESCRIPTORS", False)
     write(tmp_path, OLD)
     killed(tmp_path)
-    (tmp_path / STAGING / "new" / "new.json").unlink()
+    assert content(tmp_path)["config.json"] == "old" and valid_folder(tmp_path) == tmp_path / SAVED
+    with replaced_at_once(tmp_path) as staging:
+        write(staging, {"more.txt": "newest"})
+    assert content(tmp_path) == {**NEW, "code.py": "old", "more.txt": "newest"}
+
+
+def test_a_folder_where_a_file_goes_is_refused_before_any_is_replaced(tmp_path):
+    write(tmp_path, {**OLD, "tokenizer.json/mine.txt": "mine"})
     before = content(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"new/new\.json is missing"):
-        finish_save(tmp_path)
+    with pytest.raises(ValueError, match=r"tokenizer\.json is a folder, and a save has a file of that name"):
+        replace(tmp_path, NEW)
     assert content(tmp_path) == before
 
 
-def test_a_link_among_saved_files_is_refused_before_any_is_replaced(tmp_path):
+def test_a_link_where_a_folder_goes_is_refused_before_any_is_replaced(tmp_path):
     write(tmp_path / "folder", OLD)
-    (tmp_path / "outside").write_text("mine")
-    (tmp_path / "folder" / "new").symlink_to(tmp_path)
-    with pytest.raises(ValueError, match="new is a link or a file where a folder should be"):
-        replace(tmp_path / "folder")
-    (tmp_path / "folder" / "new").unlink()
+    (tmp_path / "folder" / "1_Pooling").symlink_to(tmp_path)
+    with pytest.raises(ValueError, match="1_Pooling is a link or a file where a folder should be"):
+        replace(tmp_path / "folder", NEW)
+    (tmp_path / "folder" / "1_Pooling").unlink()
     assert content(tmp_path / "folder") == OLD
 
 
-@pytest.mark.parametrize("name", ["../outside", "/outside"])
-def test_a_journal_that_names_a_file_elsewhere_is_refused(name, tmp_path):
-    outside = tmp_path / "outside"
-    outside.write_text("mine")
-    name = str(outside) if name.startswith("/") else name
-    write(tmp_path / "folder", {f"{STAGING}/{JOURNAL}": json.dumps({"move": [], "delete": [name]})})
-    for call in (recover_own_save, finish_save):
-        with pytest.raises(ValueError, match="which is not in the folder: .*outside.* delete .saving in it"):
-            call(tmp_path / "folder")
-    assert outside.read_text() == "mine"
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"move": 3, "delete": []}', '{"delete": []}', "[" * 10**5])
-def test_a_damaged_journal_is_named(text, tmp_path):
-    write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": text})
-    with pytest.raises(ValueError, match=r"journal\.json is not a journal of a save"):
-        recover_own_save(tmp_path)
+def test_a_folder_that_an_earlier_version_was_killed_in_is_refused(tmp_path):
+    write(tmp_path, {**OLD, f"{STAGING}/{JOURNAL}": "{}"})
+    before = content(tmp_path)
+    for call in (valid_folder, finish_save, KNNDatastore.from_pretrained, lambda folder: replace(folder, NEW)):
+        with pytest.raises(ValueError, match=r"may be half old and half new.*docsplit_hf\.finish_save\("):
+            call(tmp_path)
+        assert content(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["folder", "file"])

@@ -1,6 +1,7 @@
 """A folder is read from one save, with one or several saves at each moment of a load, and without locks."""
 
-import os
+import contextlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -10,16 +11,14 @@ from transformers import AutoTokenizer, BertConfig, BertModel, pipeline
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.encoders.checkpoints import atomic_replacement, checkpoint
 from docsplit_hf.encoders.checkpoints.atomic_replacement import (
-    JOURNAL,
-    STAGING,
+    SAVED,
     locked,
-    recover_own_save,
     replaced_at_once,
     save_lock,
 )
-from docsplit_hf.encoders.checkpoints.one_state import read_consistently
+from docsplit_hf.encoders.checkpoints.one_state import FolderState, read_consistently
 
-from .test_atomic_replacement import killed
+from .test_atomic_replacement import content
 from .test_atomic_replacement import write as write_files
 
 BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "release" / "beside_writers.py"
@@ -27,7 +26,7 @@ NAMES = ("1_Pooling/config.json", "config.json", "model.safetensors")
 
 
 def save(folder, version):
-    with replaced_at_once(folder, "config.json") as staging:
+    with replaced_at_once(folder) as staging:
         write_files(staging, dict.fromkeys(NAMES, version))
 
 
@@ -52,10 +51,10 @@ def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_pat
             for version in versions:  # back to what was there before, too
                 save(tmp_path, version)
 
-    found, state = read_consistently(tmp_path, lambda: read(tmp_path, between))
-    assert found == [versions[-1]] * 3 and state.is_unchanged(tmp_path)
-    save(tmp_path, versions[-1])
-    assert not state.is_unchanged(tmp_path)
+    found, state = read_consistently(tmp_path, lambda place: read(place, between))
+    assert found == [versions[-1]] * 3 and state == FolderState.of(tmp_path)
+    save(tmp_path, "another")
+    assert state != FolderState.of(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
@@ -63,16 +62,16 @@ def test_errors_from_a_concurrent_save_cause_a_second_read_and_others_are_raised
     save(tmp_path, "a")
     calls = []
 
-    def read_broken():
+    def read_broken(place):
         calls.append(None)
         if len(calls) == 1:
             save(tmp_path, "b")
             raise KeyError("half old and half new")
-        return read(tmp_path)
+        return read(place)
 
     assert read_consistently(tmp_path, read_broken)[0] == ["b"] * 3
     with pytest.raises(ZeroDivisionError):
-        read_consistently(tmp_path, lambda: 1 / 0)
+        read_consistently(tmp_path, lambda _: 1 / 0)
 
 
 def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path, monkeypatch):
@@ -85,40 +84,52 @@ def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path,
             times.append(number)
             save(tmp_path, f"{len(times)}")
 
-    assert read_consistently(tmp_path, lambda: read(tmp_path, between))[0] == ["5"] * 3
+    assert read_consistently(tmp_path, lambda place: read(place, between))[0] == ["5"] * 3
+    numbers = itertools.count()
     with pytest.raises(OSError, match="was saved to during each of 20 tries"):
-        read_consistently(tmp_path, lambda: save(tmp_path, "c"))
+        read_consistently(tmp_path, lambda _: save(tmp_path, f"{next(numbers)}"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_an_interrupted_save_is_finished_before_the_folder_is_read(tmp_path):
+class Killed(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def killed_before_files_are_in_place():
+    def die(*_):
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(atomic_replacement, "_put_in_place", die)
+        yield
+
+
+def test_what_a_killed_save_left_is_read_where_it_is(tmp_path):
     save(tmp_path, "a")
-    write_files(tmp_path, {"datastore/manifest.json": "old", "old.json": "old", "config.json": "old"})
-    killed(tmp_path)
-    assert (tmp_path / STAGING / JOURNAL).exists()
-    assert read_consistently(tmp_path, lambda: (tmp_path / "datastore" / "manifest.json").read_text())[0] == "new"
+    with killed_before_files_are_in_place():
+        save(tmp_path, "b")
+    before = content(tmp_path)
+    found, state = read_consistently(tmp_path, read)
+    assert found == ["b"] * 3 and state.place == tmp_path / SAVED
+    assert read_consistently(tmp_path, read, hold=True)[0] == ["b"] * 3 and content(tmp_path) == before
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
-def test_reading_does_not_wait_for_a_save_before_it_moves_files(tmp_path):
+def test_reading_does_not_wait_for_a_save(tmp_path):
     save(tmp_path, "a")
-    with replaced_at_once(tmp_path, "config.json") as staging:
+    with replaced_at_once(tmp_path) as staging:
         write_files(staging, dict.fromkeys(NAMES, "b"))
-        assert recover_own_save(tmp_path)
-        assert read_consistently(tmp_path, lambda: read(tmp_path))[0] == ["a"] * 3
+        assert read_consistently(tmp_path, read)[0] == ["a"] * 3
     assert read(tmp_path) == ["b"] * 3
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks")
 def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
     save(tmp_path, "a")
-    (tmp_path / STAGING).mkdir()
-    (tmp_path / STAGING / "of others").write_text("incomplete")
     with save_lock(tmp_path) as is_locked:
         assert is_locked
         with save_lock(tmp_path) as is_locked_again:
             assert is_locked_again
-        assert read_consistently(tmp_path, lambda: read(tmp_path), hold=True)[0] == ["a"] * 3
+        assert read_consistently(tmp_path, read, hold=True)[0] == ["a"] * 3
         with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
             pass
     with locked(tmp_path, wait=False):
@@ -191,7 +202,7 @@ def test_a_save_between_the_parts_of_an_encoder_is_seen(make_tiny_config, tokeni
         tokenizer.save_pretrained(tmp_path / name)
 
     def save_version(name):
-        with replaced_at_once(tmp_path / "model", "config.json") as staging:
+        with replaced_at_once(tmp_path / "model") as staging:
             for file in (tmp_path / name).iterdir():
                 (staging / file.name).write_bytes(file.read_bytes())
 
@@ -215,20 +226,27 @@ def test_a_save_between_the_parts_of_an_encoder_is_seen(make_tiny_config, tokeni
         )
 
 
-def test_a_datastore_saved_alone_names_the_existing_classifier(versions, tmp_path, monkeypatch):
-    """A whole save has to wait while a datastore is saved, and comes after it even if that was killed."""
+@pytest.mark.parametrize("way", ["load", "datastore", "edit", "save"])
+def test_a_classifier_whose_save_was_killed_is_loaded_and_saved_to(way, versions, tmp_path):
     versions[0].save_pretrained(tmp_path)
+    with killed_before_files_are_in_place():
+        versions[1].save_pretrained(tmp_path)
+    before = content_hashes(tmp_path)
+    loaded = load(tmp_path)
+    assert seen(loaded) == (1, 1) and content_hashes(tmp_path) == before
+    if way == "datastore":  # which belongs to the classifier of the killed save
+        versions[1].datastore.save_pretrained(tmp_path)
+    if way == "edit":
+        loaded.save_pretrained(tmp_path)
+    if way == "save":
+        versions[0].save_pretrained(tmp_path)
+    assert seen(load(tmp_path)) == ((0, 0) if way == "save" else (1, 1))
+    assert (tmp_path / SAVED).exists() == (way == "load")
 
-    class Killed(BaseException):
-        pass
 
-    def die(*_):
-        raise Killed
+def load(folder):
+    return pipeline("docsplit-knn", model=str(folder), device="cpu")
 
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(atomic_replacement, "_move_files", die)  # its journal is written
-        versions[0].datastore.save_pretrained(tmp_path)
-    assert (tmp_path / "datastore" / STAGING / JOURNAL).is_file()
-    versions[1].save_pretrained(tmp_path)
-    assert seen(pipeline("docsplit-knn", model=str(tmp_path), device="cpu")) == (1, 1)
-    assert not os.path.lexists(tmp_path / "datastore" / STAGING)
+
+def content_hashes(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -54,8 +54,7 @@ def replaced_at_once(
     Args:
         folder: The folder; it is made if it does not exist.
         obsolete: Returns the names of old files to delete, given the folder.
-        manifest: A file that names the files beside it, which never change. If nothing but these is new, it alone is
-            replaced.
+        manifest: A file that names those beside it, which never change. If nothing else is new, only it is replaced.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,8 +71,8 @@ def replaced_at_once(
             flush_files(staging, names)
             changed = [name for name in names if not staging.has_same_file(name, inside)]
             is_first = not any(inside.exists(name) for name in STATE_FILES)
-            is_beside = manifest is not None and all(_is_beside(name, manifest) for name in changed)
-            if not old_names and (is_first or is_beside):
+            is_same_model = manifest is not None and {Path(name).parent for name in changed} <= {Path(manifest).parent}
+            if not old_names and (is_first or is_same_model):
                 move_files(staging, inside, changed)
             else:
                 inside.rename_folder(STAGING, SAVED)  # from here on, the new files are the valid ones
@@ -263,11 +262,6 @@ def _files_of_earlier_model(inside: InsideFolder, names: list[str]) -> list[str]
     patterns = [pattern for pattern in (MODEL_FILES, TOKENIZER_FILES) if any(map(pattern.fullmatch, names))]
     there = set(inside.names()) - set(names)
     return [name for name in there if any(pattern.fullmatch(name) for pattern in patterns)]
-
-
-def _is_beside(name: str, manifest: str) -> bool:
-    """Whether a file is in the folder of a manifest."""
-    return Path(name).parent == Path(manifest).parent
 
 
 def _refuse_journal(folder: Path) -> None:

@@ -124,7 +124,25 @@ def test_a_label_with_a_lone_surrogate_is_saved_and_loaded(pipe, tmp_path, texts
     assert "a lone surrogate ?" in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_folder_saved_before_saves_were_one_rename_is_loaded_and_saved_again(tmp_path):
+    """Of a BERT of 1,000 weights with examples, documents and fitted experts, and without its code and its card."""
+    folder = tmp_path / "folder"
+    shutil.copytree(Path(__file__).with_name("saved_before"), folder)
+    texts = ["The pear of number 38 lies in the basket.", "The stone of number 39 lies in the river."]
+    first = load(folder)
+    answers = first(texts, top_k=None)
+    scores = [{answer["label"]: answer["score"] for answer in found} for found in answers]
+    assert [found["fruit"] for found in scores] == pytest.approx([0.90594, 0.17718], abs=1e-4)
+    assert len(first.datastore.documents) == 10 and first.datastore.fitted is not None
+    first.save_pretrained(folder)
+    again = load(folder)
+    assert again(texts, top_k=None) == answers
+    again.add_examples(["The pear of number 41 lies in the basket."], ["fruit"])
+    again.save_pretrained(folder)
+    assert len(load(folder).datastore) == 21
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_kills_limits_and_flipped_bits(run_script):
-    printed = run_script(ROBUSTNESS, "--kills=4", "--limits=2", "--flips=12")
-    assert "4 killed while it saved" in printed and "12 with a flipped bit" in printed
+    printed = run_script(ROBUSTNESS, "--kills=3", "--limits=2", "--flips=12")
+    assert printed.count("3 killed while it saved") == 3 and "12 with a flipped bit" in printed

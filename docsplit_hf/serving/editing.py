@@ -162,15 +162,12 @@ class Editor:
         """Save a pipeline to the folder in one moment, unless another program has replaced it."""
         folder = self.classifier.folder
         self._refuse_if_replaced(before)
+        has_same_calibration = pipe.model.config.to_dict() == before.pipe.model.config.to_dict()
         try:
-            if pipe.model.config.to_dict() == before.pipe.model.config.to_dict():
-                with save_lock(folder):
-                    self._refuse_if_replaced(before)
-                    pipe.datastore.save_pretrained(folder)
-                    return State(pipe, version_on_disk(folder), weights_on_disk(folder))
-            # The calibration changed, too. This save takes the lock itself.
-            pipe.save_pretrained(folder)
-            return State(pipe, version_on_disk(folder), weights_on_disk(folder))
+            with save_lock(folder):
+                self._refuse_if_replaced(before)
+                (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
+                return State(pipe, version_on_disk(folder), weights_on_disk(folder))
         except SafetensorError as error:  # what safetensors raises when the disk is full
             raise OSError(f"{folder} cannot be written: {error}") from error
 

@@ -17,7 +17,7 @@ CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
 FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "shards.py")
 # classification/ and the rooms that it imports from
-ROOMS = ("text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
+ROOMS = ("arrays", "text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",

@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from .cli.commands import COMMANDS, completion, help_of
+from .cli.commands import COMMANDS, REMOVED, completion, help_of
 from .extras import check_command
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
@@ -29,6 +29,8 @@ def main() -> None:
         sys.stdout.write(completion())
         return
     command, *options = sys.argv[1:] or ["--help"]
+    if command in REMOVED:
+        parser.exit(WRONG_INPUT, f"{REMOVED[command]}\n")
     parser.parse_args([command])
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))

@@ -13,7 +13,6 @@ LIBRARIES = {
     "evaluation": ("matplotlib",),
     "experiments": ("matplotlib", "nltk", "spacy"),
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
-    "label": ("prompt_toolkit",),
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
     "mteb": ("mteb",),
@@ -21,7 +20,7 @@ LIBRARIES = {
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
     "tensorboard": ("tensorboard",),
 }
-EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "label": "label", "serve": "serve"}
+EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "serve": "serve"}
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",

@@ -10,7 +10,7 @@ from docsplit_hf.cli import classify_arguments, demo, evaluate_arguments, pretra
 from docsplit_hf.cli.embed import EmbeddingArguments
 from docsplit_hf.cli.embed_corpus import CorpusArguments
 from docsplit_hf.cli.encoder_arguments import EncoderArguments
-from docsplit_hf.cli.label import LabelingArguments
+from docsplit_hf.cli.suggest import SuggestionArguments
 from docsplit_hf.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 OTHERS = {
     "embed": (EmbeddingArguments, EncoderArguments),
     "embed-corpus": (CorpusArguments, EncoderArguments),
-    "label": (LabelingArguments,),
+    "suggest": (SuggestionArguments,),
     "undo": (UndoArguments,),
 }
 
@@ -74,6 +74,8 @@ def parse(command):
         return demo.make_parser().parse_args(arguments)
     if name == "undo":
         arguments = ["--folder", *arguments]
+    if name == "suggest":
+        arguments = ["--model_name_or_path", *arguments]
     if name == "serve":
         return serve.make_parser().parse_args(arguments)
     if name in OTHERS:

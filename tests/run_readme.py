@@ -24,7 +24,6 @@ SECONDS_TO_REFUSE = 5  # a refusal must not wait for imports
 REFUSED = {
     "docsplit demo": "[demo]",
     "docsplit demo --mcp .": "[mcp]",
-    "docsplit label --documents documents --labels good bad": "[label]",
     "docsplit embed --dataset_name new.csv --text_column body --precision int8": "[openvino]",
     "docsplit embed-corpus --help": None,
     "docsplit embed-corpus --dataset_name new.csv --output_dir output/shards": "[datatrove]",

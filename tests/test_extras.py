@@ -25,7 +25,6 @@ def bare(monkeypatch):
         ("demo", r'docsplit demo needs gradio, which is not installed: pip install -e "\.\[demo\]"'),
         ("demo --mcp .", r"docsplit demo --mcp needs gradio and mcp, .*\[mcp\]"),
         ("serve output/kinds", r"docsplit serve needs fastapi and uvicorn .*\[serve\]"),
-        ("label --documents documents", r"docsplit label needs prompt_toolkit, .*\[label\]"),
         ("embed-corpus --output a", r"docsplit embed-corpus needs datatrove, .*\[datatrove\]"),
         ("embed --precision int8", r"docsplit embed --precision int8 needs openvino and nncf, .*\[openvino\]"),
         ("embed --precision=int8", r"\[openvino\]"),

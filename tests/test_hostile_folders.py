@@ -24,7 +24,6 @@ from docsplit_hf import (
     finish_save,
 )
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
-from docsplit_hf.cli.labeling.files import append_line, labeling_folder
 from docsplit_hf.datastore.files.manifest import render_manifest
 from docsplit_hf.demo.sessions import SharedModel
 from docsplit_hf.encoders.checkpoints import inside_folder
@@ -70,18 +69,11 @@ def save_files(folder):
             (staging / name).write_text("new")
 
 
-def label(folder):
-    (folder / "labels.jsonl").touch()
-    with labeling_folder(folder):
-        pass
-
-
 WRITERS = {
     "save_pretrained": save_classifier,
     "datastore": lambda folder: KNNDatastore.from_pretrained(folder.parent / "whole").save_pretrained(folder),
     "replaced_at_once": save_files,
     "finish_save": finish_save,
-    "label_by_hand": label,
 }
 
 
@@ -492,20 +484,6 @@ def test_answers_to_a_file_are_not_written_through_what_lies_there(name, kind, p
         assert not name.endswith(".partial")
     except ValueError as error:
         assert name.endswith(".partial") and "is not a plain file" in str(error)
-    assert seen(tmp_path) == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_labels_are_not_appended_to_a_file_elsewhere(kind, tmp_path):
-    make_victim(tmp_path)
-    folder = tmp_path / "labels"
-    folder.mkdir()
-    KINDS[kind](folder / "labels.jsonl", tmp_path / "victim" / "precious.txt")
-    before = seen(tmp_path)
-    with pytest.raises(ValueError, match="is not a plain file|is not empty"), labeling_folder(folder):
-        pass
-    with pytest.raises(ValueError, match="is not a plain file"):
-        append_line(folder / "labels.jsonl", b"{}\n")
     assert seen(tmp_path) == before
 
 

@@ -38,8 +38,6 @@ from docsplit_hf.classification.label_tree import (
     right_by_level,
 )
 from docsplit_hf.classification.rejection import (
-    ERRORS_IN_FIRST_GROUP,
-    FIRST_GROUP_DIVISOR,
     GUARANTEE_CONFIDENCE,
     TESTED_GROUPS,
     Groups,
@@ -47,6 +45,8 @@ from docsplit_hf.classification.rejection import (
 )
 from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
 
+ERRORS_IN_FIRST_GROUP = 1  # of the rule with one threshold
+FIRST_GROUP_DIVISOR = 10
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"
 ERRORS = (*REPORTED_ERRORS[1:], 0.2)
 POOL = 3_000  # most training texts to draw from

@@ -43,6 +43,8 @@ class Suggestion(TypedDict):
     id: str
     text: str | None
     text_pair: str | None
+    file: str | None  # from which the text was read
+    places: str | None  # of the text in its file, as JSON
     label: str  # the most probable one
     score: float  # its probability
     labels: NotRequired[list[str]]  # if a text may have several
@@ -61,7 +63,10 @@ def suggest(
     snapshot = datastore.view().all()
     ready = prepare_experts(snapshot)
     if ready is None:
-        raise ValueError("Suggestions need fitted experts, and nothing was fitted: call fit() first.")
+        raise ValueError(
+            "Suggestions need fitted experts, and nothing was fitted: call fit() first (docsplit classify "
+            "--no_training)."
+        )
     rows = _candidates(snapshot, count, again)
     table = rows_at(snapshot.documents.rows, rows)
     texts = table["text"].to_pylist()
@@ -94,7 +99,10 @@ def suggested_before(fitted: FittedState | None) -> list[str]:
 def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
     """Select the rows of documents to choose from."""
     if snapshot.documents is None or not len(snapshot.documents.keys):
-        raise ValueError("There are no documents without labels to choose from: add_documents(texts).")
+        raise ValueError(
+            "There are no documents without labels to choose from: add_documents(texts) (docsplit classify "
+            "--unlabeled_name)."
+        )
     ids = snapshot.documents.rows["id"].to_pylist()
     before = set(suggested_before(snapshot.fitted))
     rows = np.array([row for row, document_id in enumerate(ids) if again or document_id not in before], np.int64)

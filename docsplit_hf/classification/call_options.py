@@ -14,6 +14,7 @@ from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_he
 
 if TYPE_CHECKING:
     from .ensemble.fitted_experts import PreparedExperts
+    from .ensemble.guarantees import Guarantees
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ class CallOptions(ReadingOptions, total=False):
     show_progress: bool
     reject: float
     novelty: float
+    reject_each_label: bool
     reject_label: str
     labels_at: float
 
@@ -58,7 +60,7 @@ MINIMUMS = {
     "return_neighbors": 0,
     "return_documents": 0,
 }
-FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress", "reject_each_label")
 IGNORED_OPTIONS = ("truncation", "padding")  # of other pipelines of transformers; accepted for compatibility
 
 
@@ -113,6 +115,8 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
     if reject is None:
         if most_lost is not None:
             raise ValueError(f"novelty={most_lost!r} is a second limit beside that of reject: pass reject, too.")
+        if options.get("reject_each_label"):
+            raise ValueError("reject_each_label=True says for what the rate of reject holds: pass reject, too.")
         if reject_label is not None:
             raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
         return
@@ -123,8 +127,12 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
     if experts is None:
         return
     guarantees = experts.fitted.guarantees
-    if np.isinf(guarantees.level_thresholds(reject, most_lost)).all():
-        logger.warning("No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe())
+    if options.get("reject_each_label"):
+        _check_each_label(guarantees, experts.fitted.labels, reject, most_lost)
+    elif np.isinf(guarantees.level_thresholds(reject, most_lost)).all():
+        logger.warning(
+            "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe(reject)
+        )
     if most_lost and guarantees.novelty_limit(most_lost) == HIGHEST_NOVELTY:
         logger.warning(
             "novelty=%g has no effect: to guarantee that so few texts are lost takes %d held-out texts, not %d. "
@@ -132,6 +140,22 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
             most_lost,
             min_held_out_texts(most_lost),
             len(guarantees.held_out.ids),
+        )
+
+
+def _check_each_label(guarantees: Guarantees, labels: Sequence[str], reject: float, most_lost: float | None) -> None:
+    """Raise ValueError for a tree of labels, and warn about labels that no text gets."""
+    if guarantees.multi_label or not guarantees.tree.is_flat:
+        raise ValueError("reject_each_label is for one label per text, and for labels that are no tree: leave it out.")
+    thresholds = guarantees.label_thresholds(reject, most_lost)
+    without = [name for name, threshold in zip(labels, thresholds, strict=True) if np.isinf(threshold)]
+    if without:
+        logger.warning(
+            "No text gets the label %s: reject=%g cannot be guaranteed among the answers with it. That takes %d "
+            "held-out texts that are answered with a label, if all are right.",
+            ", ".join(map(repr, without)),
+            reject,
+            min_held_out_texts(reject),
         )
 
 

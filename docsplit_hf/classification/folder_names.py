@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 UNSURE = "_unsure"
 FAILED = "_failed"
@@ -27,11 +27,14 @@ def safe_name(name: str) -> str:
     return name or EMPTY_NAME
 
 
-def folders_of_labels(labels: Iterable[str]) -> dict[str, str]:
-    """Return a folder name for each label; different labels get different ones on systems that ignore case, too."""
-    taken = {folded(UNSURE), folded(FAILED)}
-    folders: dict[str, str] = {}
-    for label in sorted(set(labels)):
+def folders_of_labels(labels: Iterable[str], earlier: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a folder name for each label; different labels get different ones on systems that ignore case, too.
+
+    ``earlier``: labels that have a folder already.
+    """
+    folders = dict(earlier or {})
+    taken = {folded(name) for name in (UNSURE, FAILED, *folders.values())}
+    for label in sorted(set(labels) - folders.keys()):
         folders[label] = free_name(safe_name(label), taken)
         taken.add(folded(folders[label]))
     return folders

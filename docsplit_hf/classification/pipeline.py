@@ -196,6 +196,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                   of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
                   texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
                   documents of other labels, else False.
+                - ``reject_each_label``: whether the rate of ``reject`` holds among the answers with each label, not
+                  only among all answers together. Takes more examples of each label.
                 - ``reject_label``: the label of rejected texts, instead of None.
                 - ``labels_at``: the probability, such as 0.95, that the set ``labels`` of an answer holds the right
                   label; all right ones, if a text may have several. The sets are as small as this allows.
@@ -787,7 +789,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         experts = self._prepare_experts(view)
         inputs = text_inputs(texts, embedded, view, shown, origins)
         if experts is not None and not any(name in options for name in KNN_OPTIONS):
-            return predict_with_experts(experts, inputs, shown, reject, options.get("novelty"), labels_at)
+            lost = options.get("novelty")
+            each_label = options.get("reject_each_label", False)
+            return predict_with_experts(experts, inputs, shown, reject, lost, labels_at, each_label)
         if shown.explanation or shown.novelty or reject is not None or labels_at is not None:
             raise ValueError(
                 "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +32,7 @@ from .ensemble.fit_settings import SUGGESTED_SETTING
 from .file_inputs import FileInput
 from .prediction import NO_CONTENT
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import Sorted, check_folder, sort_files
+from .sorted_files import REPORTS, Sorted, check_folder, sort_files
 
 if TYPE_CHECKING:
     from .call_options import CallOptions
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class PredictionFiles(NamedTuple):
+@dataclass(frozen=True)
+class PredictionFiles:
     """File with the texts to classify, or folder with the files to classify, and file for the answers."""
 
     source: Path  # a file, a folder of .txt files or of documents, or a pattern of files
@@ -53,10 +56,15 @@ class PredictionFiles(NamedTuple):
     sorted_folder: Path | None = None  # folder to sort the files into, by label
     link: Link | None = None  # to sorted files; None to copy them
 
-    @property
+    @functools.cached_property
     def has_documents(self) -> bool:
         """Whether the source has documents (PDF, Word, ...): each is a row, whose text is not written."""
         return holds_documents(self.source) or (self.sorted_folder is not None and self.source.is_dir())
+
+    @functools.cached_property
+    def documents(self) -> list[FileInput]:
+        """The documents, found once: those that come later are left to a later run."""
+        return [FileInput(path, name_of_document(path, self.source)) for path in documents_of(self.source)]
 
     @property
     def columns(self) -> list[str]:
@@ -66,8 +74,13 @@ class PredictionFiles(NamedTuple):
     def rows(self) -> Iterator[Row]:
         """Read the rows of the file; of documents, which are read when they are classified, rows without columns."""
         if self.has_documents:
-            return ({} for _ in documents_of(self.source))
+            return ({} for _ in self.documents)
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
+
+    @property
+    def reports(self) -> list[Path]:
+        """The files that are written beside the sorted ones."""
+        return [self.target.with_name(name) for name in REPORTS]
 
     @property
     def partial(self) -> Path:
@@ -120,15 +133,11 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
     if files.has_documents:
         # A run that was killed while it sorted files is finished.
         is_unfinished = files.sorted_folder is not None and files.partial.exists()
-        if files.target.exists() and not overwrite and not is_unfinished:
-            raise ValueError(
-                f"{files.target} is there already: choose another place for the answers, or replace it "
-                "(--overwrite_output_dir)."
-            )
-        return Content(columns=[], rows=len(documents_of(files.source)))
-    if files.target.exists() and (not overwrite or files.target.samefile(files.source)):
-        replace = "" if overwrite else ", or replace it (--overwrite_output_dir)"
-        raise ValueError(f"{files.target} is there already: choose another file for the answers{replace}.")
+        if not overwrite and not is_unfinished:
+            _refuse_existing([files.target] if files.sorted_folder is None else files.reports)
+        return Content(columns=[], rows=len(files.documents))
+    if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
+        _refuse_existing([files.target])
     columns: dict[str, None] = {}
     rows = 0
     for row in files.rows():
@@ -140,6 +149,16 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
             raise ValueError(f"There is no column {column!r} in {files.source}, {found}: choose text_column.")
     check_rows(files.target, files.rows, list(columns))
     return Content(columns=list(columns), rows=rows)
+
+
+def _refuse_existing(targets: Iterable[Path]) -> None:
+    """Raise ValueError if a file that would be written is there already."""
+    for target in targets:
+        if target.exists():
+            raise ValueError(
+                f"{target} is there already: move it away, delete it, or name another place for the answers "
+                "(--predict_output)."
+            )
 
 
 def classify_file(
@@ -229,9 +248,7 @@ def classify_file(
 
 def _inputs(files: PredictionFiles) -> Iterator[Row | FileInput]:
     """The rows of a table, or the documents of a folder."""
-    if not files.has_documents:
-        return files.rows()
-    return (FileInput(path, name_of_document(path, files.source)) for path in documents_of(files.source))
+    return iter(files.documents) if files.has_documents else files.rows()
 
 
 def _answers_to_documents(pipe: KNNClassifierPipeline, block: list[FileInput], options: CallOptions) -> list[Row]:
@@ -259,12 +276,20 @@ def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorte
     for answer in _kept_answers(files.partial):
         if answer["score"] is None:
             failures.append(FailedFile(answer["file"], answer["reason"], answer["remedy"], answer.get("detail", "")))
+    reports = [files.target.name]
     if failures:
         write_failures(failures, files.target.with_name(FAILED))
+        reports.append(FAILED)
     if files.sorted_folder is None:
         return None
-    paths = documents_of(files.source)  # in the order of the answers
-    return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, files.link, reject_label)
+    return sort_files(
+        _kept_answers(files.partial),
+        [document.path for document in files.documents],
+        files.sorted_folder,
+        files.link,
+        unsure_label=reject_label,
+        reports=reports,
+    )
 
 
 def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
@@ -340,12 +365,11 @@ def _checksum(files: PredictionFiles) -> str:
     """SHA-256 of a file, or of the files of a folder."""
     source = files.source
     if files.has_documents:
-        documents = documents_of(source)
-        listed = [(name_of_document(file, source), _checksum_of_document(file)) for file in documents]
+        listed = [(document.name, _checksum_of_document(document.path)) for document in files.documents]
         return sha256_of_parts([to_json(listed).encode()])
     if source.is_file():
         return sha256_of_file(source)
-    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in sorted(find_text_files(source))]
+    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in find_text_files(source)]
     return sha256_of_parts([to_json(names).encode()])
 
 

@@ -18,9 +18,14 @@ from ..datastore.keys import exact_search
 
 GUARANTEE_CONFIDENCE = 0.9  # fraction of draws of held-out texts for which a guarantee holds
 TESTED_GROUPS = 20  # groups of the most confident texts that are tested
-# Number of errors that the first group may contain, so that a single mislabeled text does not fail it.
-ERRORS_IN_FIRST_GROUP = 1
-FIRST_GROUP_DIVISOR = 10  # the first group has at least a tenth of the texts
+# The tests start at groups that may have so many errors, so that few mislabeled texts do not fail all of them: the
+# first choice whose groups are in the more confident half of the texts; the last one may take all texts.
+ERRORS_AT_STARTS = ((1, 4), (1,), (0,))
+# Forecast of the held-out texts that a guarantee takes: from groups of so many texts or more, up to so many times the
+# held-out texts, in steps of 5 %.
+FEWEST_TO_FORECAST = 10
+MOST_FORECAST_GROWTH = 50
+FORECAST_STEPS = 81
 INTERVAL_TAIL = 0.025  # probability outside a 95 % interval, on one side
 EPSILON = 1e-9  # replaces 0 as a parameter of the beta distribution; tolerance of fractions
 NEAREST_EXAMPLES = 5  # closeness to examples is the mean over these
@@ -42,9 +47,11 @@ def confidence_threshold(
 ) -> float:
     """Find the lowest confidence at which the error rate of answers is guaranteed.
 
-    Growing groups of the most confident texts are tested by the binomial distribution until one fails (fixed sequence
-    testing, section 3 of Angelopoulos et al. 2021). With the default of ``failure``, the error rate holds for new texts
-    from the same distribution for 9 of 10 draws of the held-out texts.
+    Growing groups of the most confident texts are tested by the binomial distribution. The tests start at several
+    groups, which share ``failure``; a group that passes gives its part to the next one, and one that fails loses it
+    (fallback procedure, Wiens 2003; with one start it is fixed sequence testing, section 3 of Angelopoulos et al.
+    2021). With the default of ``failure``, the error rate holds for new texts from the same distribution for 9 of 10
+    draws of the held-out texts.
 
     Args:
         confidence: The confidence of the answers to held-out texts, ``(m,)``; 0 for no answer.
@@ -62,16 +69,49 @@ def confidence_threshold(
     confidence = confidence[ranked]
     importance = np.ones((1, len(right))) if importance is None else importance
     groups = Groups.of(right[ranked], importance[:, ranked])
-    total = len(ranked)
-    enough = np.flatnonzero(tail_probability(ERRORS_IN_FIRST_GROUP, groups.sizes.mean(0), error) <= failure)
-    first = max(enough[0] + 1, total // FIRST_GROUP_DIVISOR) if len(enough) else total
+    starts = _starts(groups.sizes.mean(0), error, failure)
+    if not len(starts):
+        return np.inf
     threshold = np.inf
-    for count in np.unique(np.linspace(first, total, TESTED_GROUPS).astype(int)):
+    allowed = 0.0
+    for count in np.union1d(starts, np.linspace(starts[0], len(ranked), TESTED_GROUPS).astype(int)):
+        allowed += failure / len(starts) * (count in starts)
         last = np.searchsorted(-confidence, -confidence[count - 1], side="right") - 1  # with texts of equal confidence
-        if tail_probability(groups.wrong[:, last], groups.sizes[:, last], error).mean() > failure:
-            break
-        threshold = float(confidence[last])
+        if allowed and tail_probability(groups.wrong[:, last], groups.sizes[:, last], error).mean() <= allowed:
+            threshold = float(confidence[last])
+        else:
+            allowed = 0.0
     return threshold
+
+
+def texts_needed(confidence: np.ndarray, right: np.ndarray, error: float, importance: np.ndarray) -> int | None:
+    """About how many held-out texts would guarantee ``error`` for some, if as many of their answers were right.
+
+    None if no group of the most confident texts has clearly fewer errors. Arguments as for ``confidence_threshold``.
+    """
+    ranked = np.argsort(-confidence, kind="stable")[: np.count_nonzero(confidence > 0)]
+    groups = Groups.of(right[ranked], importance[:, ranked])
+    smallest = min(FEWEST_TO_FORECAST, len(ranked)) - 1
+    for factor in np.geomspace(1, MOST_FORECAST_GROWTH, FORECAST_STEPS) if len(ranked) else ():
+        passed = (
+            tail_probability(groups.wrong * factor, groups.sizes * factor, error).mean(0) <= 1 - GUARANTEE_CONFIDENCE
+        )
+        if passed[smallest:].any():
+            return int(np.ceil(len(right) * factor))
+    return None
+
+
+def _starts(sizes: np.ndarray, error: float, failure: float) -> np.ndarray:
+    """Numbers of texts of the groups at which tests start, by the effective sizes ``(m,)`` of all groups."""
+    for errors in ERRORS_AT_STARTS:
+        most = len(sizes) if errors == ERRORS_AT_STARTS[-1] else len(sizes) // 2
+        starts = []
+        for wrong in errors:
+            is_enough = tail_probability(wrong, sizes, error) <= failure / len(errors)
+            starts += (np.flatnonzero(is_enough[:most])[:1] + 1).tolist()
+        if len(starts) == len(errors):
+            return np.array(starts)
+    return np.array([], int)
 
 
 class Groups(NamedTuple):

@@ -58,7 +58,7 @@ def _writable(value: Any) -> Any:
 
 def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterator[Row]:
     """Read each ``.txt`` file of a folder as a row with its relative path as id."""
-    files = sorted(find_text_files(folder))
+    files = find_text_files(folder)
     if not files:
         raise FileNotFoundError(f"The folder {folder} holds no .txt file: give a file, or a folder of .txt files.")
     for path in files:

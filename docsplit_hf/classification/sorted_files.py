@@ -21,13 +21,16 @@ from typing import Any, Literal, NamedTuple
 
 from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoders.checkpoints.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
+from ..text.document_folders import FAILED as FAILED_FILES
 from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
 
 MANIFEST = "manifest.jsonl"
 UNFINISHED = "manifest.partial.jsonl"
+ANSWERS = "answers.csv"
+REPORTS = (ANSWERS, FAILED_FILES)  # written beside the sorted files, and listed in the manifest without a source
 BLOCK_BYTES = 2**20
 Link = Literal["hard", "symbolic"]
-LINKS = ("hard", "symbolic")
+FileState = Literal["same", "changed", "missing", "without original"]
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")  # the name of a file that is being copied
 
 
@@ -35,11 +38,11 @@ TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")  # the name of a file that is
 class SortedFile:
     """A line of the manifest: a file, and its place among the sorted files.
 
-    ``target`` is relative to the folder. ``sha256`` is that of the file's content. ``page`` is the page that speaks
-    most for the label, or a list of pages.
+    ``source`` is None for the files in ``REPORTS``. ``target`` is relative to the folder. ``sha256`` is that of the
+    file's content. ``page`` is the page that speaks most for the label, or a list of pages.
     """
 
-    source: str
+    source: str | None
     target: str
     label: str | None
     score: float | None
@@ -60,19 +63,12 @@ class Sorted(NamedTuple):
     missing: int  # of files that are gone, or are no regular files
 
 
-class Undone(NamedTuple):
-    """Files removed by undoing, and those that stay."""
-
-    removed: int
-    changed: list[str]  # changed or replaced since, so that they stay
-    missing: int  # were gone already
-
-
 def check_folder(folder: Path, source: Path) -> None:
     """Raise ValueError if files cannot be sorted into a folder."""
     if (folder / MANIFEST).exists():
         raise ValueError(
-            f"{folder} has sorted files already: choose another folder, or remove them by: docsplit undo {folder}"
+            f"{folder} has sorted files already: choose another folder, or remove them by: docsplit undo {folder} "
+            "(what it keeps must be moved away, before it is run again)."
         )
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: choose another folder.")
@@ -86,8 +82,11 @@ def sort_files(
     folder: Path,
     link: Link | None = None,
     unsure_label: str | None = None,
+    reports: Sequence[str] = (),
 ) -> Sorted:
     """Sort files into sub-folders of a folder by their answers, or finish a run that was killed.
+
+    Files that came after that run are sorted, too.
 
     Args:
         answers: The answers, each with ``label`` and ``score``.
@@ -95,6 +94,7 @@ def sort_files(
         folder: The folder.
         link: None to copy files; ``"hard"`` or ``"symbolic"`` to link to them.
         unsure_label: The label of rejected texts, if it is not None.
+        reports: The names of those ``REPORTS`` that this run has written into the folder; undoing removes them, too.
 
     Returns:
         The numbers of files.
@@ -105,16 +105,14 @@ def sort_files(
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / UNFINISHED
     answers = list(answers)
-    if unfinished.exists():
-        entries = read_manifest(unfinished)
-        _check_same(entries, answers, paths, folder)
-    else:
-        entries = _plan(answers, paths, folder, link, unsure_label)
-        write_file(unfinished, "".join(f"{_line(entry)}\n" for entry in entries))
+    entries = without_reports(read_manifest(unfinished)) if unfinished.exists() else []
+    _check_same(entries, answers, paths, folder, unsure_label)
+    entries += _plan(answers, paths, entries, folder, link, unsure_label)
+    write_file(unfinished, manifest_lines([*entries, *(_report(folder, name) for name in reports)]))
     resumed = 0
     by_folder: dict[str, int] = {}
     with InsideFolder.opened(folder) as inside:
-        _remove_left_overs(inside, entries)
+        remove_left_overs(inside, entries)
         for entry in entries:
             resumed += _put(inside, entry)
             sub_folder = entry.target.partition("/")[0]
@@ -122,48 +120,6 @@ def sort_files(
     os.replace(unfinished, folder / MANIFEST)
     renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in entries)
     return Sorted(len(entries), dict(sorted(by_folder.items())), renamed, resumed, len(answers) - len(entries))
-
-
-def undo_sorting(folder: Path) -> Undone:
-    """Remove the sorted files that nobody has changed, and the sub-folders that are empty then.
-
-    Args:
-        folder: The folder with the manifest.
-
-    Returns:
-        The files removed, and those that stay. The manifest keeps only the latter; without any, it is removed.
-
-    Raises:
-        FileNotFoundError: If the folder has no manifest.
-        ValueError: If the manifest is damaged.
-    """
-    manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
-    if manifest is None:
-        raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
-    entries = read_manifest(manifest)
-    removed = 0
-    missing = 0
-    stay: list[SortedFile] = []
-    with InsideFolder.opened(folder) as inside:
-        for entry in entries:
-            state = _state(inside, entry)
-            if state == "missing":
-                missing += 1
-            elif state == "changed":
-                stay.append(entry)
-            else:
-                with inside.parent_of(entry.target) as (parent, name):
-                    parent.remove(name)
-                removed += 1
-        _remove_left_overs(inside, entries)
-        for name in {entry.target.partition("/")[0] for entry in entries}:
-            with contextlib.suppress(OSError):  # a person has put something else there
-                inside.remove_empty_folder(name)
-    if stay:
-        write_file(manifest, "".join(f"{_line(entry)}\n" for entry in stay))
-    else:
-        manifest.unlink()
-    return Undone(removed, [entry.target for entry in stay], missing)
 
 
 def read_manifest(path: Path) -> list[SortedFile]:
@@ -176,8 +132,10 @@ def read_manifest(path: Path) -> list[SortedFile]:
             raise ValueError(
                 f"Line {number} of {path} is no line of a manifest ({error}): nothing was changed."
             ) from error
-        texts = (entry.source, entry.target, entry.sha256)
-        if not all(isinstance(text, str) for text in texts) or not is_plain(entry.target) or "/" not in entry.target:
+        is_report = entry.source is None and entry.target in REPORTS
+        texts = (entry.target if is_report else entry.source, entry.target, entry.sha256)
+        are_texts = all(isinstance(text, str) for text in texts)
+        if not is_report and not (are_texts and is_plain(entry.target) and "/" in entry.target):
             raise ValueError(f"Line {number} of {path} names the file {entry.target!r}: nothing was changed.")
         entries.append(entry)
     return entries
@@ -186,38 +144,83 @@ def read_manifest(path: Path) -> list[SortedFile]:
 def _plan(
     answers: Sequence[Mapping[str, Any]],
     paths: Sequence[Path],
+    planned: Sequence[SortedFile],
     folder: Path,
     link: Link | None,
     unsure_label: str | None,
 ) -> list[SortedFile]:
-    """Choose the target of each file."""
+    """Choose the target of each file that is not planned yet."""
     labels = [_label_of(answer, unsure_label) for answer in answers]
-    folders = folders_of_labels(label for label in labels if label is not None)
+    folders = folders_of_labels(
+        (label for label in labels if label is not None),
+        {entry.label: entry.target.partition("/")[0] for entry in planned if entry.label is not None},
+    )
     taken: dict[str, set[str]] = {}
+    for entry in planned:
+        sub_folder, _, name = entry.target.partition("/")
+        taken.setdefault(sub_folder, _names_in(folder / sub_folder)).add(folded(name))
+    sources = {entry.source for entry in planned}
     entries = []
-    time = datetime.now(UTC).isoformat(timespec="seconds")
+    time = _now()
     for path, answer, label in zip(paths, answers, labels, strict=True):
-        if not path.is_file():
+        source = path.resolve().as_posix()
+        if source in sources or not path.is_file():
             continue
         sub_folder = folders[label] if label is not None else FAILED if answer["score"] is None else UNSURE
         if sub_folder not in taken:
-            there = folder / sub_folder
-            taken[sub_folder] = {folded(name) for name in os.listdir(there)} if there.is_dir() else set()
+            taken[sub_folder] = _names_in(folder / sub_folder)
         name = free_name(safe_name(path.name), taken[sub_folder])
         taken[sub_folder].add(folded(name))
         entry = SortedFile(
-            source=path.resolve().as_posix(),
+            source=source,
             target=f"{sub_folder}/{name}",
-            label=label,
-            score=answer["score"],
-            page=answer.get("page", answer.get("pages")),
-            reason=answer.get("reason"),
+            **_part_of_answer(answer, unsure_label),
             sha256=sha256_of_file(path),
             link=link,
             time=time,
         )
         entries.append(entry)
     return entries
+
+
+def _names_in(folder: Path) -> set[str]:
+    """The names of the entries of a folder, in the form in which names are compared."""
+    return {folded(name) for name in os.listdir(folder)} if folder.is_dir() else set()
+
+
+def _report(folder: Path, name: str) -> SortedFile:
+    """The line of the manifest for a file that is written beside the sorted ones."""
+    return SortedFile(
+        source=None,
+        target=name,
+        label=None,
+        score=None,
+        page=None,
+        reason=None,
+        sha256=sha256_of_file(folder / name),
+        link=None,
+        time=_now(),
+    )
+
+
+def without_reports(entries: Iterable[SortedFile]) -> list[SortedFile]:
+    """The lines of a manifest for files that have a source."""
+    return [entry for entry in entries if entry.source is not None]
+
+
+def _now() -> str:
+    """The time in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _part_of_answer(answer: Mapping[str, Any], unsure_label: str | None) -> dict[str, Any]:
+    """The fields of a line of the manifest that come from an answer."""
+    return {
+        "label": _label_of(answer, unsure_label),
+        "score": answer["score"],
+        "page": answer.get("page", answer.get("pages")),
+        "reason": answer.get("reason"),
+    }
 
 
 def _label_of(answer: Mapping[str, Any], unsure_label: str | None) -> str | None:
@@ -227,22 +230,31 @@ def _label_of(answer: Mapping[str, Any], unsure_label: str | None) -> str | None
 
 
 def _check_same(
-    entries: Sequence[SortedFile], answers: Sequence[Mapping[str, Any]], paths: Sequence[Path], folder: Path
+    entries: Sequence[SortedFile],
+    answers: Sequence[Mapping[str, Any]],
+    paths: Sequence[Path],
+    folder: Path,
+    unsure_label: str | None,
 ) -> None:
-    """Raise ValueError if an unfinished manifest is not of these answers."""
-    scores = {path.resolve().as_posix(): answer["score"] for path, answer in zip(paths, answers, strict=True)}
-    if any(entry.source not in scores or entry.score != scores[entry.source] for entry in entries):
-        raise ValueError(
-            f"An earlier run did not finish sorting other files or answers into {folder}: remove those by docsplit "
-            f"undo {folder}, or choose another folder."
-        )
+    """Raise ValueError if an unfinished manifest has other files than these, or other answers."""
+    given = {path.resolve().as_posix(): answer for path, answer in zip(paths, answers, strict=True)}
+    for entry in entries:
+        answer = given.get(entry.source)
+        if answer is None or any(
+            getattr(entry, name) != value for name, value in _part_of_answer(answer, unsure_label).items()
+        ):
+            raise ValueError(
+                f"An earlier run did not finish sorting other files or answers into {folder}, such as {entry.source}: "
+                f"remove those by docsplit undo {folder} (what it keeps must be moved away, before it is run again), "
+                "or choose another folder."
+            )
 
 
 def _put(inside: InsideFolder, entry: SortedFile) -> bool:
     """Copy or link a file to its target; return whether it was there already."""
     with inside.parent_of(entry.target, make=True) as (parent, name):
         if parent.status(name) is not None:
-            if _state(inside, entry) == "same":
+            if state_of(inside, entry) == "same":
                 return True
             raise ValueError(
                 f"{inside.path / entry.target} was changed while files were sorted: move it away, and run the command "
@@ -280,7 +292,7 @@ def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
         raise ValueError(f"{entry.source} was changed while files were sorted: undo the sorting, and start again.")
 
 
-def _state(inside: InsideFolder, entry: SortedFile) -> Literal["same", "changed", "missing"]:
+def state_of(inside: InsideFolder, entry: SortedFile) -> FileState:
     """Whether a sorted file is as it was made."""
     try:
         with inside.parent_of(entry.target) as (parent, name):
@@ -302,10 +314,10 @@ def _state(inside: InsideFolder, entry: SortedFile) -> Literal["same", "changed"
 
 
 def _is_same_file(status: os.stat_result, source: str) -> bool:
-    """Whether an entry is a second name of a file, so that removing it loses nothing."""
+    """Whether an entry is a second name of a file."""
     try:
         return os.path.samestat(status, os.stat(source))
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
@@ -315,7 +327,7 @@ def _sha256(parent: InsideFolder, name: str) -> str:
         return sha256_of_parts(iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
-def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
+def remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
     """Remove temporary files that a killed run has left."""
     for sub_folder in {entry.target.partition("/")[0] for entry in entries}:
         with contextlib.suppress(FileNotFoundError), inside.subfolder(sub_folder) as parent:
@@ -324,6 +336,6 @@ def _remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> N
                     parent.remove(name)
 
 
-def _line(entry: SortedFile) -> str:
-    """Write an entry as a line of the manifest, in ASCII: a name of a file may be in no encoding."""
-    return json.dumps(asdict(entry))
+def manifest_lines(entries: Iterable[SortedFile]) -> str:
+    """Write entries as the lines of a manifest, in ASCII: a name of a file may be in no encoding."""
+    return "".join(f"{json.dumps(asdict(entry))}\n" for entry in entries)

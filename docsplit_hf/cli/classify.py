@@ -56,13 +56,15 @@ from ..classification.ensemble.report import FitReport
 from ..classification.model_card import save_classifier_card
 from ..classification.pipeline import KNNClassifierPipeline
 from ..classification.predict_file import PredictionFiles, check_files, classify_file
-from ..classification.sorted_files import Sorted
+from ..classification.sorted_files import ANSWERS, Sorted
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.store import Store
 from ..encoders.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from ..encoders.checkpoints.inside_folder import write_file
+from ..encoders.classifier_embedder import ClassifierEmbedder
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import KNNClassifier
+from ..encoders.reading_time import ReadingTime
 from ..finetuning.evaluation import describe_parts, evaluate_parts
 from ..finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ..text.copies import without_copies
@@ -97,7 +99,6 @@ ENCODER_OPTIONS = ("pooling", "max_length", "long_documents", "passage_length")
 NEW_CLASSIFIER_OPTIONS = (
     *ENCODER_OPTIONS, "retrieval_pooling", "retrieval_dimension", "classifier_activation",
 )  # fmt: skip
-ANSWERS = "answers.csv"  # in a folder of sorted files
 SMALL_ENCODER_LEARNING_RATE = 1e-3  # a small encoder hardly learns with the 2e-5 of the paper
 
 
@@ -253,6 +254,7 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     model = KNNClassifier.from_encoder(name, **(frozen | config_options(options.model, ENCODER_OPTIONS)))
     model = model.to(arguments.device)
     tokenizer = load_tokenizer(name)
+    choose_reading(options, texts, make_embedder(model, tokenizer, bf16=arguments.bf16))
     datastore = KNNDatastore.build(
         model,
         tokenizer,
@@ -291,6 +293,18 @@ def fit_without_training(options: Options, texts: Texts) -> Fitted:
     return Fitted(pipe, metrics, report)
 
 
+def choose_reading(options: Options, texts: Texts, embedder: ClassifierEmbedder) -> None:
+    """Print how long it takes to embed the texts, and read only their beginnings if that takes too long."""
+    tables = [texts.splits["train"]] + ([] if texts.documents is None else [texts.documents])
+    if any("text_pair" in table.column_names for table in tables):
+        return  # of pairs, the beginnings are read
+    is_open = options.model.long_documents is None
+    reading = ReadingTime.measure(embedder, (text for table in tables for text in table["text"]))
+    if is_open:
+        embedder.model.config.long_documents = reading.choice
+    print(reading.describe(embedder.long_documents, is_chosen=is_open), flush=True)
+
+
 def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_metric: str) -> None:
     """Print the metrics of the classifier and the next commands."""
     folder = options.run.output_dir
@@ -302,14 +316,15 @@ def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_me
     print(f'  pipe = transformers.pipeline("docsplit-knn", model="{folder}")')
     if fitted.report is not None:
         print('  pipe("A text to classify.", explain=True)')
-        print(f"For a file: {prediction_command(folder, options.data)}")
+        print(f"For other texts: {prediction_command(folder, options.data)}")
 
 
 def prediction_command(folder: str, data: DataArguments) -> str:
     """Return the command that classifies another file with the same columns, or other documents."""
     options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
     if data.dataset_name is not None and holds_documents(data.dataset_name):
-        return shlex.join(["docsplit", "classify", *_words(options | {"predict": "new/", "predict_output": "sorted/"})])
+        options |= {"predict": "new/", "predict_output": "sorted-new/"}  # sorted/ may have files now
+        return shlex.join(["docsplit", "classify", *_words(options)])
     for field in fields(data):
         value = getattr(data, field.name)
         if field.name in FILE_OPTIONS and value != field.default:
@@ -398,6 +413,8 @@ def answer_options(prediction: PredictionArguments) -> dict[str, bool | int | fl
         options["return_novelty"] = True
     if prediction.predict_novelty is not None:
         options["novelty"] = prediction.predict_novelty
+    if prediction.predict_reject_each_label:
+        options["reject_each_label"] = True
     if prediction.labels_at is not None:
         options["labels_at"] = prediction.labels_at
     return options
@@ -550,15 +567,14 @@ def main() -> dict[str, Any] | None:
     options.audit.check_target(options.run.overwrite_output_dir)
     is_first_process = options.run.process_index == 0
 
+    files = prediction_files(options) if options.prediction.predict else None
     if options.audit.audits_saved_classifier(options.model, options.data):
         show_log(options.run.process_index)
         if is_first_process:
             audit_classifier(options.existing_classifier, options.audit, options.run)
-        if not options.prediction.predict:
+        if files is None:
             return {"audited": options.existing_classifier}
-    files = None
-    if options.prediction.predict:
-        files = prediction_files(options)
+    if files is not None:
         if not options.has_examples:
             return predict_with_existing(options, files)
         refuse_second_training(options, files)

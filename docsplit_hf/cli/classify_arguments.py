@@ -25,7 +25,7 @@ TRAINING_OPTIONS = {
     "normalize", "neighbors_protocol", "knn_weight",
 }  # fmt: skip
 ANY_RUN_OPTIONS = {"output_dir", "overwrite_output_dir", "seed", "use_cpu", "bf16"}
-EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty", "labels_at"}
+EXPERT_OPTIONS = {"predict_explain", "predict_reject", "predict_novelty", "predict_reject_each_label", "labels_at"}
 MAIN_OPTIONS = (
     "model_name_or_path", "dataset_name", "text_column", "label_column", "test_size", "no_training", "unlabeled_name",
     "max_length", "long_documents", "num_train_epochs", "learning_rate", "bf16", "predict", "predict_output",
@@ -70,9 +70,10 @@ class ModelArguments:
     long_documents: str | None = HfArg(
         default=None,
         help="Part of texts longer than --max_length to read: the beginning ('first', the default in training), the "
-        "beginning, and all of it ('whole', the default with --no_training), beginning and end ('head_tail'), or all "
-        "of it in passages, with one embedding in total ('average') or one per passage ('passages', 'late'), so that "
-        "answers name the decisive passage. Training always reads the beginning.",
+        "beginning, and all of it ('whole'), beginning and end ('head_tail'), or all of it in passages, with one "
+        "embedding in total ('average') or one per passage ('passages', 'late'), so that answers name the decisive "
+        "passage. Training always reads the beginning. Default with --no_training: 'whole' if that takes at most 10 "
+        "minutes, otherwise 'first'; the minutes are estimated and printed before.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
     passage_length: int | None = HfArg(
@@ -215,8 +216,8 @@ class PredictionArguments:
         "documents file, label, score, page and reason. A folder: the documents are also copied into sub-folders by "
         "label, those without a label into _unsure, those that cannot be read into _failed; docsplit undo removes "
         "them. To continue after an interruption, run the same command again; if the training was finished, without "
-        "--dataset_name and --task_name, and with the classifier as --model_name_or_path. --overwrite_output_dir "
-        "replaces the file.",
+        "--dataset_name and --task_name, and with the classifier as --model_name_or_path. An existing file is "
+        "refused; --overwrite_output_dir replaces it, and a classifier in --output_dir that is made anew.",
     )
     link: str | None = HfArg(
         default=None,
@@ -240,6 +241,11 @@ class PredictionArguments:
         help="With --predict_reject: give no label to out-of-scope texts, rejecting at most this fraction of the texts "
         "with known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
         "documents seem to have other labels, which is printed after the fit, otherwise 0.",
+    )
+    predict_reject_each_label: bool = HfArg(
+        default=False,
+        help="With --predict_reject: the error rate holds among the answers with each label, not only among all "
+        "answers together. Takes more examples of each label.",
     )
     labels_at: float | None = HfArg(
         default=None,
@@ -272,6 +278,8 @@ class PredictionArguments:
         if self.predict_reject is None:
             if self.predict_novelty is not None:
                 raise ValueError("--predict_novelty needs --predict_reject: give both.")
+            if self.predict_reject_each_label:
+                raise ValueError("--predict_reject_each_label needs --predict_reject: give both.")
             return
         if not 0 < self.predict_reject < 1:
             raise ValueError(f"--predict_reject must be between 0 and 1, such as 0.05, got {self.predict_reject}.")

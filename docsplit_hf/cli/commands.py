@@ -20,10 +20,15 @@ COMMANDS = {
     "evaluate": Command("cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("cli.embed", "turn the texts of a file into embeddings"),
     "embed-corpus": Command("cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
-    "label": Command("cli.label", "label documents in the terminal, the most useful ones first"),
+    "suggest": Command("cli.suggest", "write a file of the documents to label next"),
     "undo": Command("cli.undo", "remove the files that classify has sorted into folders"),
     "demo": Command("cli.demo", "try it on a page in the browser"),
     "serve": Command("cli.serve", "serve classifiers to other programs by HTTP"),
+}
+# Commands of earlier versions, and what to use instead.
+REMOVED = {
+    "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
+    "demo shows them on a page."
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")

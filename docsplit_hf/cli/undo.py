@@ -1,4 +1,4 @@
-"""Remove the files that docsplit classify has sorted into folders, except those that were changed since.
+"""Remove the files that docsplit classify has sorted into folders, except those that are changed or the last copy.
 
 docsplit undo sorted/
 """
@@ -11,7 +11,8 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ..classification.sorted_files import MANIFEST, undo_sorting
+from ..classification.sorted_files import MANIFEST
+from ..classification.undo_sorting import undo_sorting
 from ..training.command_line import parse_arguments, run_script
 
 SHOWN_FILES = 20
@@ -42,13 +43,22 @@ def main() -> dict[str, Any]:
     print(f"{undone.removed:,} files were removed from {folder}.")
     if undone.missing:
         print(f"Files that were gone already: {undone.missing:,}.")
-    if undone.changed:
-        print(f"Files that stay, as they were changed since they were sorted: {len(undone.changed):,}.")
-        for name in undone.changed[:SHOWN_FILES]:
-            print(f"  {name}")
-        if len(undone.changed) > SHOWN_FILES:
-            print(f"  ... all in {folder / MANIFEST}")
+    _print_kept("they were changed since they were sorted", undone.changed, folder)
+    _print_kept("their originals are gone or were changed", undone.without_original, folder)
+    if (folder / MANIFEST).exists():
+        print(f"To sort files into {folder} again, move these away, and run docsplit undo once more.")
     return {"folder": str(folder), **undone._asdict()}
+
+
+def _print_kept(reason: str, names: list[str], folder: Path) -> None:
+    """Print the files that stay for a reason, if there are any."""
+    if not names:
+        return
+    print(f"Files that stay, as {reason}: {len(names):,}.")
+    for name in names[:SHOWN_FILES]:
+        print(f"  {name}")
+    if len(names) > SHOWN_FILES:
+        print(f"  ... all in {folder / MANIFEST}")
 
 
 def run() -> None:

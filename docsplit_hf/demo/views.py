@@ -83,7 +83,7 @@ def mark_baselines(accuracy: str) -> str:
 
 def labels_table(session: Session) -> list[list[str]]:
     """Rows of label, number of held-out texts, accuracy and most frequent wrong label, by rising accuracy."""
-    held_out = session.fitted.held_out
+    held_out = session.fitted.guarantees.held_out
     names = session.fitted.labels
     predicted = held_out.probabilities.argmax(1)
     rows = []

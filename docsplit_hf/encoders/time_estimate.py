@@ -71,7 +71,7 @@ class TimeEstimate:
             "first ones. max_passages limits how many passages of a text are read.",
             _rounded(expected),
             _rounded(max(expected / self._longest_chunk, 1)),
-            _duration(seconds),
+            describe_duration(seconds),
         )
 
 
@@ -80,7 +80,7 @@ def _rounded(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
-def _duration(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """Format seconds in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .characters import replace_lone_surrogates
 from .files.collected import collected_failures
-from .files.finding import find_files
+from .files.finding import ALL_FILES, files_in, find_files
 from .files.load_files import load_files, relative_name, write_failures
 from .files.options import FileOptions
 from .origins import FILE_COLUMN, PLACES_COLUMN
@@ -42,14 +43,9 @@ def holds_documents(source: str | Path) -> bool:
         return True
     if path.is_file():
         return path.suffix.lower() in (*DOCUMENT_ENDINGS, *MARKUP_ENDINGS)
-    if not path.is_dir():
-        return False
     others = False
     texts = False
-    for file in path.rglob("*"):
-        is_hidden = any(part.startswith((".", "~$")) for part in file.relative_to(path).parts)
-        if is_hidden or file.is_dir():
-            continue
+    for file in files_in(path, ALL_FILES, left_out=Counter()):
         ending = file.suffix.lower()
         if ending in DOCUMENT_ENDINGS:
             return True

@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, islice, pairwise
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict
 
 from .document_folders import DOCUMENT_COLUMNS, holds_documents, load_document_folder
+from .files.finding import TEXT_FILES, files_in, log_left_out
 from .spreadsheet_cells import MARKER, original_cell
 
 if TYPE_CHECKING:
@@ -141,9 +143,17 @@ def naming(path: Path) -> Iterator[None]:
         raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
 
 
-def find_text_files(folder: Path) -> Iterator[Path]:
-    """Find the ``.txt`` files in a folder at any depth, unordered."""
-    return (file for file in folder.rglob("*") if file.suffix.lower() == ".txt" and file.is_file())
+def find_text_files(folder: Path) -> list[Path]:
+    """Find the ``.txt`` files in a folder at any depth, sorted, by the rules of ``find_files``; there may be none."""
+    left_out: Counter[str] = Counter()
+    files = sorted(files_in(folder, TEXT_FILES, left_out))
+    log_left_out(folder, left_out)
+    return files
+
+
+def holds_text_files(folder: Path) -> bool:
+    """Whether a folder has a ``.txt`` file at any depth."""
+    return next(files_in(folder, TEXT_FILES, left_out=Counter()), None) is not None
 
 
 def byte_ranges(size: int) -> list[tuple[int, int]]:
@@ -297,7 +307,7 @@ def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset
     """Load the ``.txt`` files in a folder."""
     import datasets
 
-    paths = sorted(find_text_files(folder))
+    paths = find_text_files(folder)
     if not paths:
         raise FileNotFoundError(
             f"The folder {folder} holds no text or document. Give a file, or a data set on the Hub."

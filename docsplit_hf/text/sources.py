@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .document_folders import holds_documents, is_pattern
-from .file_formats import FILE_FORMATS, find_text_files, without_gz
+from .file_formats import FILE_FORMATS, holds_text_files, without_gz
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,7 +138,7 @@ def _splits_in(folder: Path) -> dict[str, Path]:
 
 def _holds_texts(folder: Path) -> bool:
     """Whether a path is a folder with ``.txt`` files or documents."""
-    return folder.is_dir() and (next(find_text_files(folder), None) is not None or holds_documents(folder))
+    return folder.is_dir() and (holds_text_files(folder) or holds_documents(folder))
 
 
 def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from docsplit_hf.classification.rejection import (
     min_held_out_texts,
     novelty,
     tail_probability,
+    texts_needed,
 )
 
 
@@ -74,6 +76,38 @@ def test_novel_texts_do_not_stop_the_test_of_others():
     expected = confidence[confidence > 0].min()
     for error in (0.01, 0.05, 0.2):
         assert confidence_threshold(confidence, np.ones(600, bool), error) == expected
+
+
+def test_fifty_right_answers_guarantee_an_error_rate_beside_an_unsure_wrong_one():
+    """45 right answers guarantee 5 %; a first group with room for an error would take 77."""
+    confidence = np.linspace(1, 0.5, 50)
+    assert confidence_threshold(confidence, np.arange(50) < 49, 0.05) == confidence[48]
+    assert confidence_threshold(confidence, np.arange(50) > 0, 0.05) == np.inf
+
+
+def test_two_confident_wrong_labels_do_not_end_all_tests():
+    confidence = np.linspace(1, 0.5, 400)
+    right = np.ones(400, bool)
+    right[[0, 10]] = False
+    assert np.isfinite(confidence_threshold(confidence, right, 0.05))
+
+
+def test_the_starts_share_the_probability_of_failure():
+    """All answers are wrong at the error rate itself, so any answer breaks the guarantee."""
+    answered = 0
+    for seed in range(1000):
+        rng = np.random.default_rng(seed)
+        answered += np.isfinite(confidence_threshold(rng.random(400), rng.random(400) >= 0.1, 0.1))
+    assert answered <= binom.ppf(0.999, 1000, 1 - GUARANTEE_CONFIDENCE)
+
+
+def test_the_forecast_of_texts_is_what_a_guarantee_takes():
+    """20 right answers need 45 texts; with an error in ten, no number guarantees 5 %."""
+    confidence = np.linspace(1, 0.5, 20)
+    equal = np.ones((1, 20))
+    assert 45 <= texts_needed(confidence, np.ones(20, bool), 0.05, equal) <= 48
+    assert texts_needed(confidence, np.arange(20) % 10 > 0, 0.05, equal) is None
+    assert texts_needed(np.zeros(20), np.ones(20, bool), 0.05, equal) is None
 
 
 def test_a_few_wrong_labels_do_not_reject_everything():
@@ -304,10 +338,32 @@ def test_an_error_rate_that_cannot_be_guaranteed_is_logged(fitted, texts, caplog
         "reject=0.01 cannot be guaranteed. The lowest error that 30 held-out texts can guarantee is 0.0739"
         in caplog.text
     )
+    assert "0.01 takes about" in caplog.text
     assert "Here they guarantee 0." in caplog.text or "They guarantee nothing" in caplog.text
     report = str(FitReport.of(fitted.datastore.fitted.settings))
-    assert "Share answered at a given error limit (reject): 0% at 1%, 0% at 5%" in report
+    assert "Share answered at a given error limit (reject): 0% at 1% (takes about " in report
     assert "The lowest error that 30 texts can guarantee is 7.4%" in report
+
+
+def test_each_label_has_a_threshold_of_its_own(fitted, texts, caplog):
+    """Some of 30 held-out texts may guarantee an error of 0.3 for a label; for 0.05 they are too few."""
+    plain = fitted(texts[38:], return_novelty=True)
+    experts = fitted._experts.fitted
+    thresholds = dict(zip(experts.labels, experts.guarantees.label_thresholds(0.3), strict=True))
+    for answer, before in zip(fitted(texts[38:], reject=0.3, reject_each_label=True), plain, strict=True):
+        is_sure = before["score"] >= thresholds[before["label"]] and before["novelty"] <= 0.99
+        assert answer["label"] == (before["label"] if is_sure else None)
+    assert np.isfinite(list(thresholds.values())).any()
+    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.05, reject_each_label=True))
+    assert "reject=0.05 cannot be guaranteed among the answers with it. That takes 45 held-out" in caplog.text
+
+
+def test_held_out_answers_are_counted_by_label(fitted):
+    report = FitReport.of(fitted.datastore.fitted.settings)
+    assert sum(found["answered"] for found in report.by_label) == round(30 * report.answered["0.1"])
+    assert "Wrong at 10%" not in str(report)
+    wrong = [{"label": "river", "answered": 7, "wrong": 3}, {"label": "library", "answered": 20, "wrong": 1}]
+    assert "Wrong at 10%, by label of the answer: river 3 of 7. The limit" in str(replace(report, by_label=wrong))
 
 
 def keep_one_of_each(pipe):
@@ -363,6 +419,9 @@ ERRORS = {
     "novelty as a yes": (lambda p: p("a", reject=0.1, novelty=True), ValueError, "novelty must be .* got True"),
     "novelty alone": (lambda p: p("a", novelty=0.05), ValueError, "second limit beside that of reject"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
+    "a rate for each label of no rate": (
+        lambda p: p("a", reject_each_label=True), ValueError, "reject_each_label=True says .* pass reject, too"
+    ),
     "a label for nobody": (lambda p: p("a", reject_label="?"), ValueError, "pass reject, too"),
     "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),
     "novelty of nothing": (

@@ -14,9 +14,10 @@ from docsplit_hf.classification.sorted_files import (
     TEMPORARY,
     UNFINISHED,
     check_folder,
+    read_manifest,
     sort_files,
-    undo_sorting,
 )
+from docsplit_hf.classification.undo_sorting import undo_sorting
 
 LABELS = ["invoice", "a/b", "..", "Lease", None]
 
@@ -103,6 +104,43 @@ def test_undoing_keeps_what_a_person_has_changed(link, tmp_path):
     assert undo_sorting(out).missing == 1 and not (out / MANIFEST).exists()
 
 
+@pytest.mark.parametrize("link", [None, "hard"])
+def test_undoing_keeps_what_is_the_last_copy(link, tmp_path):
+    """One original is deleted, one edited (as a new file), one became a link to its copy, and one a pipe."""
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out, link)
+    copies = {entry.source: out / entry.target for entry in read_manifest(out / MANIFEST)}
+    first, second, third, fourth = (copies[path.resolve().as_posix()] for path in paths[:4])
+    before = {copy: copy.read_bytes() for copy in (first, second, third, fourth)}
+    paths[0].unlink()
+    content = paths[1].read_bytes()
+    paths[1].unlink()
+    paths[1].write_bytes(content[::-1])
+    paths[2].unlink()
+    paths[2].symlink_to(third)
+    paths[3].unlink()
+    os.mkfifo(paths[3])
+    undone = undo_sorting(out)
+    assert sorted(undone.without_original) == sorted(copy.relative_to(out).as_posix() for copy in before)
+    assert (undone.removed, undone.changed, undone.missing) == (8, [], 0)
+    assert {copy: copy.read_bytes() for copy in before} == before
+    paths[0].write_bytes(before[first])  # restored from a backup
+    undone = undo_sorting(out)
+    assert undone.removed == 1 and len(undone.without_original) == 3 and not first.exists()
+
+
+def test_undoing_after_the_originals_are_deleted_loses_nothing(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out)
+    (tmp_path / "inbox").rename(tmp_path / "deleted")
+    before = contents(out)
+    undone = undo_sorting(out)
+    assert undone.removed == 0 and len(undone.without_original) == 12
+    assert contents(out) == before
+
+
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
@@ -165,6 +203,51 @@ def test_an_unfinished_run_of_other_answers_is_refused(tmp_path):
     assert sort_files(answers, paths, out).resumed == 12
 
 
+def test_files_that_came_after_a_killed_run_are_sorted_too(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers[:8], paths[:8], out)
+    (out / MANIFEST).rename(out / UNFINISHED)
+    first = contents(out)
+    answers[9]["label"] = "a_b"  # the folder of "a/b" has this name
+    done = sort_files(answers, paths, out)
+    assert (done.files, done.resumed, done.missing) == (12, 8, 0)
+    assert done.by_folder["a_b"] == 3 and done.by_folder["a_b (2)"] == 1
+    found = contents(out)
+    assert {name: found[name] for name in first if name != UNFINISHED} == {
+        name: content for name, content in first.items() if name != UNFINISHED
+    }
+    assert {entry.source for entry in read_manifest(out / MANIFEST)} == {path.resolve().as_posix() for path in paths}
+    assert undo_sorting(out).removed == 12
+
+
+@pytest.mark.parametrize("change", [{"label": "other"}, {"label": None}, {"score": 0.9}, {"page": 99}])
+def test_another_answer_to_a_sorted_file_is_refused(change, tmp_path):
+    """The label alone may have changed, at the same score."""
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    sort_files(answers, paths, out)
+    (out / MANIFEST).rename(out / UNFINISHED)
+    answers[0] |= change
+    with pytest.raises(ValueError, match="did not finish sorting other files or answers.*scan 0.pdf"):
+        sort_files(answers, paths, out)
+
+
+def test_reports_are_removed_unless_they_were_changed_or_are_the_users(tmp_path):
+    answers, paths = make_files(tmp_path / "inbox")
+    out = tmp_path / "sorted"
+    out.mkdir()
+    for name in ("answers.csv", "failed.csv"):
+        (out / name).write_text("mine")
+    sort_files(answers, paths, out, reports=["answers.csv"])
+    assert undo_sorting(out).removed == 12
+    assert contents(out) == {"failed.csv": b"mine"}
+    sort_files(answers, paths, out, reports=["failed.csv"])
+    (out / "failed.csv").write_text("edited")
+    assert undo_sorting(out).changed == ["failed.csv"]
+    assert contents(out) == {"failed.csv": b"edited"}
+
+
 def test_links_in_the_folder_are_not_followed(tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     out = tmp_path / "sorted"
@@ -176,13 +259,17 @@ def test_links_in_the_folder_are_not_followed(tmp_path):
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-@pytest.mark.parametrize("target", ["../x.pdf", "/etc/passwd", "x.pdf", "a/../../x", "a//x"])
-def test_a_manifest_from_a_stranger_cannot_name_files_elsewhere(target, tmp_path):
+@pytest.mark.parametrize(
+    "change",
+    [{"target": target} for target in ("../x.pdf", "/etc/passwd", "x.pdf", "a/../../x", "a//x")]
+    + [{"source": None}, {"source": None, "target": "x.pdf"}, {"target": "answers.csv"}, {"sha256": 3}],
+)
+def test_a_manifest_from_a_stranger_cannot_name_files_elsewhere(change, tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     out = tmp_path / "sorted"
     sort_files(answers, paths, out)
     lines = (out / MANIFEST).read_text().splitlines()
-    lines[3] = json.dumps(json.loads(lines[3]) | {"target": target})
+    lines[3] = json.dumps(json.loads(lines[3]) | change)
     (out / MANIFEST).write_text("\n".join(lines))
     before = contents(tmp_path)
     with pytest.raises(ValueError, match="Line 4 of .* names the file"):
@@ -226,3 +313,12 @@ def test_what_cannot_be_sorted_is_named(source, error, problem, tmp_path):
     files = PredictionFiles(tmp_path / source, tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
     with pytest.raises(error, match=problem):
         check_files(files)
+
+
+def test_files_that_come_while_others_are_classified_are_left_to_a_later_run(tmp_path):
+    """They are found once, or the answers would no longer fit the files."""
+    make_files(tmp_path / "inbox")
+    files = PredictionFiles(tmp_path / "inbox", tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
+    assert check_files(files).rows == 12
+    (tmp_path / "inbox" / "later.pdf").write_bytes(b"later")
+    assert len(list(files.rows())) == len(files.documents) == 12

@@ -25,7 +25,6 @@ PRELOADED = [
     "docsplit_hf.serving.run",
     "faiss",
     "peft",
-    "prompt_toolkit",
     "sklearn.decomposition",
     "sklearn.linear_model",
     "sklearn.metrics",

@@ -3,6 +3,8 @@
 import csv
 import json
 import os
+import re
+import shutil
 
 import pyarrow.parquet as pq
 import pytest
@@ -69,8 +71,9 @@ def contents(folder):
 
 def test_a_classifier_is_made_from_folders_and_failures_are_listed(classifier, files):
     output, printed = classifier
+    assert re.search(r"Embedding \d+ texts takes about \d+ seconds \('whole'\)\.", printed)
     assert "Fitted on 24 examples of 2 labels and 1" in printed
-    assert f"--model_name_or_path {output} --predict new/ --predict_output sorted/" in printed
+    assert f"--model_name_or_path {output} --predict new/ --predict_output sorted-new/" in printed
     assert f"Files that could not be read: 2, listed with their reasons in {output / 'failed.csv'}." in printed
     failed = {(row["file"].rpartition("/")[2], row["reason"]) for row in read_csv(output / "failed.csv")}
     assert failed == {("scan.pdf", "scanned, without text"), ("damaged.pdf", "damaged")}
@@ -103,7 +106,9 @@ def test_files_are_sorted_by_label_and_undone(classifier, files, workshop, run_d
         f"--predict_output={target}", "--use_cpu",
     )  # fmt: skip
     printed = run_docsplit(*predict)
-    entries = [json.loads(line) for line in (target / MANIFEST).read_text().splitlines()]
+    lines = [json.loads(line) for line in (target / MANIFEST).read_text().splitlines()]
+    entries = [line for line in lines if line["source"] is not None]
+    assert [line["target"] for line in lines[25:]] == ["answers.csv", "failed.csv"]
     assert len(entries) == 25 and f"25 files were sorted into {target}:" in printed
     for entry in entries:
         name = os.path.relpath(entry["source"], files.resolve())
@@ -113,12 +118,48 @@ def test_files_are_sorted_by_label_and_undone(classifier, files, workshop, run_d
     assert "has sorted files already" in run_docsplit(*predict, code=2)
     figures = json.loads(run_docsplit("undo", str(target), "--json").splitlines()[-1])
     assert figures["removed"] == 25 and figures["changed"] == []
-    assert set(contents(target)) == {"answers.csv", "failed.csv"} and contents(files) == before
-    printed = run_docsplit(*predict, "--overwrite_output_dir", "--link=symbolic")
+    assert contents(target) == {} and contents(files) == before
+    run_docsplit(*predict, "--link=symbolic")
     links = [path for path in target.rglob("*") if path.is_symlink()]
     assert len(links) == 25
     run_docsplit("undo", str(target))
+    assert contents(target) == {}
     assert "give a folder into which files were sorted" in run_docsplit("undo", str(target), code=2)
+
+
+def test_undoing_without_the_originals_keeps_the_copies(classifier, files, tmp_path, run_docsplit):
+    inbox = tmp_path / "inbox"
+    target = tmp_path / "sorted"
+    shutil.copytree(files / "inbox", inbox)
+    predict = (
+        "classify", f"--model_name_or_path={classifier[0]}", f"--predict={inbox}", f"--predict_output={target}",
+        "--use_cpu",
+    )  # fmt: skip
+    run_docsplit(*predict)
+    before = contents(target)
+    shutil.rmtree(inbox)
+    printed = run_docsplit("undo", str(target))
+    assert "0 files were removed" in printed
+    assert "Files that stay, as their originals are gone or were changed: 25." in printed
+    kept = contents(target)
+    assert {name: kept[name] for name in before if name != MANIFEST} == {
+        name: content for name, content in before.items() if name != MANIFEST
+    }
+
+
+@pytest.mark.parametrize("there", ["answers.csv", "failed.csv"])
+def test_an_existing_report_is_found_before_the_work(there, files, workshop, tmp_path, run_docsplit):
+    target = tmp_path / "sorted"
+    target.mkdir()
+    (target / there).write_text("mine")
+    printed = run_docsplit(
+        "classify", "--no_training", f"--dataset_name={files / 'labeled'}", f"--predict={files / 'inbox'}",
+        f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={tmp_path / 'out'}", f"--predict_output={target}",
+        code=2,
+    )  # fmt: skip
+    assert f"{target / there} is there already: move it away, delete it, or name another place" in printed
+    assert "--overwrite_output_dir" not in printed and not (tmp_path / "out").exists()
+    assert (target / there).read_text() == "mine"
 
 
 def test_a_killed_run_is_finished_by_the_same_command(classifier, files, workshop, script_of, run_docsplit, tmp_path):

@@ -24,7 +24,16 @@ from .neighbor_expert import (
     vote,
 )
 from .registry import EXPERTS, Learned, score_all
-from .saved_state import HELD_OUT_PREFIX, PROPORTION_DRAWS, PROPORTIONS, SHIFT, SOFT_LABELS, check_state, sizes_of
+from .saved_state import (
+    HELD_OUT_COUNTED,
+    HELD_OUT_PREFIX,
+    PROPORTION_DRAWS,
+    PROPORTIONS,
+    SHIFT,
+    SOFT_LABELS,
+    check_state,
+    sizes_of,
+)
 from .tfidf import restore_vectorizer
 
 if TYPE_CHECKING:
@@ -65,6 +74,8 @@ class FittedExperts(NamedTuple):
     settings: FitSettings
     ensemble: Ensemble
     guarantees: Guarantees
+    held_out: HeldOutAnswers  # to all held-out texts
+    is_counted: np.ndarray  # bool (m,): whether the guarantees count each of them: one of each group of versions
 
     @property
     def experts(self) -> list[str]:
@@ -85,11 +96,6 @@ class FittedExperts(NamedTuple):
     def ids(self) -> np.ndarray:
         """Hashes of the id and key of each text of the corpus, int64 ``(N,)``."""
         return self.ensemble.ids
-
-    @property
-    def held_out(self) -> HeldOutAnswers:
-        """Answers to the held-out texts."""
-        return self.guarantees.held_out
 
     def to_state(self) -> FittedState:
         """Convert to data that a datastore saves."""
@@ -117,6 +123,8 @@ class FittedExperts(NamedTuple):
             f"{HELD_OUT_PREFIX}labels": held_out.labels,
             f"{HELD_OUT_PREFIX}familiarity": held_out.familiarity,
         }
+        if not self.is_counted.all():  # folders without versions are the same as before
+            arrays[HELD_OUT_COUNTED] = self.is_counted
         for name in self.experts:
             for array, values in learned.by_expert[name].items():
                 arrays[EXPERTS[name].saved_name(array)] = values
@@ -158,15 +166,16 @@ class FittedExperts(NamedTuple):
             labels=arrays[f"{HELD_OUT_PREFIX}labels"],
             familiarity=arrays[f"{HELD_OUT_PREFIX}familiarity"],
         )
+        is_counted = arrays.get(HELD_OUT_COUNTED, np.ones(len(held_out.ids), bool))
         guarantees = Guarantees(
-            held_out=held_out,
+            held_out=held_out.rows(is_counted),
             proportion_draws=arrays.get(PROPORTION_DRAWS, np.zeros((0, len(settings.labels)), np.float32)),
             multi_label=settings.multi_label,
             # The calls use the default limit on novelty that fit() chose and reported.
             default_lost=settings.report.novelty,
             tree=label_tree(settings.report.paths),
         )
-        return cls(settings, ensemble, guarantees)
+        return cls(settings, ensemble, guarantees, held_out, is_counted)
 
 
 class PreparedExperts(NamedTuple):

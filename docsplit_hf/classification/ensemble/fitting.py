@@ -108,6 +108,7 @@ def fit_experts(
                 prepared.data,
                 prepared.voters,
                 prepared.folds,
+                prepared.groups,
                 prepared.experts,
                 proportions,
                 prepared.example_weight,
@@ -173,6 +174,7 @@ class _Prepared(NamedTuple):
     experts: list[str]
     example_weight: float
     folds: np.ndarray | None  # int64 (n,): -1 for examples that are never held out; None if held-out texts are given
+    groups: np.ndarray  # int64 (n,): equal for examples that are versions of one text
     voters: Voters  # neighbors of the examples
     versions: VersionCounts  # of the examples; none if held-out texts are given
     version_fraction: float  # of all texts
@@ -244,6 +246,7 @@ def _prepare(
         experts=experts,
         example_weight=example_weight,
         folds=folds,
+        groups=groups_of_texts[rows],
         voters=voters_in_corpus(snapshot, corpus, order, groups),
         versions=versions,
         version_fraction=version_fraction,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -21,11 +21,16 @@ from ..rejection import (
     HIGHEST_NOVELTY,
     Groups,
     confidence,
+    confidence_threshold,
     guaranteed_limit,
     importance_weights,
     least_error,
     novelty,
+    texts_needed,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
 NOTHING_HELD_OUT = (
@@ -47,6 +52,10 @@ class HeldOutAnswers(NamedTuple):
         """Whether the most probable label is right, bool ``(m,)``."""
         return np.take_along_axis(self.labels, self.probabilities.argmax(1)[:, None], 1)[:, 0]
 
+    def rows(self, chosen: np.ndarray) -> HeldOutAnswers:
+        """The answers to some of the texts, bool ``(m,)``."""
+        return HeldOutAnswers(*(values[chosen] for values in self))
+
 
 class HeldOutOutcomes(NamedTuple):
     """What becomes of m held-out texts at an error rate."""
@@ -55,8 +64,19 @@ class HeldOutOutcomes(NamedTuple):
     is_right: np.ndarray  # bool (m,): answered, and rightly
 
 
+class LabelOutcome(TypedDict):
+    """What becomes of the held-out texts that are answered with a label, at an error rate."""
+
+    label: str
+    answered: int
+    wrong: int
+
+
 class Guarantees(NamedTuple):
     """Held-out answers, and the error rates that they guarantee.
+
+    Of the versions of one text, one is held out here: a guarantee counts each group once, as its texts are right or
+    wrong together.
 
     ``lost`` is the fraction of texts of known labels that may be rejected as novel; None: the default
     that ``fit`` chose.
@@ -113,9 +133,7 @@ class Guarantees(NamedTuple):
         """
         if self.multi_label:
             raise ValueError("reject is for one label per text: here a text has those that reach their thresholds.")
-        thresholds = self._tested_thresholds(error, lost)
-        without_limit = self._tested_thresholds(error, lost=0.0)
-        return np.where(np.isfinite(without_limit), np.maximum(thresholds, without_limit), thresholds)
+        return _not_lowered(self._tested_thresholds(error, lost), self._tested_thresholds(error, lost=0.0))
 
     def _tested_thresholds(self, error: float, lost: float | None) -> np.ndarray:
         held_out = self.held_out
@@ -124,6 +142,36 @@ class Guarantees(NamedTuple):
         right = right_by_level(held_out.probabilities, held_out.labels, self.tree)
         failure = level_failure(self.tree.level_count)
         return level_thresholds(held_out_confidence, right, error, self.importance_weights(), failure)
+
+    def label_thresholds(self, error: float, lost: float | None = None) -> np.ndarray:
+        """Threshold of each label, ``(C,)``, by the held-out texts that are answered with it; infinity if too few are.
+
+        The error rate holds among the answers with a label, for each label in 9 of 10 draws (Mondrian).
+        """
+        return _not_lowered(self._tested_by_label(error, lost), self._tested_by_label(error, lost=0.0))
+
+    def _tested_by_label(self, error: float, lost: float | None) -> np.ndarray:
+        held_out = self.held_out
+        answers = held_out.probabilities.argmax(1)
+        sure = self.held_out_confidence(lost)
+        thresholds = []
+        for label in range(held_out.probabilities.shape[1]):
+            of_label = np.where(answers == label, sure, 0)
+            thresholds.append(confidence_threshold(of_label, held_out.right, error, self.importance_weights()))
+        return np.array(thresholds)
+
+    def outcomes_by_label(self, error: float, names: Sequence[str]) -> list[LabelOutcome]:
+        """Count the held-out texts that are answered with each label, and the wrong answers among them."""
+        outcomes = self.held_out_outcomes(error)
+        answers = self.held_out.probabilities.argmax(1)
+        answered = np.bincount(answers[outcomes.is_answered], minlength=len(names)).tolist()
+        right = np.bincount(answers[outcomes.is_right], minlength=len(names)).tolist()
+        rows = zip(names, answered, right, strict=True)
+        return [LabelOutcome(label=name, answered=count, wrong=count - kept) for name, count, kept in rows if count]
+
+    def texts_needed(self, error: float) -> int | None:
+        """About how many held-out texts would guarantee an error rate for some; None if too many answers are wrong."""
+        return texts_needed(self.held_out_confidence(), self.held_out.right, error, self.importance_weights())
 
     def answered_levels(
         self,
@@ -197,14 +245,19 @@ class Guarantees(NamedTuple):
         every_text = np.ones(len(self.held_out.ids), bool)
         return float(Groups.of(every_text, self.importance_weights()).sizes[:, -1].mean())
 
-    def describe(self) -> str:
-        """Describe in sentences the error rates that can be guaranteed."""
+    def describe(self, error: float) -> str:
+        """Describe in sentences the error rates that can be guaranteed, and what ``error`` takes."""
         count = len(self.held_out.ids)
         achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.level_thresholds(error)).any()]
         found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
+        needed = self.texts_needed(error)
+        forecast = (
+            "" if needed is None else f" {error:g} takes about {needed:,}, if their answers are as good as these."
+        )
         return (
             f"The lowest error that {count:,} held-out texts can guarantee is {self.least_error():.3g}, if all their "
-            f"answers are right. {found}. More examples allow a lower one, and so do corrected labels: audit()."
+            f"answers are right. {found}.{forecast} More examples allow a lower one, and so do corrected labels: "
+            "audit()."
         )
 
     def held_out_confidence(self, lost: float | None = None) -> np.ndarray:
@@ -215,13 +268,7 @@ class Guarantees(NamedTuple):
     def without(self, row: int) -> Guarantees:
         """Guarantees without one of the held-out texts."""
         is_kept = np.arange(len(self.held_out.ids)) != row
-        kept = HeldOutAnswers(
-            ids=self.held_out.ids[is_kept],
-            probabilities=self.held_out.probabilities[is_kept],
-            labels=self.held_out.labels[is_kept],
-            familiarity=self.held_out.familiarity[is_kept],
-        )
-        return self._replace(held_out=kept)
+        return self._replace(held_out=self.held_out.rows(is_kept))
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""
@@ -231,3 +278,8 @@ class Guarantees(NamedTuple):
     def _require_held_out(self) -> None:
         if not len(self.held_out.ids):
             raise ValueError(NOTHING_HELD_OUT)
+
+
+def _not_lowered(thresholds: np.ndarray, without_limit: np.ndarray) -> np.ndarray:
+    """Thresholds with a novelty limit, at least as high as those without it that are finite."""
+    return np.where(np.isfinite(without_limit), np.maximum(thresholds, without_limit), thresholds)

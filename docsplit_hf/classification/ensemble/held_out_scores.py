@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...datastore.row_table import take_passages
+from ...text.versions import group_versions
 from ..rejection import closeness
 from .corpus import texts_in
 from .expert import Features, TrainingData
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held out
 FOLDS = 5
+FOLDS_OF_FEW_EXAMPLES = 10  # each example counts: without a fifth of them, all experts look worse than they are
+FEW_EXAMPLES = 200
 FOLDS_OF_MANY_EXAMPLES = 3
 MANY_EXAMPLES = 2_000  # with more, there are fewer folds
 MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its versions among them do not vote
@@ -61,11 +64,34 @@ class HeldOutScores(NamedTuple):
     ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
     word_regression: np.ndarray | None  # (m, C): probabilities of the baseline WORD_REGRESSION; None without words
     shift: np.ndarray  # (m, C): correction for the label proportions that experts learned from
+    is_counted: np.ndarray  # bool (m,): one text of each group of versions; the others are no independent evidence
+
+    def counted(self) -> HeldOutScores:
+        """Scores of one text of each group of versions."""
+        chosen = self.is_counted
+        return HeldOutScores(
+            scores=self.scores[:, chosen],
+            targets=self.targets[chosen],
+            neighbor_label_proportions=self.neighbor_label_proportions[chosen],
+            closeness=self.closeness[chosen],
+            to_documents=None if self.to_documents is None else self.to_documents[chosen],
+            ids=self.ids[chosen],
+            word_regression=None if self.word_regression is None else self.word_regression[chosen],
+            shift=self.shift[chosen],
+            is_counted=chosen[chosen],
+        )
 
 
 def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Encode labels as float32 ``(n, C)`` of 0 and 1, for the label numbers ``columns`` ``(C,)``."""
     return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
+
+
+def first_of_each_group(groups: np.ndarray) -> np.ndarray:
+    """Mark the first text of each group of versions, ``(n,)``, bool ``(n,)``."""
+    is_first = np.zeros(len(groups), bool)
+    is_first[np.unique(groups, return_index=True)[1]] = True
+    return is_first
 
 
 def are_texts(snapshot: Snapshot) -> np.ndarray:
@@ -94,12 +120,16 @@ def scores_by_folds(
     data: TrainingData,
     voters: Voters,
     folds: np.ndarray,
+    groups: np.ndarray,
     experts: list[str],
     proportions: np.ndarray | None,
     example_weight: float,
     progress: tqdm,
 ) -> HeldOutScores:
-    """Score the examples of each fold by experts that are fitted on the other folds."""
+    """Score the examples of each fold by experts that are fitted on the other folds.
+
+    ``groups`` ``(n,)``: examples with equal numbers are versions of one text, and in one fold.
+    """
     corpus = data.corpus
     rows = data.rows
     targets = data.targets
@@ -154,6 +184,7 @@ def scores_by_folds(
         ids=corpus.ids[rows][held_out],
         word_regression=None if words is None else word_regression[held_out],
         shift=shift[held_out],
+        is_counted=first_of_each_group(groups[held_out]),
     )
 
 
@@ -244,6 +275,7 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
         ids=np.zeros(len(usable), np.int64),
         word_regression=word_regression,
         shift=np.tile(ensemble.learned.shift, (len(usable), 1)),
+        is_counted=first_of_each_group(group_versions([held_out.texts[i] for i in usable])),
     )
 
 
@@ -270,17 +302,18 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
     ``groups``, ``(n,)``, are copies or versions of one text, and are in one fold.
     """
     rng = np.random.default_rng(0)
-    count = FOLDS if len(groups) <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES
     distinct, groups = np.unique(groups, return_inverse=True)
+    count = _fold_count(len(distinct))
     folds = np.full(len(distinct), -1)  # fold of each group
     strata = labels if labels.ndim == 1 else np.zeros(len(groups), np.int64)
     members = [np.unique(groups[strata == stratum]) for stratum in np.unique(strata)]
     always = np.unique(groups[~held_out])
     for stratum in members:
         shuffled = rng.permutation(np.setdiff1d(stratum, always))
-        start = rng.integers(count)
         if len(stratum) > 1:
-            numbers = (start + np.arange(len(shuffled))) % count
+            # Each label from the first fold on: if a fold held out more texts of one label than of another, experts
+            # would learn from fewer texts of the very label that they are then asked for, and shun it.
+            numbers = np.arange(len(shuffled)) % count
             # Versions of one text may have several labels: their group keeps the fold that it got first.
             folds[shuffled] = np.where(folds[shuffled] < 0, numbers, folds[shuffled])
     for stratum in members:
@@ -288,3 +321,10 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
             folds[stratum] = -1
     used = np.unique(folds[folds >= 0])
     return np.where(folds < 0, -1, np.searchsorted(used, folds))[groups]
+
+
+def _fold_count(groups: int) -> int:
+    """Number of folds of so many groups of examples."""
+    if groups <= FEW_EXAMPLES:
+        return FOLDS_OF_FEW_EXAMPLES
+    return FOLDS if groups <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES

@@ -21,7 +21,8 @@ MAX_DRAWN_LOGITS = 10_000_000  # draws times held-out logits: with more logits, 
 CALIBRATION_SHARPNESS_SPREAD = 0.5
 CALIBRATION_BIAS_SPREAD = 0.3
 PSEUDO_COUNT = 5.0  # texts that are added to each label
-LEAST_KEPT = 0.5  # fraction of the distance of the estimate to equal proportions
+KEPT_FRACTIONS = (0.25, 0.5, 0.75, 1.0)  # of the distance of the estimate to equal proportions
+WORTHLESS_DRAWS = 0.1  # fraction of the draws in which an estimate that is used may answer no better than without
 # Accuracy of the held-out answers above chance (chance is 0) up to which an estimate is not used, and from which it is.
 UNUSABLE_ACCURACY = 0.4
 USABLE_ACCURACY = 0.6
@@ -34,6 +35,7 @@ class Proportions(NamedTuple):
 
     likeliest: np.ndarray  # (C,): point estimate; moved toward equal proportions if it was estimated
     draws: np.ndarray  # (B, C): bootstrap draws
+    changed_answers: float = 0.0  # fraction of documents that get another answer than with equal proportions
 
 
 def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: np.ndarray) -> Proportions:
@@ -41,8 +43,7 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
 
     The logits are calibrated on ``held_out`` ``(m, C)``, those of examples with ``targets`` ``(m, C)``, 0 or 1. Each
     bootstrap draw resamples the examples of each label and the documents, and draws the center of the prior of the
-    calibration at random. The estimate is moved toward equal proportions by the spread of the draws, and by the errors
-    of the held-out answers.
+    calibration at random. The estimate is moved toward equal proportions unless held-out answers gain by it.
     """
     rng = np.random.default_rng(0)
     labels = targets.argmax(1)
@@ -51,32 +52,52 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
     calibrate = calibration(held_out, targets)
     likeliest = proportions_of(calibrate(documents), example_proportions)
     draws = []
+    weights = []
     for _ in range(int(np.clip(MAX_DRAWN_LOGITS // held_out.size, MIN_DRAWS, MAX_DRAWS))):
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of_label if len(rows)])
         resampled = documents[rng.integers(len(documents), size=len(documents))]
         center = rng.standard_normal(targets.shape[1] + 1)
         calibrate = calibration(held_out[rows], targets[rows], center)
-        draws.append(proportions_of(calibrate(resampled), example_proportions))
-    drawn = np.stack(draws)
-    accuracy = float(np.mean(held_out.argmax(1) == labels))
-    return Proportions(moved_toward_equal(likeliest, drawn, accuracy), drawn)
+        drawn = proportions_of(calibrate(resampled), example_proportions)
+        draws.append(drawn)
+        weights.append(np.bincount(rows, minlength=len(labels)) * (drawn / targets.sum(0).clip(1))[labels])
+    kept = moved_toward_equal(likeliest, held_out - np.log(example_proportions), labels, np.stack(weights))
+    equal_answers = (documents - np.log(example_proportions)).argmax(1)
+    answers = (documents - np.log(example_proportions) + np.log(kept)).argmax(1)
+    return Proportions(kept, np.stack(draws), float(np.mean(answers != equal_answers)))
 
 
-def moved_toward_equal(proportions: np.ndarray, draws: np.ndarray, accuracy: float) -> np.ndarray:
-    """Move uncertain proportions ``(C,)`` toward equal ones, by the spread of their ``draws`` ``(B, C)``.
+def moved_toward_equal(
+    proportions: np.ndarray, log_likelihoods: np.ndarray, labels: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Move proportions ``(C,)`` toward equal ones, until held-out answers gain by them in nine of ten draws.
 
-    Of the squared distance to equal proportions, the total variance of the draws is noise. The remaining fraction of
-    the distance is kept, ``1 - variance / distance^2`` (James and Stein 1961), but at least half: draws of few examples
-    vary more than the estimate errs. Nothing is kept if the ``accuracy`` of the held-out answers is near chance: there
-    the estimate follows the errors of the answers, and would give most texts one label.
+    The fraction of the distance is kept whose gain in accuracy is largest at that level; nothing is kept without a
+    gain, or if the answers are near chance: there the estimate follows their errors.
+
+    Args:
+        proportions: The estimate.
+        log_likelihoods: Logits of m held-out texts, without the proportions of the examples, ``(m, C)``.
+        labels: Their labels, ``(m,)``.
+        weights: Weights of these texts in each draw, ``(B, m)``, which sum to 1.
+
+    Returns:
+        The proportions to use, ``(C,)``.
     """
     equal = 1 / len(proportions)
-    distance = np.square(proportions - equal).sum()
-    variance = draws.var(0).sum()
-    confirmed = 1 - variance / distance if distance > 0 else 0.0
-    above_chance = (accuracy - equal) / (1 - equal)
+    is_right = log_likelihoods.argmax(1) == labels
+    most_gained = 0.0
+    kept = 0.0
+    for fraction in KEPT_FRACTIONS:
+        candidate = equal + fraction * (proportions - equal)
+        is_right_with = (log_likelihoods + np.log(candidate)).argmax(1) == labels
+        gained = np.quantile(weights @ (is_right_with.astype(float) - is_right), WORTHLESS_DRAWS)
+        if gained > most_gained:
+            most_gained = gained
+            kept = fraction
+    above_chance = (is_right.mean() - equal) / (1 - equal)
     usable = np.clip((above_chance - UNUSABLE_ACCURACY) / (USABLE_ACCURACY - UNUSABLE_ACCURACY), 0, 1)
-    return equal + usable * max(confirmed, LEAST_KEPT) * (proportions - equal)
+    return equal + usable * kept * (proportions - equal)
 
 
 def calibration(

@@ -10,10 +10,11 @@ from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fit_settings import FitSettings
 from .fitted_experts import FittedExperts
-from .guarantees import Guarantees
+from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
+    LABEL_ERROR,
     LARGEST_CLASS,
     SAMPLE_PROPORTIONS,
     UNKNOWN_PROPORTIONS,
@@ -57,7 +58,8 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
-    guarantees = _guarantees(weighing, probabilities, source.paths)
+    held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
+    guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), source.paths)
     without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
     settings = FitSettings(
         weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
@@ -68,23 +70,22 @@ def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: 
         compares_with_documents=weighing.has_out_of_scope_documents,
         log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
         thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
-        report=_report(data, weighing, probabilities, guarantees, snapshot, source),
+        report=_report(data, weighing.counted(), probabilities[scores.is_counted], guarantees, snapshot, source),
     )
-    return FittedExperts(settings, ensemble, guarantees)
+    return FittedExperts(settings, ensemble, guarantees, held_out, scores.is_counted)
 
 
-def _guarantees(weighing: Weighing, probabilities: np.ndarray, paths: list[list[str]]) -> Guarantees:
+def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[str]]) -> Guarantees:
     """Guarantees by the held-out answers, with a default limit of novelty if some documents are out of scope."""
-    compares_with_documents = weighing.has_out_of_scope_documents
     guarantees = Guarantees(
-        held_out=held_out_answers(weighing.scores, probabilities, compares_with_documents),
+        held_out=held_out,
         proportion_draws=weighing.proportions.draws.astype(np.float32),
         multi_label=weighing.ensemble.multi_label,
         default_lost=0.0,
         tree=label_tree(paths),
     )
     # With too few held-out texts the limit cannot be guaranteed.
-    if compares_with_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
+    if weighing.has_out_of_scope_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
         return guarantees._replace(default_lost=DEFAULT_LOST_FRACTION)
     return guarantees
 
@@ -103,10 +104,18 @@ def _report(
     importance = importance_weights(scores.targets > 0, draws)
     interval: list[float] = []
     answered: dict[str, float] = {}
+    needed: dict[str, int] = {}
+    by_label: list[LabelOutcome] = []
     if not ensemble.multi_label:
         found = accuracy_interval(guarantees.held_out.right, importance)
         interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
+        for error in REPORTED_ERRORS:
+            count = None if answered[str(error)] else guarantees.texts_needed(error)
+            if count is not None:
+                needed[str(error)] = count
+        if guarantees.tree.is_flat and len(scores.targets):
+            by_label = guarantees.outcomes_by_label(LABEL_ERROR, ensemble.labels)
     return FitReport(
         examples=len(data.rows),
         documents=len(data.corpus.ids) - len(data.rows),
@@ -118,8 +127,11 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=source.class_proportions,
+        changed_answers=weighing.proportions.changed_answers,
         measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
+        needed=needed,
+        by_label=by_label,
         least_error=guarantees.least_error(),
         surest_error=surest_error(guarantees, ensemble.labels, snapshot, REPORTED_ERRORS),
         measured_for=_measured_for(data, source, has_draws=len(draws) > 0),

@@ -77,6 +77,7 @@ def predict_with_experts(
     reject: float | None = None,
     lost: float | None = None,
     labels_at: float | None = None,
+    each_label: bool = False,
 ) -> Prediction:
     """Predict labels by fitted experts.
 
@@ -87,6 +88,7 @@ def predict_with_experts(
         reject: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
             None: no answer is rejected.
         lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
+        each_label: Whether the error rate holds among the answers with each label, not only among all answers.
         labels_at: The probability that the set of labels of a text holds the right one. None: no sets.
 
     Returns:
@@ -109,7 +111,10 @@ def predict_with_experts(
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None
     if reject is not None:
-        levels = guarantees.answered_levels(scored.probabilities, novelty, reject, lost, tree)
+        if each_label:
+            levels = _levels_by_label(experts, scored, novelty, reject, lost)
+        else:
+            levels = guarantees.answered_levels(scored.probabilities, novelty, reject, lost, tree)
         has_no_content = have_no_content(experts.view, inputs.texts)
         levels = np.where(has_no_content, NO_LEVEL, levels)
         rejection = Rejection(levels=levels, has_no_content=has_no_content)
@@ -127,6 +132,17 @@ def predict_with_experts(
         label_sets=None if labels_at is None else _label_sets(experts, scored, labels_at),
         explain=_Explainer(experts, inputs, scored).explain,
     )
+
+
+def _levels_by_label(
+    experts: PreparedExperts, scored: ScoredTexts, novelty: np.ndarray, error: float, lost: float | None
+) -> np.ndarray:
+    """Level of each text with a threshold for each label, ``(N,)``; labels that are new since ``fit`` get no text."""
+    guarantees = experts.fitted.guarantees
+    thresholds = np.full(scored.probabilities.shape[1], np.inf)
+    thresholds[scored.columns] = guarantees.label_thresholds(error, lost)
+    sure = guarantees.confidence(scored.probabilities, novelty, lost)
+    return np.where(sure >= thresholds[scored.probabilities.argmax(1)], 0, NO_LEVEL)
 
 
 def _label_sets(experts: PreparedExperts, scored: ScoredTexts, level: float) -> LabelSets:

@@ -9,11 +9,15 @@ import numpy as np
 
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
+from .guarantees import LabelOutcome
 from .state_values import is_possible
 from .surest_error import SurestError, describe_surest_error
 
 HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5
+MAX_PRINTED_LABELS = 5
+LABEL_ERROR = 0.1  # error rate at which answers are counted by label
+MANY_CHANGED_ANSWERS = 0.05  # fraction from which the effect of estimated proportions is printed
 # Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
 ENSEMBLE = "mixture"  # printed as "ensemble"
 WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
@@ -114,11 +118,13 @@ class FitReport:
             most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
-        texts: The number of these texts.
+        texts: The number of these texts; versions of one text count once.
         single: The labels with only one example, which is never held out.
         shares: The relative weight of each expert, from 0 to 1, by its name.
         proportions: The proportion of each label among all texts, examples and documents, by its name.
         class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
+        changed_answers: The fraction of the documents that get another answer by estimated ``proportions`` than by
+            equal ones.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
             values of ``expert``: ``"mixture"``, the whole ensemble; ``"word counts"``, a logistic regression on TF-IDF
             of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
@@ -126,6 +132,10 @@ class FitReport:
             several labels, it gets those with a probability of at least 0.5; calls use the chosen thresholds instead.
         answered: The fraction of these texts that get an answer with ``reject=error``, by the error: ``"0.01"``,
             ``"0.05"`` and ``"0.1"``. Empty if a text may have several labels.
+        needed: About how many measured texts some answers would take, for each error at which none are given now, if as
+            many of them were right. An error is missing if too many of the most confident answers are wrong.
+        by_label: For each ``label`` the number of these texts that are ``answered`` with it at ``reject=0.1``, and how
+            many of these answers are ``wrong``. Empty if labels are a tree, or a text may have several.
         least_error: The lowest error rate that this number of texts can guarantee.
         surest_error: The most confident wrong answer to one of these texts, if many more would be answered without it:
             its ``id``, its label (``labeled``), its answer (``answered``) and ``score``; and for an error rate
@@ -168,6 +178,9 @@ class FitReport:
     measured: list[Measurement]
     answered: dict[str, float]
     least_error: float
+    changed_answers: float = 0.0
+    needed: dict[str, int] = field(default_factory=dict)
+    by_label: list[LabelOutcome] = field(default_factory=list)
     surest_error: SurestError | None = None
     measured_for: str = SAMPLE_PROPORTIONS
     accuracy_interval: list[float] = field(default_factory=list)
@@ -227,6 +240,11 @@ class FitReport:
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
             more = ", and others" if len(ranked) > MAX_PRINTED_PROPORTIONS else ""
             sentences.append(f"All texts, estimated: {shown}{more}.")
+            if self.changed_answers > MANY_CHANGED_ANSWERS:
+                sentences.append(
+                    f"This changes {self.changed_answers:.0%} of the answers to documents: give class_proportions if "
+                    "you know them."
+                )
         if self.single:
             sentences.append(f"Only one example: {', '.join(map(repr, self.single))}.")
         return " ".join(sentence for sentence in sentences if sentence)
@@ -276,7 +294,7 @@ class FitReport:
             return ""
         found = (
             f"{self.versions:,} of {self.examples:,} examples are versions of another; they were measured with all "
-            "versions held out together."
+            "versions held out together, and count once."
         )
         if not self.contradictory:
             return found
@@ -328,12 +346,29 @@ class FitReport:
         """Lines on the fraction of answered texts, the most confident error and out-of-scope documents."""
         if not (self.answered and self.texts):
             return ""
-        shares = [f"{share:.0%} at {float(error):.0%}" for error, share in self.answered.items()]
+        shares = []
+        for error, share in self.answered.items():
+            needed = f" (takes about {self.needed[error]:,} texts)" if error in self.needed else ""
+            shares.append(f"{share:.0%} at {float(error):.0%}{needed}")
         return (
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
+            + self._worse_labels()
             + describe_surest_error(self.surest_error)
             + (f"\n{self.describe_out_of_scope()}" if self.foreign else "")
+        )
+
+    def _worse_labels(self) -> str:
+        """Line on the labels with more wrong answers than the error rate; empty if there are none."""
+        worse = [found for found in self.by_label if found["wrong"] > LABEL_ERROR * found["answered"]]
+        if not worse:
+            return ""
+        worse.sort(key=lambda found: -found["wrong"] / found["answered"])
+        shown = [f"{found['label']} {found['wrong']} of {found['answered']}" for found in worse[:MAX_PRINTED_LABELS]]
+        more = ", and others" if len(worse) > MAX_PRINTED_LABELS else ""
+        return (
+            f"\nWrong at {LABEL_ERROR:.0%}, by label of the answer: {', '.join(shown)}{more}. The limit is for all "
+            "answers together; reject_each_label=True keeps it for each label."
         )
 
     def _by_level(self) -> str:

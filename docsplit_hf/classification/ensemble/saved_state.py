@@ -30,7 +30,13 @@ SHIFT = "shift"
 PROPORTIONS = "proportions"
 PROPORTION_DRAWS = "proportion_draws"
 HELD_OUT_PREFIX = "held_out_"
-DTYPE_KINDS = {"ids": "i", "held_out_ids": "i", "held_out_labels": "b"}  # kinds of NumPy dtypes; others are floats
+HELD_OUT_COUNTED = f"{HELD_OUT_PREFIX}counted"  # only if some held-out texts are versions of others
+DTYPE_KINDS = {
+    "ids": "i",
+    "held_out_ids": "i",
+    "held_out_labels": "b",
+    HELD_OUT_COUNTED: "b",
+}  # kinds of NumPy dtypes; others are floats
 LARGEST_WEIGHT = 1e6  # an expert with a weight has logits with a standard deviation of at least 1e-6
 LARGEST_TEMPERATURE = 1e32  # above any squared distance
 
@@ -120,6 +126,8 @@ def _array_specs(state: FittedState, view: View) -> dict[str, ArraySpec]:
     }
     if PROPORTION_DRAWS in arrays:  # states of the first version have none
         shapes[PROPORTION_DRAWS] = (len(arrays[PROPORTION_DRAWS]), sizes.labels)
+    if HELD_OUT_COUNTED in arrays:
+        shapes[HELD_OUT_COUNTED] = (held_out,)
     specs = {}
     for name, shape in shapes.items():
         limits = SHARED_RANGES.get(name, UNLIMITED)

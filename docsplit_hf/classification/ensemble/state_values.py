@@ -94,6 +94,20 @@ def _are_fractions_by_error(values: Any) -> bool:
     return _are_fractions(values) and all(_is_error(name) for name in values)
 
 
+def _are_counts_by_error(values: Any) -> bool:
+    return isinstance(values, dict) and all(_is_error(name) and _is_count(count) for name, count in values.items())
+
+
+def _are_label_outcomes(values: Any) -> bool:
+    return isinstance(values, list) and all(map(_is_label_outcome, values))
+
+
+def _is_label_outcome(record: Any) -> bool:
+    if not isinstance(record, dict) or record.keys() != {"label", "answered", "wrong"}:
+        return False
+    return _is_text(record["label"]) and _is_count(record["answered"]) and _is_count(record["wrong"])
+
+
 def _is_error(name: str) -> bool:
     return re.fullmatch(r"[0-9.e-]+", name) is not None and _is_fraction(_number(name))
 
@@ -159,8 +173,11 @@ _POSSIBLE: dict[str, Callable[[Any], bool]] = {
     "shares": _are_fractions,
     "proportions": _are_fractions,
     "class_proportions": _is_text,
+    "changed_answers": _is_fraction,
     "measured": _are_measurements,
     "answered": _are_fractions_by_error,
+    "needed": _are_counts_by_error,
+    "by_label": _are_label_outcomes,
     "least_error": _is_fraction,
     "surest_error": _is_surest_error,
     "measured_for": _is_text,

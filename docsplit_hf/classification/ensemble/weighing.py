@@ -75,6 +75,10 @@ class Weighing(NamedTuple):
     proportions: Proportions  # among all texts; no draws if the held-out texts already have these proportions
     out_of_scope: float  # estimated fraction of documents of labels without examples
 
+    def counted(self) -> Weighing:
+        """The same, with the scores of one text of each group of versions."""
+        return self._replace(scores=self.scores.counted())
+
     @property
     def has_out_of_scope_documents(self) -> bool:
         """Whether some documents are of labels without examples."""
@@ -107,14 +111,14 @@ def weigh(
     can_estimate_from_documents = data.has_documents and is_measurable
     out_of_scope = 0.0
     if can_estimate_from_documents:
-        out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores, weights)
+        out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores.counted(), weights)
     if given_proportions is not None and not data.multi_label:
         proportions = Proportions(given_proportions, given_proportions[None])
     elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
         if out_of_scope:  # other labels distort the proportions among the documents
             proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
         else:
-            proportions = _estimated_proportions(data, ensemble, scores, weights)
+            proportions = _estimated_proportions(data, ensemble, scores.counted(), weights)
         learned = ensemble.learned._replace(
             proportions=proportions.likeliest.astype(np.float32),
             shift=log_shift(proportions.likeliest, data.targets, are_estimated=False).astype(np.float32),
@@ -259,6 +263,7 @@ def _estimated_proportions(
     return Proportions(
         likeliest=(len(documents) * estimate.likeliest + counts) / total,
         draws=(len(documents) * estimate.draws + counts) / total,
+        changed_answers=estimate.changed_answers,
     )
 
 

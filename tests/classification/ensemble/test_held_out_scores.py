@@ -1,9 +1,14 @@
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docsplit_hf import KNNDatastore
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.held_out_scores import (
+    FEW_EXAMPLES,
     FOLDS,
+    FOLDS_OF_FEW_EXAMPLES,
     FOLDS_OF_MANY_EXAMPLES,
     MANY_EXAMPLES,
     Voters,
@@ -37,10 +42,32 @@ def test_with_several_labels_copies_are_in_one_fold(examples):
 def test_each_label_is_distributed_over_all_folds():
     labels = np.repeat([0, 1, 2], [50, 10, 1])
     folds = assign_folds(labels, np.arange(61), np.ones(61, bool))
-    assert np.bincount(folds[:50]).tolist() == [10] * FOLDS and np.bincount(folds[50:60]).tolist() == [2] * FOLDS
+    assert np.bincount(folds[:50]).tolist() == [5] * FOLDS_OF_FEW_EXAMPLES
+    assert np.bincount(folds[50:60]).tolist() == [1] * FOLDS_OF_FEW_EXAMPLES
     assert folds[60] == -1
-    many = MANY_EXAMPLES + 1
-    assert assign_folds(np.zeros(many, int), np.arange(many), np.ones(many, bool)).max() == FOLDS_OF_MANY_EXAMPLES - 1
+
+
+def test_more_examples_have_fewer_folds():
+    for texts, copies, count in (
+        (FEW_EXAMPLES, 3, FOLDS_OF_FEW_EXAMPLES),
+        (FEW_EXAMPLES + 1, 1, FOLDS),
+        (MANY_EXAMPLES + 1, 1, FOLDS_OF_MANY_EXAMPLES),
+    ):
+        groups = np.repeat(np.arange(texts), copies)
+        folds = assign_folds(np.zeros(len(groups), int), groups, np.ones(len(groups), bool))
+        assert folds.max() == count - 1
+
+
+@pytest.mark.parametrize("each", [4, 13])
+def test_word_counts_are_not_below_chance_on_texts_that_show_no_label(each):
+    """A fold that holds out more texts of a label has fewer to learn from, which must not count against this label."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b", "c"], each)
+    texts = [" ".join(f"w{word}" for word in rng.integers(0, 3_000, 60)) for _ in labels]
+    store = KNNDatastore(rng.standard_normal((len(texts), 8)).astype(np.float32), labels.tolist(), [], texts)
+    report = fit_experts(store.snapshot, show_progress=False).settings.report
+    accuracy = {record["expert"]: record["accuracy"] for record in report.measured}
+    assert min(accuracy["word counts"], accuracy["vocabulary"]) > 0.3
 
 
 def test_labels_with_one_example_are_not_held_out():

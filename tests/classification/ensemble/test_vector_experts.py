@@ -140,7 +140,7 @@ def test_topics_are_found_by_expectation_maximization_with_fixed_examples(propor
 
 def test_examples_get_a_larger_weight_if_documents_mislead_topics():
     found = []
-    for snapshot in (make_store(60, 300).snapshot, misleading_store(noise=5.0).snapshot):
+    for snapshot in (make_store(60, 300).snapshot, misleading_store(noise=2.0).snapshot):
         corpus = make_corpus(snapshot)
         targets = one_hot(snapshot.labels, np.arange(3))
         folds = folds_of(snapshot, corpus.rows, np.arange(len(corpus.ids)))

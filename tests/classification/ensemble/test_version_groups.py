@@ -6,8 +6,9 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import corpus as corpora
 from docsplit_hf.classification.ensemble.corpus import make_corpus
+from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.held_out_scores import folds_of, voters_in_corpus
+from docsplit_hf.classification.ensemble.held_out_scores import HeldOut, folds_of, voters_in_corpus
 from docsplit_hf.classification.ensemble.registry import prior_weights, training_data
 from docsplit_hf.classification.ensemble.report import FitReport
 from docsplit_hf.classification.ensemble.version_groups import (
@@ -88,6 +89,39 @@ def test_versions_with_equal_labels_are_counted_only():
     assert "24 of 24 examples are versions" in str(found) and "different labels" not in str(found)
 
 
+def near_copies(texts=40, copies=3):
+    """Numbers, keys and texts: each text several times, with a word of its own at the end."""
+    numbers = np.repeat(np.arange(texts), copies)
+    keys = np.random.default_rng(0).standard_normal((texts, 16))[numbers].astype(np.float32)
+    return numbers, keys, [f"{contract(number, number % 2)} copy{i % copies}" for i, number in enumerate(numbers)]
+
+
+def test_versions_count_once_in_all_that_is_promised():
+    numbers, keys, texts = near_copies()
+    store = KNNDatastore(keys, numbers % 2, NAMES, texts)
+    fitted = fit_experts(store.snapshot, show_progress=False)
+    report = fitted.settings.report
+    assert (report.examples, report.versions, report.texts) == (120, 120, 40)
+    assert "40 texts can guarantee" in str(report) and "and count once" in str(report)
+    assert fitted.guarantees.least_error() == pytest.approx(1 - 0.1 ** (1 / 40), abs=1e-6)
+    assert fitted.guarantees.effective_size() == 40 and "that 40 held-out texts" in fitted.guarantees.describe()
+    assert len(fitted.held_out.ids) == 120  # an audit checks the label of each version
+    once = fitted.held_out.rows(fitted.is_counted)
+    groups = make_corpus(store.snapshot).text_numbers  # all texts differ
+    assert len(set(groups)) == 120 and fitted.is_counted.sum() == 40
+    np.testing.assert_array_equal(once.probabilities, fitted.guarantees.held_out.probabilities)
+    store.fitted = fitted.to_state()
+    again = prepare_experts(store.snapshot).fitted
+    assert again.guarantees.least_error() == fitted.guarantees.least_error() and len(again.held_out.ids) == 120
+
+
+def test_held_out_texts_that_are_versions_of_one_another_count_once():
+    numbers, keys, texts = near_copies()
+    store = KNNDatastore(keys[:60], numbers[:60] % 2, NAMES, texts[:60])
+    held_out = HeldOut(keys[60:], texts[60:], numbers[60:] % 2, None)
+    assert fit_experts(store.snapshot, held_out=held_out, show_progress=False).settings.report.texts == 20
+
+
 @pytest.mark.parametrize("documents", [0, 30])
 def test_without_versions_no_bit_changes(monkeypatch, documents):
     numbers = np.arange(40)
@@ -113,7 +147,7 @@ def test_all_versions_are_in_one_fold_and_none_votes():
     corpus = make_corpus(store.snapshot)
     groups = version_groups(corpus, corpus.rows, store.snapshot.labels)
     folds = folds_of(store.snapshot, corpus.rows, groups)
-    assert (folds[::2] == folds[1::2]).all() and len(set(folds)) == 5
+    assert (folds[::2] == folds[1::2]).all() and len(set(folds)) == 10
     order = np.argsort(corpus.rows)
     voters = voters_in_corpus(store.snapshot, corpus, order, groups)
     own = groups[corpus.rows[order]]

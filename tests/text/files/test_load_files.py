@@ -1,15 +1,18 @@
 """A folder of files as a data set."""
 
 import csv
+import glob
 import logging
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from docsplit_hf import load_files
+from docsplit_hf.text.file_formats import find_text_files
 from docsplit_hf.text.files.failures import EMPTY
-from docsplit_hf.text.files.finding import find_files
+from docsplit_hf.text.files.finding import find_files, is_hidden
 
 from .sample_files import make_docx, make_mail, make_pdf, paragraph
 
@@ -100,8 +103,52 @@ def test_patterns_are_found_and_links_out_of_the_folder_are_not(folder, tmp_path
     found = [path.relative_to(folder).as_posix() for path in find_files(folder)]
     assert found == ["in.txt", "lease/a.pdf", "lease/deep/b.docx", "loan/=d.txt", "loan/c.txt"]
     assert "2 links that leave the folder" in caplog.text
+    assert find_files(f"{folder}/**/*.txt") == [folder / name for name in found if name.endswith(".txt")]
+    assert f"Left out of {folder}/**/*.txt: 2 links that leave the folder" in caplog.text
     with pytest.raises(FileNotFoundError, match="There is no file in"):
         find_files(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*.txt", "*/*", "**", "**/*", "**/*.txt", "l*/**/*.[tp]*", "**/deep/**/*.docx", "**/**/*.txt", "l*", "nothing/*"],
+)
+def test_a_pattern_finds_what_the_shell_finds(pattern, folder, monkeypatch):
+    (folder / "[old]").mkdir()
+    (folder / "[old]" / "e.txt").write_text("Read.")
+    monkeypatch.chdir(folder)
+    for start in ("", f"{folder}/"):
+        matches = {Path(match) for match in glob.glob(start + pattern, recursive=True)}
+        expected = sorted(path for path in matches if path.is_file() and not is_hidden(path.name))
+        if expected:
+            assert find_files(start + pattern) == expected
+        else:
+            with pytest.raises(FileNotFoundError, match="There is no file in"):
+                find_files(start + pattern)
+    assert find_files("[old]/*.txt") == [Path("[old]/e.txt")]
+
+
+def test_patterns_do_not_go_in_circles_or_outside(tmp_path):
+    """The links lead to the folder above, to a folder elsewhere, and to themselves."""
+    inbox = tmp_path / "inbox"
+    (inbox / "a" / "b").mkdir(parents=True)
+    (inbox / "a" / "b" / "c.txt").write_text("Read.")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "d.txt").write_text("Not read.")
+    (inbox / "a" / "up").symlink_to(inbox)
+    (inbox / "a" / "b" / "up").symlink_to(inbox / "a")
+    (inbox / "out").symlink_to(tmp_path / "private")
+    (inbox / "self.txt").symlink_to("self.txt")
+    (inbox / ".hidden").mkdir()
+    (inbox / ".hidden" / "e.txt").write_text("Not read.")
+    expected = [inbox / "a" / "b" / "c.txt"]
+    for pattern in ("inbox", "inbox/**/*.txt", "inbox/**", "inbox/**/**/*", "inb*/**/*.txt"):
+        assert find_files(tmp_path / pattern) == expected
+    assert find_text_files(inbox) == expected
+    assert find_files(inbox / "out" / "*") == [inbox / "out" / "d.txt"]  # a link that the user names may lead out
+    for pattern in ("inbox/*/d.txt", "inbox/*/../../private/d.txt"):
+        with pytest.raises(FileNotFoundError):
+            find_files(tmp_path / pattern)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are text on other systems")

@@ -1,0 +1,100 @@
+"""Sorted files removed again, except those that were changed, and those that are the last copy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from ..content_hash import sha256_of_file
+from ..encoders.checkpoints.inside_folder import InsideFolder, write_file
+from .sorted_files import (
+    MANIFEST,
+    UNFINISHED,
+    FileState,
+    SortedFile,
+    manifest_lines,
+    read_manifest,
+    remove_left_overs,
+    state_of,
+    without_reports,
+)
+
+
+class Undone(NamedTuple):
+    """Files removed by undoing, and those that stay."""
+
+    removed: int
+    changed: list[str]  # changed or replaced since, so that they stay
+    without_original: list[str]  # copies whose original is gone or was changed, so that they stay
+    missing: int  # were gone already
+
+
+def undo_sorting(folder: Path) -> Undone:
+    """Remove the sorted files that nobody has changed and whose originals are there, and sub-folders that are empty.
+
+    Args:
+        folder: The folder with the manifest.
+
+    Returns:
+        The files removed, and those that stay. The manifest keeps only the latter. Without any, it is removed, and so
+        are the reports, unless they were changed.
+
+    Raises:
+        FileNotFoundError: If the folder has no manifest.
+        ValueError: If the manifest is damaged.
+    """
+    manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
+    if manifest is None:
+        raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
+    listed = read_manifest(manifest)
+    entries = without_reports(listed)
+    reports = [entry for entry in listed if entry.source is None]
+    found: dict[FileState, list[SortedFile]] = {"same": [], "changed": [], "without original": [], "missing": []}
+    with InsideFolder.opened(folder) as inside:
+        for entry in entries:
+            found[_remove(inside, entry)].append(entry)
+        removed = len(found["same"])
+        missing = len(found["missing"])
+        remove_left_overs(inside, entries)
+        for name in {entry.target.partition("/")[0] for entry in entries}:
+            with contextlib.suppress(OSError):  # a person has put something else there
+                inside.remove_empty_folder(name)
+        stay = found["changed"] + found["without original"]
+        if stay:
+            write_file(manifest, manifest_lines([*stay, *reports]))
+        else:
+            for report in reports:
+                found[_remove(inside, report)].append(report)
+            manifest.unlink()
+    names = {state: [entry.target for entry in found[state]] for state in found}
+    return Undone(removed, names["changed"], names["without original"], missing)
+
+
+def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
+    """Remove a sorted file, unless it was changed or is the last copy; return its state before."""
+    state = state_of(inside, entry)
+    if state != "same":
+        return state
+    with inside.parent_of(entry.target) as (parent, name):
+        if not _has_original(parent.status(name), entry):
+            return "without original"
+        parent.remove(name)
+    return state
+
+
+def _has_original(status: os.stat_result, entry: SortedFile) -> bool:
+    """Whether removing an unchanged file loses no content: it is a link, a report, or the copy of what is there."""
+    if entry.source is None or stat.S_ISLNK(status.st_mode):
+        return True
+    try:
+        original = os.stat(entry.source)
+        if not stat.S_ISREG(original.st_mode) or original.st_size != status.st_size:
+            return False
+        if os.path.samestat(status, original):  # also where the source has become a link to this very file
+            return status.st_nlink > 1
+        return sha256_of_file(Path(entry.source)) == entry.sha256
+    except OSError:
+        return False

@@ -170,7 +170,12 @@ class Guarantees(NamedTuple):
         return [LabelOutcome(label=name, answered=count, wrong=count - kept) for name, count, kept in rows if count]
 
     def texts_needed(self, error: float) -> int | None:
-        """About how many held-out texts would guarantee an error rate for some; None if too many answers are wrong."""
+        """About how many held-out texts would guarantee an error rate for some.
+
+        None if too many answers are wrong, or none is held out.
+        """
+        if not len(self.held_out.ids):
+            return None
         return texts_needed(self.held_out_confidence(), self.held_out.right, error, self.importance_weights())
 
     def answered_levels(

@@ -73,7 +73,7 @@ SAVED_SETTINGS = set(
     "labels several weights has_head temperature document_vote beside_documents shares examples documents "
     "single proportions measured_on texts left_out class_proportions measured_for log_likelihood measured foreign "
     "novelty lost accuracy_interval answered least_error surest_error versions version_groups contradictory "
-    "agreeing version_fraction paths levels".split()
+    "agreeing version_fraction paths levels needed by_label changed_answers".split()
 )
 SAVED_ARRAYS = set(
     "mean components whitening soft shift proportions ids idf proportion_draws held_out_ids held_out_probabilities "

@@ -34,7 +34,7 @@ def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
 
 
 def test_accuracy_is_measured_for_the_estimated_proportions():
-    fitted = fitted_on(misleading_store(examples=60))
+    fitted = fitted_on(misleading_store(noise=2.5, examples=60))
     settings = fitted.settings
     assert settings.report.measured_for == "estimated" and settings.report.proportions["fruit"] > 0.6
     held = fitted.held_out

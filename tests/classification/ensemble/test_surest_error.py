@@ -1,32 +1,24 @@
-from transformers import pipeline
+import numpy as np
 
-from docsplit_hf import load_example_texts
+from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.classification.ensemble.surest_error import LEAST_GAIN, describe_surest_error
+from docsplit_hf.datastore.knn_datastore import KNNDatastore
 
-# Beginnings of wrongly labeled example texts, with the right labels.
-WRONG = {
-    "Melt the butter in": "cooking",
-    "The home team scored": "sport",
-}
+from .stores import NAMES, make_keys, make_texts
 
 
 def test_a_wrong_label_that_costs_many_answers_is_named_until_it_is_corrected():
-    labeled = load_example_texts().dropna()
-    pipe = pipeline("docsplit-knn")
-    ids = pipe.add_examples(labeled["text"], labeled["label"])
-    right = {
-        row_id: label
-        for row_id, text in zip(ids, labeled["text"], strict=True)
-        for begin, label in WRONG.items()
-        if text.startswith(begin)
-    }
-    report = pipe.fit(show_progress=False)
+    labels = np.arange(60) % 3
+    given = labels.copy()
+    given[7] = 0
+    store = KNNDatastore(make_keys(labels, 1), given, NAMES, make_texts(labels, 1))
+    report = fit_experts(store.snapshot, show_progress=False).settings.report
     found = report.surest_error
-    assert found["answered"] == right[found["id"]] != found["labeled"]
+    assert (found["id"], found["labeled"], found["answered"]) == ("7", NAMES[0], NAMES[labels[7]])
     assert report.answered[str(found["error"])] == found["share"] < found["share_without"] - LEAST_GAIN
-    assert f"is to example '{found['id']}': labeled '{found['labeled']}', answered" in str(report)
-    pipe.relabel(right)
-    after = pipe.fit(show_progress=False)
+    assert f"is to example '7': labeled '{NAMES[0]}', answered" in str(report)
+    store.relabel({"7": NAMES[labels[7]]})
+    after = fit_experts(store.snapshot, show_progress=False).settings.report
     assert after.surest_error is None and "check its label" not in str(after)
     assert after.answered[str(found["error"])] >= found["share_without"]
 

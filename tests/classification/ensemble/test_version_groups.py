@@ -104,7 +104,7 @@ def test_versions_count_once_in_all_that_is_promised():
     assert (report.examples, report.versions, report.texts) == (120, 120, 40)
     assert "40 texts can guarantee" in str(report) and "and count once" in str(report)
     assert fitted.guarantees.least_error() == pytest.approx(1 - 0.1 ** (1 / 40), abs=1e-6)
-    assert fitted.guarantees.effective_size() == 40 and "that 40 held-out texts" in fitted.guarantees.describe()
+    assert fitted.guarantees.effective_size() == 40 and "that 40 held-out texts" in fitted.guarantees.describe(0.05)
     assert len(fitted.held_out.ids) == 120  # an audit checks the label of each version
     once = fitted.held_out.rows(fitted.is_counted)
     groups = make_corpus(store.snapshot).text_numbers  # all texts differ

@@ -15,7 +15,7 @@ from .encoders import encoders
 from .few_labels import few_labels
 from .file_readers import file_readers
 from .gpu import papers_on_a_gpu
-from .guides import coming_from_setfit, corpus, decisions, few_labels_guide, no_labels, pretraining
+from .guides import coming_from_setfit, corpus, few_labels_guide, no_labels, pretraining
 from .length import length
 from .longer_study import longer_study
 from .milvus import milvus
@@ -41,7 +41,6 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/corpus.md": corpus,
     "docs/datastore.md": datastore,
     "docs/baselines.md": papers_on_a_gpu,
-    "docs/decisions.md": decisions,
     "docs/encoders.md": encoders,
     "docs/few_labels.md": few_labels_guide,
     "docs/files.md": file_readers,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from .few_labels import against_setfit, mean_of, mean_of_sets
-from .length import PAIRED, SMALL, TITLED
-from .length import gain as gain_of_length
 from .longer_study import parts_over_halves
 from .pages import Figures
 from .projection import gain as gain_of_projection
@@ -50,15 +48,6 @@ def pretraining() -> Figures:
         "after": pretrained_further("docsplit_best_recipe"),
         "projection": projection,
         "parts over halves": sum(points) / len(points),
-    }
-
-
-def decisions() -> Figures:
-    return {
-        "head_tail gains, Paired": gain_of_length(SMALL, "head_tail", PAIRED, "probe"),
-        "head_tail loses, Titled": -gain_of_length(SMALL, "head_tail", TITLED, "probe"),
-        "average loses, Titled": -gain_of_length(SMALL, "average", TITLED, "probe", None),
-        "average gains, Paired": gain_of_length(SMALL, "average", PAIRED, "probe", None),
     }
 
 

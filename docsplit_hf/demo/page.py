@@ -266,7 +266,7 @@ def _files(parts: Parts, name: str, limits: Limits) -> None:
     with gr.Row():
         for choice, title in FILE_CHOICES.items():
             if name == "file" or choice != "label":
-                dropdown = gr.Dropdown(choices[choice], label=title, visible=False, min_width=180)
+                dropdown = gr.Dropdown(choices[choice], label=title, visible=False, min_width=200)
                 parts[f"{name}_{choice}"] = dropdown
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
     parts[f"{name}_ocr"] = gr.Checkbox(

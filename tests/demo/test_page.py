@@ -47,7 +47,7 @@ def said(page, words):
 def try_examples(page):
     click(page, "Try it with example texts")
     page.locator("#answer").get_by_text("%").first.wait_for()
-    status(page, "73 texts · 40 labeled (4 labels) · 95% right (83–99%; word counts 73%")
+    status(page, "73 texts · 40 labeled (4 labels) · 95% right (83–99%; word counts 65%")
 
 
 def status(page, words):
@@ -503,7 +503,7 @@ def test_files_of_the_server_cannot_be_read(address):
     config = json.loads(ask("/config"))
     kinds = {component["id"]: component["type"] for component in config["components"]}
     taking_files = [event for event in config["dependencies"] if "file" in map(kinds.get, event["inputs"])]
-    assert len(taking_files) == 14
+    assert len(taking_files) == 12
     for event in taking_files:
         file = {"path": "/etc/passwd", "orig_name": "a.csv", "meta": {"_type": "gradio.FileData"}}
         data = [file if kinds[given] == "file" else None for given in event["inputs"]]

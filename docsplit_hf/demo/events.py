@@ -467,7 +467,7 @@ def _answer_rows(found: uploads.Classified, caption: str) -> gr.Dataframe | Valu
     """Make the table of answers, with the first column the widest; hidden if there are none."""
     if not found.rows:
         return gr.skip() | {"visible": False}
-    widths = ["40%", "24%", "16%", "20%"] if "Page" in found.headers else ["56%", "24%", "20%"]
+    widths = ["37%", "28%", "16%", "19%"] if "Page" in found.headers else ["54%", "28%", "18%"]
     return gr.Dataframe(found.rows, headers=found.headers, column_widths=widths, label=caption, visible=True)
 
 

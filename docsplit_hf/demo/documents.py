@@ -17,8 +17,8 @@ from .changes import learn
 from .document_links import LINKS
 from .given_files import GivenFile, below_common_folder, labels_of_folders
 from .sessions import Limits, Session, ShownPassage, counted, percentage
-from .uploads import NO_ANSWER, shortened
-from .views import SHOWN_WORDS, error_rate_of, highlight_passage
+from .uploads import NO_ANSWER, Classified, shortened
+from .views import SHOWN_WORDS, highlight_passage
 
 ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
@@ -131,24 +131,14 @@ def add_documents(session: Session, given: Documents, label: str) -> str:
     return f"{message}{given.failed_summary()}"
 
 
-class ClassifiedDocuments(NamedTuple):
-    """A file of answers to documents."""
-
-    path: Path
-    rows: list[list[str]]  # file, label, score and page
-    passages: list[ShownPassage]  # of each row
-    summary: str  # a sentence or more
-
-
-def classify_documents(session: Session, given: Documents, sure_only: bool, percent: int) -> ClassifiedDocuments:
+def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:
     """Classify documents, and write the answers with file and page.
 
-    ``sure_only``: whether to leave out unsure answers, so that at most ``percent`` of the answers are wrong.
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
     """
     from ..classification.row_files import write_rows
 
     session.check_labeled()
-    error_rate = error_rate_of(session, percent) if sure_only else None
     has_experts = session.fitted is not None
     answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
     rows: list[DocumentAnswer] = []
@@ -177,4 +167,10 @@ def classify_documents(session: Session, given: Documents, sure_only: bool, perc
     summary = f"Classified {counted(len(answers) - unsure, 'document')}."
     if unsure:
         summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
-    return ClassifiedDocuments(target, shown, passages, f"{summary}{given.failed_summary()}")
+    return Classified(
+        path=target,
+        headers=["File", "Label", "Sure", "Page"],
+        rows=shown,
+        summary=f"{summary}{given.failed_summary()}",
+        passages=passages,
+    )

@@ -164,7 +164,9 @@ class Events:
 
     def open(self, key: Key, path: Key, *view: Any) -> Values:
         """Replace the texts by those of a saved classifier."""
-        pipe = open_classifier(_chosen_path(path), self.shared, self.limits)
+        if path is None:
+            raise ValueError("Choose a file first.")
+        pipe = open_classifier(Path(path), self.shared, self.limits)
         return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
 
     def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
@@ -185,7 +187,7 @@ class Events:
     def choose_columns(
         self,
         name: str,
-        given: list[str] | Key,
+        given: list[str] | None,
         encoding: Key = None,
         separator: Key = None,
         text: Key = None,
@@ -193,17 +195,19 @@ class Events:
     ) -> Values:
         """Show how a table is read (encoding, separator, columns, as given or guessed) and its first rows.
 
-        ``name`` is "file" for files to add, of which only a table has columns, and "new" for a table to classify, which
-        has no column of labels.
+        ``name`` is "file" for files to add, and "new" for files to classify, which have no labels. Documents have none
+        of these choices, but OCR.
         """
         hidden = gr.skip() | {"visible": False}
         has_label = name == "file"
         choices = ("text", "rows", "label") if has_label else ("text", "rows")
-        file = uploads.table_of(given) if has_label else given and Path(given)
-        shown = _document_choices(bool(given) and file is None) if has_label else {}
+        file = uploads.table_of(given)
+        is_documents = bool(given) and file is None
+        shown = {f"{name}_ocr": gr.Checkbox(visible=is_documents)}
+        if has_label:
+            shown["docs_label"] = gr.Textbox(visible=is_documents)
         if file is None:
             return shown | {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
-        uploads.check_ending(file)
         used_encoding = encoding or uploads.encoding_of(file)
         used_separator = separator or uploads.separator_of(file, used_encoding)
         values = shown | {
@@ -236,15 +240,10 @@ class Events:
             values[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
         return values
 
-    def choose_folder(self, folder: list[str] | None) -> Values:
-        """Ask for the label of the documents of a folder."""
-        return _document_choices(bool(folder))
-
     def add_files(
         self,
         key: Key,
         files: list[str] | None,
-        folder: list[str] | None,
         text: Key,
         label: Key,
         encoding: Key,
@@ -255,9 +254,7 @@ class Events:
         """Add the rows of a table, or documents."""
         table = uploads.table_of(files)
         if table is None:
-            return self.add_documents(key, [*(files or ()), *(folder or ())], documents_label, with_ocr)
-        if folder:
-            raise ValueError(f"Add {table.name} and the folder one after the other: remove one of them first.")
+            return self.add_documents(key, files or [], documents_label, with_ocr)
         return self.add_table(key, table, text, label, encoding, separator)
 
     def add_table(self, key: Key, file: Path, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
@@ -275,40 +272,12 @@ class Events:
     def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
         """Add documents, and list those that cannot be read."""
         given = read_documents(given_files(files), self.limits, with_ocr)
-        shown = {"docs_failed": _failed_documents(given)}
+        shown = {"file_failed": _failed_documents(given)}
         if not given.texts:
             gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
             return shown
         head = self.change(key, add_documents, given, label or "")
-        return head | shown | {"file": None, "folder": None, "docs_label": ""}
-
-    def classify_documents(
-        self,
-        key: Key,
-        files: list[str] | None,
-        folder: list[str] | None,
-        sure_only: bool,
-        percent: int,
-        with_ocr: bool = False,
-    ) -> Values:
-        """Classify documents, offer the answers for download, and list those that cannot be read."""
-        session = self.sessions[key]
-        given = read_documents(given_files([*(files or ()), *(folder or ())]), self.limits, with_ocr)
-        with session.lock:
-            if session.stale:
-                learn(session)
-            found = classify_documents(session, given, sure_only, percent)
-            session.passages = found.passages
-        caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
-        rows = gr.Dataframe(found.rows, label=caption, visible=True) if found.rows else gr.skip() | {"visible": False}
-        return {
-            "docs_answered": found.summary,
-            "docs_answers": gr.DownloadButton(value=str(found.path), visible=True),
-            "docs_rows": rows,
-            "docs_passage": gr.HighlightedText([], visible=False),
-            "docs_open": gr.Button(visible=False),
-            "asked_docs_failed": _failed_documents(given),
-        }
+        return head | shown | {"file": None, "docs_label": ""}
 
     def open_document(self, key: Key, clicked: gr.EventData) -> Values:
         """Show the passage that decided the answer to the document of a row."""
@@ -445,23 +414,37 @@ class Events:
     def classify(
         self,
         key: Key,
-        path: Key,
+        files: list[str] | None,
         sure_only: bool,
         percent: int,
         text: str,
         encoding: Key = uploads.UNICODE,
         separator: Key = None,
+        with_ocr: bool = False,
     ) -> Values:
-        """Classify a file, and offer the answers for download."""
+        """Classify a table or documents, offer the answers for download, and list what cannot be read."""
         session = self.sessions[key]
-        options = uploads.FileOptions(encoding, separator)
+        table = uploads.table_of(files)
+        given = None if table else read_documents(given_files(files or ()), self.limits, with_ocr)
         with session.lock:
+            if session.stale:
+                learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
-            classified = uploads.classify_upload(session, _chosen_path(path), text, error_rate, options)
+            if given is None:
+                options = uploads.FileOptions(encoding, separator)
+                found = uploads.classify_upload(session, table, text, error_rate, options)
+                caption = "The first answers"
+            else:
+                found = classify_documents(session, given, error_rate)
+                caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
+            session.passages = found.passages
         return {
-            "classified": classified.summary,
-            "answers": gr.DownloadButton(value=str(classified.path), visible=True),
-            "first": gr.Dataframe(classified.first_rows, visible=True),
+            "classified": found.summary,
+            "answers": gr.DownloadButton(value=str(found.path), visible=True),
+            "answer_rows": _answer_rows(found, caption),
+            "docs_passage": gr.HighlightedText([], visible=False),
+            "docs_open": gr.Button(visible=False),
+            "new_failed": _failed_documents(given),
         }
 
     def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
@@ -471,7 +454,7 @@ class Events:
             raise ValueError("All texts of this page have a label: choose a file.")
         path = session.folder / "texts.jsonl"
         path.write_text("".join(json.dumps({"text": text}) + "\n" for text in session.store.documents.texts))
-        return self.classify(key, str(path), sure_only, percent, "text")
+        return self.classify(key, [str(path)], sure_only, percent, "text")
 
     def save(self, key: Key) -> Values:
         """Save the classifier, and offer it for download."""
@@ -480,14 +463,17 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
-def _document_choices(visible: bool) -> Values:
-    """Show or hide what is chosen for documents, and not for tables."""
-    return {"docs_label": gr.Textbox(visible=visible), "docs_ocr": gr.Checkbox(visible=visible)}
+def _answer_rows(found: uploads.Classified, caption: str) -> gr.Dataframe | Values:
+    """Make the table of answers, with the first column the widest; hidden if there are none."""
+    if not found.rows:
+        return gr.skip() | {"visible": False}
+    widths = ["37%", "28%", "16%", "19%"] if "Page" in found.headers else ["54%", "28%", "18%"]
+    return gr.Dataframe(found.rows, headers=found.headers, column_widths=widths, label=caption, visible=True)
 
 
-def _failed_documents(given: Documents) -> gr.Dataframe | Values:
+def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
     """Make the table of documents that could not be read; hidden if there are none."""
-    if not given.failed:
+    if given is None or not given.failed:
         return gr.skip() | {"visible": False}  # without a value: the browser fails on a table without rows
     caption = f"{counted(len(given.failed), 'file')} could not be read"
     return gr.Dataframe(given.failed_rows, label=caption, visible=True)
@@ -515,7 +501,7 @@ def _next_action(session: Session) -> str:
     """A sentence about what to do next."""
     counts = session.counts()
     if not counts.texts:
-        return "**Start:** add a file or some lines, or click *Try it with example texts*."
+        return "**Start:** drop files or a folder in step 1, or click *Try it with example texts*."
     if counts.labels < 2:
         where = (
             "step 4 picks the most useful ones" if counts.unlabeled else "add some in step 1, or give labels in step 2"
@@ -536,13 +522,6 @@ def _leave_out_box(session: Session, percent: int) -> Values:
         label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
         return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
     return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {limit} (set in step 3)", interactive=True)}
-
-
-def _chosen_path(path: Key) -> Path:
-    """The path of a chosen file; without one, an error is raised."""
-    if path is None:
-        raise ValueError("Choose a file first.")
-    return Path(path)
 
 
 def _opened(session: Session, row_id: str) -> Values:

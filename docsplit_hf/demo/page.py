@@ -38,12 +38,12 @@ STEP_TITLES = {
     "use": "5 Use it",
 }
 STEP_LEADS = {
-    "texts": "Texts to learn from and to classify. **Add** a file or lines; texts with labels and without are welcome.",
+    "texts": "Texts to learn from, with labels or without. **Drop** a table, documents or a folder, or write lines.",
     "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
     "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
     "next": "The most useful texts to label. After ten, the page learns from them and chooses ten more. "
     '<span class="keys">**Keyboard:** a number gives the label beside it, S skips the text.</span>',
-    "use": "Classify a text and see why, classify a file, or save the classifier.",
+    "use": "Classify a text and see why, classify files, or save the classifier.",
 }
 # Texts from visitors are never inserted here: map.js draws the points, and writes the names of labels as text.
 MAP = """<canvas class="points" tabindex="0" role="application"
@@ -147,22 +147,15 @@ def _texts(parts: Parts, limits: Limits) -> None:
     """Lay out step 1, where texts are added."""
     with gr.Row():
         with gr.Column():
-            _upload(parts, "file", "Files or a folder")
-            gr.Markdown(
-                f"A table ({', '.join(ENDINGS)} with a text in each line), or documents: PDF, Word, PowerPoint, Excel, "
-                f"HTML, mail, ... At most {limits.rows:,} rows or documents, {limits.megabytes} MB each.",
-                elem_classes="lead",
-            )
-            parts["folder"] = gr.File(label="Or choose a folder of documents", file_count="directory", height=150)
+            _files(parts, "file", limits)
             parts["docs_label"] = gr.Textbox(
                 label="Label of the documents, the same for all",
                 placeholder="Empty: the names of their folders, if the folder has one for each label; otherwise none",
                 max_length=LABEL_CHARACTERS,
                 visible=False,
             )
-            _ocr(parts, "docs", visible=False)
             parts["add_file"] = gr.Button("Add", variant="primary")
-            _failed(parts, "docs")
+            _failed(parts, "file")
         with gr.Column():
             parts["labeled"] = gr.Textbox(
                 label="Or lines with labels", placeholder="sport: The home team won.", lines=3, max_lines=12
@@ -238,26 +231,16 @@ def _use(parts: Parts, limits: Limits) -> None:
             with gr.Accordion("The most similar of your texts", open=False):
                 for number in range(SHOWN_NEIGHBORS):
                     parts[f"near_{number}"] = _highlighted("")
-    with gr.Accordion("Classify a whole file, or all texts without a label", open=False):
+    with gr.Accordion("Classify files, or all texts without a label", open=False):
         parts["rest"] = gr.Button("Classify the texts of step 1 that have no label")
-        _upload(parts, "new", "A file of texts")
-        parts["classify"] = gr.Button("Classify the file", variant="primary")
+        _files(parts, "new", limits)
+        parts["classify"] = gr.Button("Classify the files", variant="primary")
         parts["classified"] = gr.Markdown(elem_id="classified")
         parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
-        parts["first"] = gr.Dataframe(headers=["Text", "Label", "Sure"], column_widths=["56%", "24%", "20%"],
-                                      label="The first answers", visible=False, **TABLE)  # fmt: skip
-    with gr.Accordion("Classify documents: PDF, Word, PowerPoint, Excel, HTML, mail, ...", open=False):
-        _documents(parts, "asked_docs", limits)
-        _ocr(parts, "asked_docs")
-        parts["ask_docs"] = gr.Button("Classify the documents", variant="primary")
-        parts["docs_answered"] = gr.Markdown(elem_id="docs_answered")
-        parts["docs_answers"] = gr.DownloadButton("Download the answers to the documents", visible=False)
-        parts["docs_rows"] = gr.Dataframe(headers=["File", "Label", "Sure", "Page"], elem_id="docs_rows",
-                                          column_widths=["40%", "24%", "16%", "20%"], max_height=420,
-                                          visible=False, **TABLE)  # fmt: skip
+        parts["answer_rows"] = gr.Dataframe(elem_id="answer_rows", max_height=420, visible=False, **TABLE)
         parts["docs_passage"] = _highlighted("", elem_id="docs_passage", visible=False)
         parts["docs_open"] = gr.Button(visible=False, link_target="_blank", elem_id="docs_open")
-        _failed(parts, "asked_docs")
+        _failed(parts, "new")
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(
             "A zip with the encoder, the texts and what was learned from them: weights, tables and JSON, no pickle. "
@@ -267,39 +250,27 @@ def _use(parts: Parts, limits: Limits) -> None:
         parts["download"] = gr.DownloadButton("Download the classifier", visible=False)
 
 
-def _upload(parts: Parts, name: str, label: str) -> None:
-    """Lay out files to choose; of a table, its encoding, separator, columns and first rows are shown.
+def _files(parts: Parts, name: str, limits: Limits) -> None:
+    """Lay out a zone for a table, documents or a folder, and what is chosen for each of them.
 
-    ``name`` is "file" for files of any kind to add, and "new" for a table to classify.
+    ``name`` is "file" for what is added, and "new" for what is classified.
     """
-    if name == "file":
-        parts[name] = gr.File(label=label, file_count="multiple", height=130)
-    else:
-        parts[name] = gr.File(label=label, file_types=list(ENDINGS), height=130)
+    parts[name] = gr.File(label="Files or a folder", file_count="multiple", height=130)
+    parts[f"{name}_folder"] = gr.UploadButton("Choose a folder", file_count="directory", size="sm")
+    gr.Markdown(
+        f"A table ({', '.join(ENDINGS)} with a text in each line), or documents: PDF, Word, PowerPoint, Excel, "
+        f"HTML, mail, ... At most {limits.rows:,} rows or documents, {limits.megabytes} MB each.",
+        elem_classes="lead",
+    )
     choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS), "text": [], "label": []}
     with gr.Row():
         for choice, title in FILE_CHOICES.items():
             if name == "file" or choice != "label":
-                dropdown = gr.Dropdown(choices[choice], label=title, visible=False, min_width=120)
+                dropdown = gr.Dropdown(choices[choice], label=title, visible=False, min_width=200)
                 parts[f"{name}_{choice}"] = dropdown
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
-
-
-def _documents(parts: Parts, name: str, limits: Limits) -> None:
-    """Lay out documents to choose or drop, as files or as a folder."""
-    with gr.Row():
-        parts[f"{name}_files"] = gr.File(label="Documents", file_count="multiple", height=130)
-        parts[f"{name}_folder"] = gr.File(label="A folder of documents", file_count="directory", height=130)
-    gr.Markdown(
-        f"At most {limits.rows:,} documents of {limits.megabytes} MB and {limits.characters:,} characters each.",
-        elem_classes="lead",
-    )
-
-
-def _ocr(parts: Parts, name: str, visible: bool = True) -> None:
-    """Lay out the box for scanned documents."""
     parts[f"{name}_ocr"] = gr.Checkbox(
-        label="Recognize scanned pages, by tesseract", container=False, visible=visible, elem_id=f"{name}_ocr"
+        label="Recognize scanned pages, by tesseract", container=False, visible=False, elem_id=f"{name}_ocr"
     )
 
 
@@ -438,10 +409,11 @@ class _Connector:
         self.draw_map(changed)
 
     def read_file(self, name: str, choices: Sequence[str]) -> None:
-        """Read an uploaded file again whenever a choice on how to read it changes."""
+        """Read uploaded files again whenever a choice on how to read them changes."""
         parts = self.parts
         inputs = [name, *(f"{name}_{choice}" for choice in choices)]
         event = partial(self.events.choose_columns, name)
+        parts[f"{name}_folder"].upload(None, parts[f"{name}_folder"], parts[name], js="(files) => [files]")
         self.on(parts[name].change, event, [name])
         # With another encoding or separator the file may have other columns: these are guessed again.
         self.on(parts[f"{name}_encoding"].input, event, inputs[:2])
@@ -491,9 +463,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
 
     connector.read_file("file", ["encoding", "separator", "text", "label"])
     connector.read_file("new", ["encoding", "separator", "text"])
-    on(parts["folder"].change, events.choose_folder, ["folder"])
-    choices = ("file_text", "file_label", "file_encoding", "file_separator", "docs_label", "docs_ocr")
-    file = ["key", "file", "folder", *choices]
+    file = ["key", "file", "file_text", "file_label", "file_encoding", "file_separator", "docs_label", "file_ocr"]
     on(parts["add_file"].click, events.add_files, file, over="file", busy="add_file")
     pasted = ["key", "labeled", "unlabeled"]
     on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
@@ -509,12 +479,10 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
         on(trigger, events.ask, ["key", *ASKED], over="asked", busy="ask")
     confirmed = ["key", "answer_label", *ASKED]
     on(parts["right_label"].click, events.confirm, confirmed, over="answer", busy="right_label")
-    new_file = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator"]
-    on(parts["classify"].click, events.classify, new_file, over="new", busy="classify")
+    new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator", "new_ocr"]
+    on(parts["classify"].click, events.classify, new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    asked = ["key", "asked_docs_files", "asked_docs_folder", "sure_only", "percent", "asked_docs_ocr"]
-    on(parts["ask_docs"].click, events.classify_documents, asked, over="asked_docs_files", busy="ask_docs")
-    connector.open_text("docs_rows", events.open_document, "docs_passage")
+    connector.open_text("answer_rows", events.open_document, "docs_passage")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
@@ -194,7 +194,7 @@ class Session:
     kept: list[str] = field(default_factory=list)  # ids of texts with confirmed labels
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
-    passages: list[ShownPassage] = field(default_factory=list)  # of the documents that were classified last
+    passages: Sequence[ShownPassage] = ()  # of the documents that were classified last
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     step: str | None = None  # the name of its state on disk; None: not saved
     stale: bool = False  # whether labels were added since the last fit

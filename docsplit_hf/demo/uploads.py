@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..text.columns import columns_of
 from ..text.example_texts import load_example_texts
-from .sessions import Limits, Session, counted, percentage
+from .sessions import Limits, Session, ShownPassage, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
@@ -22,10 +22,11 @@ SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
 EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
 # The first bytes of files that are not plain text (PDF, RTF), or are in UTF-32.
 UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
-# Sentences for parts of pandas' error messages.
-PANDAS_ERRORS = {
+# Sentences for parts of the error messages of pandas and of Python's JSON.
+PARSER_ERRORS = {
     "EOF inside string": "a quotation mark is opened and never closed",
     "No columns to parse": "it holds nothing but spaces and empty lines",
+    "maximum recursion depth": "its brackets are nested too deep",
 }
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
@@ -133,7 +134,7 @@ def table_of(given: Sequence[str] | None) -> Path | None:
     if len(paths) == 1 and paths[0].suffix.lower() in ENDINGS:
         return paths[0]
     if len(paths) > 1 and all(path.suffix.lower() in TABLE_ENDINGS for path in paths):
-        raise ValueError(f"{paths[0].name} and {paths[1].name} are both tables: add one after the other.")
+        raise ValueError(f"{paths[0].name} and {paths[1].name} are both tables: choose one at a time.")
     return None
 
 
@@ -196,12 +197,10 @@ def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
             raise UnicodeError(f"{path.name} is not encoded in {options.encoding}: choose another encoding.") from error
-        for pandas_message, sentence in PANDAS_ERRORS.items():
-            if pandas_message in str(error):
+        for message, sentence in PARSER_ERRORS.items():
+            if message in str(error):
                 raise ValueError(f"{path.name} cannot be used: {sentence}.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
-    except RecursionError as error:
-        raise ValueError(f"{path.name} cannot be used: its brackets are nested too deep.") from error
 
 
 def _label_name(value: Any, row_number: int) -> str | None:
@@ -225,12 +224,14 @@ def _checked(given: Texts, limits: Limits) -> Texts:
     return given
 
 
-class ClassifiedFile(NamedTuple):
-    """A file of answers."""
+class Classified(NamedTuple):
+    """Answers to the rows of a table or to documents: the file of all of them, and what the page shows."""
 
     path: Path
-    first_rows: list[list[str]]  # text, label and score
+    headers: list[str]  # of the rows
+    rows: list[list[str]]
     summary: str  # a sentence or more
+    passages: Sequence[ShownPassage] = ()  # of each row; none for a table
 
 
 def classify_upload(
@@ -239,7 +240,7 @@ def classify_upload(
     text_column: str,
     error_rate: float | None,
     options: FileOptions = DEFAULT_OPTIONS,
-) -> ClassifiedFile:
+) -> Classified:
     """Classify the rows of a file, and write them with ``label`` and ``score``.
 
     ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
@@ -276,4 +277,4 @@ def classify_upload(
         summary += f" {counted(outcome.rejected, 'row')} not sure enough, or without content, got no label."
     if outcome.without_text:
         summary += f" {counted(outcome.without_text, 'row')} without a text got no label."
-    return ClassifiedFile(target, first_rows, summary)
+    return Classified(path=target, headers=["Text", "Label", "Sure"], rows=first_rows, summary=summary)

@@ -49,7 +49,7 @@ def session(shared, files):
 def test_documents_are_classified_with_their_pages(session, files):
     asked = files["music"][7:] + files["cooking"][7:] + files["bad"]
     given = read_documents(given_files(asked), session.limits)
-    found = classify_documents(session, given, sure_only=False, percent=10)
+    found = classify_documents(session, given, error_rate=None)
     assert found.summary == f"Classified {len(asked) - 1} documents. 1 file could not be read: see the list."
     right = sum(row[1] in row[0] for row in found.rows)
     assert right >= 0.8 * len(found.rows) and len(found.rows) == len(asked) - 1

@@ -92,7 +92,7 @@ def test_a_bad_upload_is_refused_with_a_sentence_when_it_is_chosen_or_added(even
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ValueError, match=sentence) as refused:
-        events.add_files(secrets.token_urlsafe(32), [str(path)], None, *choices_of(events, path))
+        events.add_files(secrets.token_urlsafe(32), [str(path)], *choices_of(events, path))
     assert str(tmp_path) not in str(refused.value) and len(str(refused.value)) < 400
 
 
@@ -103,7 +103,7 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
     path.write_bytes(content)
     chosen = choices_of(events, path)
     messages = [str(one.message) for one in recwarn.list]
-    events.add_files(key, [str(path)], None, *chosen)
+    events.add_files(key, [str(path)], *chosen)
     assert events.sessions[key].counts() == counts
     assert any(warning in message for message in messages) if warning else not messages
 
@@ -117,13 +117,13 @@ def test_a_file_with_many_columns_shows_the_first_ones(events, events_module, tm
     )
 
 
-def test_files_of_the_first_zone_are_a_table_or_documents(events, tmp_path):
+def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):
     key = secrets.token_urlsafe(32)
     page = tmp_path / "page.html"
     page.write_text("<p>The river flows to the sea.</p>")
     shown = events.choose_columns("file", [str(page)])
     assert shown["docs_label"].visible and not shown["file_text"]["visible"]
-    added = events.add_files(key, [str(page)], None, None, None, None, None, "water")
+    added = events.add_files(key, [str(page)], None, None, None, None, "water")
     assert events.sessions[key].labels == ["water"] and added["docs_label"] == ""
     listed = events.search(key)["listed"].value["data"]
     assert listed == [["water", "page.html: The river flows to the sea."]]
@@ -131,10 +131,16 @@ def test_files_of_the_first_zone_are_a_table_or_documents(events, tmp_path):
     tables = [tmp_path / name for name in ("a.csv", "b.csv")]
     for table in tables:
         table.write_text("text\nThe star shines.\n")
-    with pytest.raises(ValueError, match="a.csv and b.csv are both tables: add one after the other"):
+    with pytest.raises(ValueError, match="a.csv and b.csv are both tables: choose one at a time"):
         events.choose_columns("file", [str(table) for table in tables])
-    with pytest.raises(ValueError, match="Add a.csv and the folder one after the other"):
-        events.add_files(key, [str(tables[0])], [str(page)], "text", "(none)", "utf-8", "comma")
     (tmp_path / "other.html").write_text("<p>The train leaves at noon.</p>")
-    events.add_files(key, [str(tmp_path / "other.html")], None, None, None, None, None, "")
+    events.add_files(key, [str(tmp_path / "other.html")], None, None, None, None, "")
     assert events.suggest(key)["suggested_text"].label.startswith("other.html: ")
+    for zone in (events.choose_columns("new", [str(page)]), events.choose_columns("new", [str(tables[0])])):
+        assert zone["new_ocr"].visible != getattr(zone["new_text"], "visible", False)
+    for file, headers, first in (
+        (tables[0], ["Text", "Label", "Sure"], "The star shines."),
+        (page, ["File", "Label", "Sure", "Page"], "page.html"),
+    ):
+        answered = events.classify(key, [str(file)], False, 10, "text")["answer_rows"]
+        assert answered.headers == headers and answered.value["data"][0][:2] == [first, "water"]

@@ -7,6 +7,7 @@ it is first used.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _MODULE_OF_NAME = {
-    "Audit": "classification.audit.report",
+    "Audit": "fitting.audit.report",
     "AutoModelForDocSplit": "pretraining.model",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
@@ -38,7 +39,7 @@ _MODULE_OF_NAME = {
     "connect_datastore": "datastore.milvus.connect",
     "default_checkpoint": "encoders.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
-    "finish_save": "encoders.checkpoints.atomic_replacement",
+    "finish_save": "storage.atomic_replacement",
     "group_versions": "text.versions",
     "load_documents": "text.load_documents",
     "load_example_texts": "text.example_texts",
@@ -55,14 +56,12 @@ _MODULE_OF_NAME = {
 __all__ = [*_MODULE_OF_NAME]
 
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
-    from .classification.audit.report import Audit as Audit
     from .classification.estimator import DocSplitClassifier as DocSplitClassifier
     from .classification.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
     from .datastore.knn_datastore import KNNDatastore as KNNDatastore
     from .datastore.milvus.connect import connect_datastore as connect_datastore
     from .encoders.backends.endpoint import EndpointClassifier as EndpointClassifier
     from .encoders.backends.endpoint import EndpointEncoder as EndpointEncoder
-    from .encoders.checkpoints.atomic_replacement import finish_save as finish_save
     from .encoders.checkpoints.checkpoint import default_checkpoint as default_checkpoint
     from .encoders.document_encoder import DocumentEncoder as DocumentEncoder
     from .encoders.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
@@ -72,6 +71,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .finetuning.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
     from .finetuning.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer
     from .finetuning.labeled_collator import DataCollatorForLabeledExamples as DataCollatorForLabeledExamples
+    from .fitting.audit.report import Audit as Audit
     from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
     from .metrics.registry import metric_path as metric_path
     from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments
@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer
     from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
+    from .storage.atomic_replacement import finish_save as finish_save
     from .text.example_texts import load_example_texts as load_example_texts
     from .text.files.failures import FailedFile as FailedFile
     from .text.files.load_files import load_files as load_files
@@ -103,8 +104,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# The command ``docsplit`` registers when it runs a script: its help, and what it needs, must not wait for that.
+# The command ``docsplit`` registers when it runs a script: its help, and what it needs, must not wait for that. Without
+# transformers the rooms arrays/, storage/ and fitting/ can be used.
 _name = Path(sys.argv[0]).name if sys.argv else ""
 _asks_for_help = _name == "-m" and sys.argv[-1] in ("-h", "--help")
-if _name not in ("docsplit", "docsplit.exe") and not _asks_for_help:
+_has_transformers = importlib.util.find_spec("transformers") is not None
+if _name not in ("docsplit", "docsplit.exe") and not _asks_for_help and _has_transformers:
     importlib.import_module(".registration", __name__).register()

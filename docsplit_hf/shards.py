@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .content_hash import sha256_of_file, sha256_of_parts
-from .encoders.checkpoints.atomic_replacement import apply_umask_to_weights, flush
+from .storage.atomic_replacement import apply_umask_to_weights, flush
 
 if TYPE_CHECKING:
     from .text.origins import Origin

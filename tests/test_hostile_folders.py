@@ -25,22 +25,22 @@ from docsplit_hf import (
     finish_save,
 )
 from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
-from docsplit_hf.datastore.files.manifest import render_manifest
 from docsplit_hf.demo.sessions import SharedModel
-from docsplit_hf.encoders.checkpoints import inside_folder
-from docsplit_hf.encoders.checkpoints.atomic_replacement import JOURNAL, SAVED, STAGING, replaced_at_once, valid_folder
 from docsplit_hf.encoders.checkpoints.checkpoint import (
     AutoModelWithoutHead,
     DamagedCheckpointError,
     find_checkpoint,
     open_checkpoint,
 )
-from docsplit_hf.encoders.checkpoints.inside_folder import refuse_links, write_file
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.serving.edit_log import EditLog
 from docsplit_hf.shards import ShardWriter
+from docsplit_hf.storage import inside_folder
+from docsplit_hf.storage.atomic_replacement import JOURNAL, SAVED, STAGING, replaced_at_once, valid_folder
+from docsplit_hf.storage.inside_folder import refuse_links, write_file
+from docsplit_hf.storage.manifest import render_manifest
 from docsplit_hf.text.files.failures import FailedFile
 from docsplit_hf.text.files.load_files import write_failures
 from docsplit_hf.training.resuming import check_output_dir

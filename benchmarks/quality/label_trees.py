@@ -24,10 +24,11 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, Text, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.label_sets import draw_rows, shortened
-from docsplit_hf.classification.ensemble.fitted_experts import PreparedExperts, score_texts
-from docsplit_hf.classification.ensemble.guarantees import Guarantees
-from docsplit_hf.classification.ensemble.measuring import REPORTED_ERRORS
-from docsplit_hf.classification.label_tree import (
+from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
+from docsplit_hf.fitting.ensemble.fitted_experts import PreparedExperts, score_texts
+from docsplit_hf.fitting.ensemble.guarantees import Guarantees
+from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
+from docsplit_hf.fitting.label_tree import (
     FLAT,
     answered_levels,
     label_paths,
@@ -37,13 +38,7 @@ from docsplit_hf.classification.label_tree import (
     path_probabilities,
     right_by_level,
 )
-from docsplit_hf.classification.rejection import (
-    GUARANTEE_CONFIDENCE,
-    TESTED_GROUPS,
-    Groups,
-    tail_probability,
-)
-from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
+from docsplit_hf.fitting.rejection import GUARANTEE_CONFIDENCE, TESTED_GROUPS, Groups, tail_probability
 
 ERRORS_IN_FIRST_GROUP = 1  # of the rule with one threshold
 FIRST_GROUP_DIVISOR = 10

@@ -34,12 +34,12 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble import label_proportions, weighing
-from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.label_proportions import Proportions, calibration, proportions_of
-from docsplit_hf.classification.ensemble.log_linear_pool import smoothed
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.ensemble import label_proportions, weighing
+from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.label_proportions import Proportions, calibration, proportions_of
+from docsplit_hf.fitting.ensemble.log_linear_pool import smoothed
+from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

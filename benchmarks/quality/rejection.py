@@ -30,17 +30,12 @@ from benchmarks.quality.few_labels.options import encoder_name, task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import (
-    PreparedExperts,
-    ScoredTexts,
-    prepare_experts,
-    score_texts,
-)
-from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.held_out_scores import HeldOut
-from docsplit_hf.classification.ensemble.measuring import REPORTED_ERRORS
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
-from docsplit_hf.datastore.row_table import encode_known_labels
+from docsplit_hf.arrays.row_table import encode_known_labels
+from docsplit_hf.fitting.ensemble.fitted_experts import PreparedExperts, ScoredTexts, prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.held_out_scores import HeldOut
+from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
+from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"

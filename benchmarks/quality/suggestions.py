@@ -22,8 +22,8 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.active_learning import suggest
-from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 

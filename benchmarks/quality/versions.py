@@ -36,7 +36,7 @@ from benchmarks.quality.few_labels.options import encoder_name
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
-from docsplit_hf.classification.ensemble import corpus, fitting
+from docsplit_hf.fitting.ensemble import corpus, fitting
 from docsplit_hf.text.file_formats import read_json_rows
 from docsplit_hf.text.versions import VersionPairs
 from docsplit_hf.training.markdown import table

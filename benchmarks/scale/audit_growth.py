@@ -18,9 +18,9 @@ import numpy as np
 
 from benchmarks.scale.fitting_growth import DIMENSION, Spent, make_datastore, spent_on
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.audit.examine import audit_snapshot
-from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.datastore.snapshot import FittedState
+from docsplit_hf.arrays.snapshot import FittedState
+from docsplit_hf.fitting.audit.examine import audit_snapshot
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.training.markdown import table
 
 COPIES = 0.01  # share of the examples

@@ -25,8 +25,8 @@ from transformers import pipeline
 from benchmarks.inputs import default_model
 from benchmarks.scale.fitting_growth import make_datastore
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
 

@@ -25,8 +25,8 @@ import numpy as np
 from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import FittedExperts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 

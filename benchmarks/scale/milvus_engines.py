@@ -29,7 +29,7 @@ from benchmarks.scale.datastore_index import machine
 from benchmarks.scale.milvus_kills import patient, start_server
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.classification.knn.interpolation import knn_probabilities
+from docsplit_hf.fitting.interpolation import knn_probabilities
 from docsplit_hf.training.markdown import table
 
 K = 64

@@ -36,8 +36,8 @@ from tqdm.auto import tqdm
 
 from benchmarks.scale.datastore_index import index_bytes, machine, megabytes
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.grouped_search import grouped_search, matched_distances
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.datastore.grouped_search import grouped_search, matched_distances
 from docsplit_hf.training.markdown import table
 
 K = 64

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom, binomtest
 
-from docsplit_hf.classification.rejection import min_held_out_texts
+from docsplit_hf.fitting.rejection import min_held_out_texts
 
 from .pages import Figure, Figures, Row
 from .records import RESULTS, Records, chosen, content

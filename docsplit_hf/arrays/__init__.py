@@ -1,1 +1,1 @@
-"""Arrays of examples and documents, without torch or transformers."""
+"""Examples and documents as arrays; neither torch nor transformers is imported."""

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
-from ..datastore.row_table import rows_at, take_passages
+from ..arrays.row_table import rows_at, take_passages
+from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
+from ..fitting.texts_and_labels import joined_texts
 from ..text.versions import version_pairs
-from .ensemble.fit_settings import SUGGESTED_SETTING
-from .ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
-from .texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
-    from ..datastore.snapshot import FittedState, Snapshot
-    from ..datastore.store import Store
+    from ..arrays.snapshot import FittedState, Snapshot
+    from ..arrays.store import Store
     from ..encoders.text_embedder import TextEmbedder
-    from .ensemble.fitted_experts import PreparedExperts
+    from ..fitting.ensemble.fitted_experts import PreparedExperts
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
-from .label_sets import NO_LIMIT, check_level
-from .rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
+from ..fitting.label_sets import NO_LIMIT, check_level
+from ..fitting.rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
 
 if TYPE_CHECKING:
-    from .ensemble.fitted_experts import PreparedExperts
-    from .ensemble.guarantees import Guarantees
+    from ..fitting.ensemble.fitted_experts import PreparedExperts
+    from ..fitting.ensemble.guarantees import Guarantees
 
 logger = logging.getLogger(__name__)
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..arrays.passages import Passages
-from ..datastore.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
+from ..arrays.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
 from ..datastore.knn_datastore import KNNDatastore
-from ..datastore.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
+from ..fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
+from ..fitting.texts_and_labels import check_lengths, names_of_labels
 from ..text.copies import label_set, warn_of_contradictions
 from ..text.labels import describe_alike, plain_spelling
-from .ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from .file_inputs import GivenTexts, expand_paths, read_inputs, warn_of_failures
-from .texts_and_labels import check_lengths, names_of_labels
 
 if TYPE_CHECKING:
-    from ..datastore.snapshot import Snapshot
-    from ..datastore.store import Store
+    from ..arrays.snapshot import Snapshot
+    from ..arrays.store import Store
     from ..encoders.text_embedder import TextEmbedder
     from ..text.origins import Origin
 

@@ -22,12 +22,12 @@ from ..content_hash import short_digest
 from ..encoders.checkpoints.checkpoint import find_checkpoint
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
 from ..encoders.chunking import SINGLE_VECTOR, check_strategy
+from ..fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from ..fitting.ensemble.registry import EXPERTS
+from ..fitting.texts_and_labels import joined_texts, texts_and_pairs
 from ..text.labels import label_name
 from .editing import new_datastore
-from .ensemble.fitted_experts import prepare_experts, score_texts
-from .ensemble.registry import EXPERTS
 from .fit import fit
-from .texts_and_labels import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     from typing import Self

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..fitting.prediction import Answer
+from ..fitting.texts_and_labels import as_list, texts_and_pairs
 from ..text.document_folders import name_of_document
 from ..text.files.failures import FailedFile, UnreadableFile
 from ..text.files.finding import find_files
@@ -15,8 +17,6 @@ from ..text.files.load_files import default_cache_dir
 from ..text.files.places import FileText
 from ..text.files.reader import read_files
 from ..text.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-from .prediction import Answer
-from .texts_and_labels import as_list, texts_and_pairs
 
 logger = logging.getLogger(__name__)
 

@@ -10,31 +10,31 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..datastore.duplicates import rows_of_texts
-from ..datastore.row_table import encode_known_labels
+from ..arrays.duplicates import rows_of_texts
+from ..arrays.row_table import encode_known_labels
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
+from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.ensemble.fitting import fit_experts, used_labels
+from ..fitting.ensemble.held_out_scores import HeldOut, are_texts
+from ..fitting.ensemble.log_linear_pool import ClassProportions
+from ..fitting.ensemble.report import FitReport
+from ..fitting.ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
+from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
+from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
+from ..fitting.label_tree import Hierarchy, remembered_hierarchy
+from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 from ..text.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
-from .ensemble.corpus import KeptCorpus, texts_in, unit
-from .ensemble.fit_settings import SUGGESTED_SETTING
-from .ensemble.fitting import fit_experts, used_labels
-from .ensemble.held_out_scores import HeldOut, are_texts
-from .ensemble.log_linear_pool import ClassProportions
-from .ensemble.report import FitReport
-from .ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
-from .ensemble.teacher_expert import SETTING as TEACHER_SETTING
-from .ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
-from .label_tree import SETTING as HIERARCHY_SETTING
-from .label_tree import Hierarchy, remembered_hierarchy
 from .teacher.endpoint_teacher import load_teacher
 from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
-from .texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
 
 if TYPE_CHECKING:
-    from ..datastore.snapshot import Snapshot
-    from ..datastore.store import Store
+    from ..arrays.snapshot import Snapshot
+    from ..arrays.store import Store
     from ..encoders.text_embedder import TextEmbedder
-    from .ensemble.fitted_experts import FittedExperts
+    from ..fitting.ensemble.fitted_experts import FittedExperts
 
 logger = logging.getLogger(__name__)
 

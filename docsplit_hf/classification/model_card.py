@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport, printed_name
 from ..training.markdown import code_block, save_model_card, table
-from .ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport, printed_name
 
 if TYPE_CHECKING:
-    from ..datastore.store import Store
+    from ..arrays.store import Store
     from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 
 # Titles of the evaluated parts and of two baselines, on the card and on the screen. The mixture is equation 3; the

@@ -11,23 +11,23 @@ from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
 from ..datastore.embed_examples import check_problem_type
-from ..datastore.files.classifier_folder import check_classifier
 from ..datastore.knn_datastore import KNNDatastore
 from ..datastore.milvus.connect import connect_datastore, is_remote
 from ..encoders.backends.endpoint import EndpointClassifier
 from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
-from ..encoders.checkpoints.one_state import FolderState, read_consistently
 from ..encoders.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoders.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoders.text_embedder import TextEmbedder
+from ..storage.classifier_folder import check_classifier
+from ..storage.one_state import FolderState, read_consistently
 from ..text.text_warnings import unlogged
 from .precision import check_precision
 
 if TYPE_CHECKING:
-    from ..datastore.store import Store
+    from ..arrays.store import Store
 
 logger = logging.getLogger(__name__)
 

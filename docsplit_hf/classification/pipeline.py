@@ -13,17 +13,26 @@ import numpy as np
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..datastore.duplicates import rows_of_texts
-from ..datastore.files.classifier_folder import CARD, saved_together, upload
-from ..datastore.store import read_consistently
+from ..arrays.duplicates import rows_of_texts
+from ..arrays.predictions import Predictions
+from ..arrays.store import read_consistently
 from ..encoders.backends.registry import BackendOptions
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.embedders import make_embedder
-from ..encoders.text_embedder import Predictions, TextEmbedder
+from ..encoders.text_embedder import TextEmbedder
+from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
+from ..fitting.ensemble.content import have_no_content, warn_of_no_content
+from ..fitting.ensemble.corpus import KeptCorpus
+from ..fitting.ensemble.fitted_experts import PreparedExperts, prepare_experts
+from ..fitting.ensemble.predicting import predict_with_experts
+from ..fitting.interpolation import predict_with_neighbors
+from ..fitting.prediction import Prediction, RequestedParts, make_answer, text_inputs
+from ..fitting.texts_and_labels import as_list, joined_texts
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from ..storage.classifier_folder import CARD, saved_together, upload
 from ..text.text_warnings import sum_up_warnings
 from .active_learning import suggest
-from .audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
+from .calibration import recalibrate, recalibrate_if_grown
 from .call_options import (
     KNN_OPTIONS,
     READING_OPTIONS,
@@ -35,30 +44,22 @@ from .call_options import (
 )
 from .drift.measure import measure_drift
 from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
-from .ensemble.content import have_no_content, warn_of_no_content
-from .ensemble.corpus import KeptCorpus
-from .ensemble.fitted_experts import PreparedExperts, prepare_experts
-from .ensemble.predicting import predict_with_experts
 from .file_inputs import expand_paths, labels_of_folders, raise_if_unreadable, read_inputs, with_unreadable
 from .fit import fit
-from .knn.calibration import recalibrate, recalibrate_if_grown
-from .knn.interpolation import predict_with_neighbors
 from .model_card import save_classifier_card
 from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
-from .prediction import Prediction, RequestedParts, make_answer, text_inputs
-from .texts_and_labels import as_list, joined_texts
 
 if TYPE_CHECKING:
-    from ..datastore.store import Store, View
+    from ..arrays.store import Store, View
+    from ..fitting.audit.report import Audit, Labels
+    from ..fitting.ensemble.log_linear_pool import ClassProportions
+    from ..fitting.ensemble.report import FitReport
+    from ..fitting.label_tree import Hierarchy
     from ..text.origins import Origin
     from .active_learning import Suggestion
-    from .audit.report import Audit, Labels
+    from .calibration import Calibration
     from .call_options import ReadingOptions
     from .drift.report import DriftReport
-    from .ensemble.log_linear_pool import ClassProportions
-    from .ensemble.report import FitReport
-    from .knn.calibration import Calibration
-    from .label_tree import Hierarchy
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from ..arrays.probe import PROBE_TEXTS, in_one_precision
 from ..text.text_warnings import unlogged
 
 if TYPE_CHECKING:
-    from ..datastore.store import Store
+    from ..arrays.store import Store
     from ..encoders.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)

@@ -17,9 +17,11 @@ from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoders.backends.registry import precision_settings
-from ..encoders.checkpoints.atomic_replacement import locked, open_or_make
 from ..encoders.checkpoints.fingerprint import encoder_fingerprint
-from ..encoders.checkpoints.inside_folder import open_plain
+from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.prediction import NO_CONTENT
+from ..storage.atomic_replacement import locked, open_or_make
+from ..storage.inside_folder import open_plain
 from ..text.document_folders import FAILED, documents_of, holds_documents, name_of_document
 from ..text.file_formats import find_text_files
 from ..text.files.failures import FailedFile
@@ -28,9 +30,7 @@ from ..text.origins import describe_place
 from ..text.sources import refuse_mistyped_path
 from ..text.text_warnings import sum_up_warnings
 from .call_options import KNN_OPTIONS, checked_options
-from .ensemble.fit_settings import SUGGESTED_SETTING
 from .file_inputs import FileInput
-from .prediction import NO_CONTENT
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Sorted, check_folder, sort_files
 

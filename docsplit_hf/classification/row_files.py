@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from ..encoders.checkpoints.inside_folder import temporary_file
+from ..storage.inside_folder import temporary_file
 from ..text.characters import replace_lone_surrogates
 from ..text.file_formats import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
 from ..text.sources import refuse_missing_file

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..encoders.checkpoints.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
+from ..storage.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
 from ..text.document_folders import FAILED as FAILED_FILES
 from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..content_hash import sha256_of_file
-from ..encoders.checkpoints.inside_folder import InsideFolder, write_file
+from ..storage.inside_folder import InsideFolder, write_file
 from .sorted_files import (
     MANIFEST,
     UNFINISHED,

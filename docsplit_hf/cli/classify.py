@@ -51,22 +51,22 @@ from datasets import Dataset, DatasetDict
 from transformers import HfArgumentParser, PreTrainedTokenizerBase, pipeline
 from transformers.trainer_utils import IntervalStrategy
 
-from ..classification.audit.report import Audit
-from ..classification.ensemble.report import FitReport
+from ..arrays.store import Store
 from ..classification.model_card import save_classifier_card
 from ..classification.pipeline import KNNClassifierPipeline
 from ..classification.predict_file import PredictionFiles, check_files, classify_file
 from ..classification.sorted_files import ANSWERS, Sorted
 from ..datastore.knn_datastore import KNNDatastore
-from ..datastore.store import Store
 from ..encoders.checkpoints.checkpoint import load_tokenizer, open_checkpoint
-from ..encoders.checkpoints.inside_folder import write_file
 from ..encoders.classifier_embedder import ClassifierEmbedder
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import KNNClassifier
 from ..encoders.reading_time import ReadingTime
 from ..finetuning.evaluation import describe_parts, evaluate_parts
 from ..finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
+from ..fitting.audit.report import Audit
+from ..fitting.ensemble.report import FitReport
+from ..storage.inside_folder import write_file
 from ..text.copies import without_copies
 from ..text.document_folders import FAILED, holds_documents, list_of_failures
 from ..text.labeled_examples import load_labeled_examples

@@ -18,9 +18,9 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ..content_hash import sha256_of_parts
-from ..encoders.checkpoints.inside_folder import refuse_links
 from ..encoders.chunking import SINGLE_CHUNK
 from ..encoders.document_encoder import DocumentEncoder
+from ..storage.inside_folder import refuse_links
 from ..text.document_folders import list_of_failures
 from ..text.load_documents import load_documents
 from ..text.segmentation.segment_documents import check_text_column

@@ -22,9 +22,9 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ..content_hash import sha256_of_parts
-from ..encoders.checkpoints.inside_folder import refuse_links
 from ..extras import check_extra
 from ..shards import DTYPES, count_documents
+from ..storage.inside_folder import refuse_links
 from ..text.sources import refuse_mistyped_path
 from ..training.command_line import parse_arguments, run_script
 from .encoder_arguments import INT8_TEXTS, EncoderArguments

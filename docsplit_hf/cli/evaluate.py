@@ -24,8 +24,6 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
-from ..classification.label_tree import Hierarchy
-from ..encoders.checkpoints.inside_folder import write_file
 from ..evaluation.experiment import EvaluationSettings, check_protocols
 from ..evaluation.figures import FIGURES, Draw, save_figures
 from ..evaluation.markdown_report import main_table, results_markdown
@@ -34,6 +32,8 @@ from ..evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ..evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
 from ..evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
 from ..extras import install_line, is_installed
+from ..fitting.label_tree import Hierarchy
+from ..storage.inside_folder import write_file
 from ..text.document_folders import list_of_failures
 from ..training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ..classification.label_tree import Hierarchy, is_hierarchy_setting
+from ..fitting.label_tree import Hierarchy, is_hierarchy_setting
 
 
 def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.changes import add_rows, empty_snapshot
 from ..arrays.passages import Passages
 from ..encoders.chunking import SEVERAL_VECTORS
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL
+from ..storage.snapshot_index import update_index
 from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..text.origins import origins_of_rows
-from .changes import add_rows, empty_snapshot
-from .snapshot_index import update_index
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+    from ..arrays.snapshot import Snapshot
     from ..encoders.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..encoders.text_embedder import TextEmbedder
-    from .snapshot import Snapshot
 
 
 def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, **options: Any) -> Snapshot:

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..content_hash import sha256_of_parts
-from ..encoders.backends.registry import BackendOptions
-from ..encoders.embedders import make_embedder
-from .changes import (
+from ..arrays.changes import (
     add_documents,
     add_rows,
     empty_snapshot,
@@ -24,13 +21,9 @@ from .changes import (
     remove_either,
     remove_rows,
 )
-from .embed_examples import embed_examples
-from .files.classifier_folder import upload
-from .files.datastore_files import load_snapshot, save_snapshot
-from .files.from_shards import open_shards
-from .index import EXACT, IndexOptions
-from .keys import GrowingArrays, as_matrix
-from .row_table import (
+from ..arrays.index import EXACT, IndexOptions
+from ..arrays.keys import GrowingArrays, as_matrix
+from ..arrays.row_table import (
     ORIGIN_COLUMNS,
     TEXT_COLUMNS,
     encode_known_labels,
@@ -39,8 +32,15 @@ from .row_table import (
     origins_of,
     take_passages,
 )
-from .snapshot import FittedState, Snapshot
-from .snapshot_index import change_index, update_index
+from ..arrays.snapshot import FittedState, Snapshot
+from ..content_hash import sha256_of_parts
+from ..encoders.backends.registry import BackendOptions
+from ..encoders.embedders import make_embedder
+from ..storage.classifier_folder import upload
+from ..storage.datastore_files import load_snapshot, save_snapshot
+from ..storage.snapshot_index import change_index, update_index
+from .embed_examples import embed_examples
+from .from_shards import open_shards
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ..arrays.passages import Passages
+    from ..arrays.snapshot import SearchResult
+    from ..arrays.store import Store
     from ..encoders.backends.torch_backend import BFloat16
     from ..encoders.portable.modeling_knn_classifier import KNNClassifier
     from ..text.origins import Origin
-    from .snapshot import SearchResult
-    from .store import Store
 
 
 class KNNDatastore:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..content_hash import sha256_of_json
-from ..encoders.checkpoints.atomic_replacement import locked
+from ..storage.atomic_replacement import locked
 from .sessions import Limits, Session, SharedModel
 
 logger = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..classification.ensemble.fitted_experts import FittedExperts, PreparedExperts
     from ..classification.pipeline import KNNClassifierPipeline
     from ..datastore.knn_datastore import KNNDatastore
+    from ..fitting.ensemble.fitted_experts import FittedExperts, PreparedExperts
 
 LABEL_CHARACTERS = 200  # the most characters of a label
 PASSAGE_LENGTH = 128  # tokens; short, so that a passage shows the decisive place
@@ -230,7 +230,7 @@ class Session:
     @property
     def fitted(self) -> FittedExperts | None:
         """The fitted experts, or None before a fit."""
-        from ..classification.ensemble.fitted_experts import prepare_experts
+        from ..fitting.ensemble.fitted_experts import prepare_experts
 
         store = self.pipe.datastore
         self._ready = None if store is None else prepare_experts(store.view(), self._ready)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..classification.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ..text.origins import describe_place
 from .sessions import Finding, MapLayout, Session, counted, percentage
 from .uploads import shortened
@@ -50,7 +50,7 @@ def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[s
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     """The pattern of the words: whole words, except in scripts without spaces."""
-    from ..classification.ensemble.tfidf import words_of
+    from ..fitting.ensemble.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
     # True if the tokenizer treats the word as part of a longer one, that is, if its script separates words by spaces.

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..arrays.predictions import Predictions
 from ..text.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..text.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
@@ -20,7 +21,7 @@ from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
-from .text_embedder import Predictions, TextEmbedder
+from .text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

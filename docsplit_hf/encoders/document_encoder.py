@@ -12,13 +12,13 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..arrays.passages import Passages
+from ..storage.one_state import read_consistently
 from ..text.text_warnings import warn_of_unfamiliar_texts
 from ..text.tokenization import check_texts
 from .backends.registry import BackendOptions, Precision, precision_settings, use_backend
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
-from .checkpoints.one_state import read_consistently
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunking import (
     SEVERAL_VECTORS,

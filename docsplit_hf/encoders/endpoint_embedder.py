@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..arrays.predictions import Predictions
 from ..arrays.probe import PROBE_TEXTS
 from .backends.endpoint import EndpointClassifier
 from .backends.registry import BackendOptions
 from .embedding_options import EmbeddingOptions
-from .text_embedder import Predictions, TextEmbedder
+from .text_embedder import TextEmbedder
 
 # Options and settings that have no effect on an endpoint.
 UNSUPPORTED = ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length", "max_passages")

@@ -9,7 +9,7 @@ from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTokenizerBase
 
 from ..content_hash import short_digest
-from .checkpoints.inside_folder import write_at_once
+from ..storage.inside_folder import write_at_once
 
 # Arguments for training a small BERT from random weights: minutes on two CPU cores.
 SMALL_BERT_RECIPE = {

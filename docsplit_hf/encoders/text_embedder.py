@@ -5,23 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..arrays.passages import Passages
+from ..arrays.predictions import Predictions
 from .backends.registry import BackendOptions
 from .embedding_options import EmbeddingOptions
-
-
-class Predictions(NamedTuple):
-    """Output of a classifier for N texts, in their order."""
-
-    logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
-    retrieval_embeddings: np.ndarray  # float32 (N, R)
-    read_fraction: np.ndarray | None = None  # float64 (N,): the part of each text that was read; None: unknown
-    passages: Passages | None = None  # None where each text has one embedding
 
 
 @dataclass(frozen=True)

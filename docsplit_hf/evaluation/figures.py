@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..encoders.checkpoints.inside_folder import write_file
 from ..extras import check_extra
+from ..storage.inside_folder import write_file
 from .experiment import EvaluationSettings
 from .markdown_report import Spread
 from .results import setting

@@ -15,13 +15,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from ..classification.ensemble.fitted_experts import PreparedExperts, score_texts
-from ..classification.ensemble.fitting import fit_experts
-from ..classification.ensemble.report import LARGEST_CLASS
-from ..classification.label_tree import FLAT, LabelTree
-from ..datastore.keys import as_matrix, check_finite
+from ..arrays.keys import as_matrix, check_finite
 from ..datastore.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
+from ..fitting.ensemble.fitted_experts import PreparedExperts, score_texts
+from ..fitting.ensemble.fitting import fit_experts
+from ..fitting.ensemble.report import LARGEST_CLASS
+from ..fitting.label_tree import FLAT, LabelTree
 from ..metrics.registry import rank_metrics, ranks_of_right
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..text.holding_out import hold_out_of_each_class

@@ -15,7 +15,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 
 import pandas as pd
 
-from ..encoders.checkpoints.inside_folder import write_file
+from ..storage.inside_folder import write_file
 
 FILE_NAME = "results.json"
 VERSION = 1

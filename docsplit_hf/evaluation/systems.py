@@ -17,8 +17,8 @@ from tqdm.auto import tqdm
 from ..arrays.passages import Passages
 from ..content_hash import sha256_of_json, sha256_of_parts
 from ..encoders.backends.endpoint import convert_options, is_address, load_endpoint, split_name
-from ..encoders.checkpoints.inside_folder import write_file
 from ..encoders.document_encoder import DocumentEncoder
+from ..storage.inside_folder import write_file
 from ..text.text_warnings import sum_up_warnings
 from ..text.tokenization import check_texts
 

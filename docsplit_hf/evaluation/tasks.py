@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset, DatasetDict
 
-from ..classification.label_tree import Hierarchy, LabelTree, label_paths, label_tree
 from ..content_hash import sha256_of_parts
+from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
 from ..text.document_folders import documents_of, holds_documents, is_pattern
 from ..text.file_formats import find_columns, find_text_files
 from ..text.holding_out import groups_to_hold_out, hold_out_of_each_class

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
-from ..classification.ensemble.corpus import texts_in
-from ..classification.ensemble.fitted_experts import prepare_experts
-from ..classification.ensemble.held_out_scores import one_hot
-from ..classification.ensemble.predicting import predict_with_experts
-from ..classification.ensemble.report import at_chance, largest_class
-from ..classification.ensemble.tfidf import fit_words
-from ..classification.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
-from ..classification.knn.interpolation import interpolate_with_neighbors
-from ..classification.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
 from ..classification.model_card import TITLES
-from ..classification.prediction import RequestedParts, TextInputs
-from ..classification.texts_and_labels import joined_texts
+from ..fitting.ensemble.corpus import texts_in
+from ..fitting.ensemble.fitted_experts import prepare_experts
+from ..fitting.ensemble.held_out_scores import one_hot
+from ..fitting.ensemble.predicting import predict_with_experts
+from ..fitting.ensemble.report import at_chance, largest_class
+from ..fitting.ensemble.tfidf import fit_words
+from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+from ..fitting.interpolation import interpolate_with_neighbors
+from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
+from ..fitting.prediction import RequestedParts, TextInputs
+from ..fitting.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..text.labels import label_array, texts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-    from ..classification.ensemble.fitted_experts import PreparedExperts
-    from ..datastore.snapshot import Snapshot
-    from ..datastore.store import Store
+    from ..arrays.snapshot import Snapshot
+    from ..arrays.store import Store
     from ..encoders.text_embedder import TextEmbedder
+    from ..fitting.ensemble.fitted_experts import PreparedExperts
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:

@@ -14,9 +14,7 @@ from huggingface_hub import HfApi
 from torch import nn
 from transformers import EvalPrediction
 
-from ..classification.editing import add_documents
-from ..classification.fit import fit
-from ..classification.knn.calibration import (
+from ..classification.calibration import (
     HELD_OUT_SOURCE,
     Calibration,
     KnownExamplesError,
@@ -25,15 +23,17 @@ from ..classification.knn.calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..classification.knn.interpolation import classifier_probabilities
+from ..classification.editing import add_documents
+from ..classification.fit import fit
 from ..classification.model_card import save_classifier_card
-from ..datastore.files.classifier_folder import FOLDER, saved_together
-from ..datastore.files.manifest import MANIFEST, named_files
 from ..datastore.knn_datastore import KNNDatastore
 from ..encoders.embedders import make_embedder
 from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoders.portable.run_encoder import use_packing
 from ..encoders.text_embedder import TextEmbedder
+from ..fitting.interpolation import classifier_probabilities
+from ..storage.classifier_folder import FOLDER, saved_together
+from ..storage.manifest import MANIFEST, named_files
 from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedTokenizerBase
 
-    from ..classification.ensemble.report import FitReport
-    from ..classification.label_tree import Hierarchy
+    from ..fitting.ensemble.report import FitReport
+    from ..fitting.label_tree import Hierarchy
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..encoders.checkpoints.atomic_replacement import replaced_at_once
 from ..encoders.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
 from ..encoders.document_encoder import DocumentEncoder
+from ..storage.atomic_replacement import replaced_at_once
 from .half_retrieval import half_texts
 
 logger = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from ..encoders.checkpoints.checkpoint import (
     open_checkpoint,
     override_config,
 )
-from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.portable.run_encoder import check_pooling, pool, run_encoder
+from ..storage.one_state import read_consistently
 from .collator import IGNORED_LABEL
 
 Batch = dict[str, torch.Tensor]  # what DataCollatorForDocSplit returns

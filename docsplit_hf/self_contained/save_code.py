@@ -7,8 +7,7 @@ import shutil
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from .docsplit_knn_pipeline import PACKAGE, SelfContainedPipeline
-
+PACKAGE = "docsplit_hf"
 CONFIG = "config.json"
 REQUIREMENTS = "requirements.txt"
 ENTRY = "docsplit_knn_pipeline.py"
@@ -17,10 +16,21 @@ CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
 FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "shards.py")
 # classification/ and the rooms that it imports from
-ROOMS = ("arrays", "text", "encoders", "metrics", "training", "datastore", "classification", "self_contained")
+ROOMS = (
+    "text",
+    "arrays",
+    "storage",
+    "metrics",
+    "fitting",
+    "encoders",
+    "training",
+    "datastore",
+    "classification",
+    "self_contained",
+)
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
-        "impl": f"{Path(ENTRY).stem}.{SelfContainedPipeline.__name__}",
+        "impl": "docsplit_knn_pipeline.SelfContainedPipeline",
         "pt": ["AutoModelForSequenceClassification"],
         "type": "text",
     }

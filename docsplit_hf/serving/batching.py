@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from ..arrays.passages import Passages
+from ..arrays.predictions import Predictions
 from ..classification.call_options import CallOptions
-from ..classification.texts_and_labels import joined_texts
 from ..encoders.classifier_embedder import ClassifierEmbedder, CutTexts
-from ..encoders.text_embedder import Predictions
+from ..fitting.texts_and_labels import joined_texts
 from ..text.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
 from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced

@@ -15,11 +15,11 @@ from weakref import WeakValueDictionary
 
 from ..classification.pipeline import KNNClassifierPipeline
 from ..content_hash import sha256_of_json
-from ..datastore.files.classifier_folder import FOLDER
-from ..datastore.files.manifest import MANIFEST, read_manifest
-from ..encoders.checkpoints.atomic_replacement import valid_folder
-from ..encoders.checkpoints.one_state import read_consistently
 from ..encoders.portable.modeling_knn_classifier import KNNClassifier
+from ..storage.atomic_replacement import valid_folder
+from ..storage.classifier_folder import FOLDER
+from ..storage.manifest import MANIFEST, read_manifest
+from ..storage.one_state import read_consistently
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from ..encoders.checkpoints.atomic_replacement import locked
-from ..encoders.checkpoints.inside_folder import open_plain
+from ..storage.atomic_replacement import locked
+from ..storage.inside_folder import open_plain
 
 logger = logging.getLogger(__name__)
 

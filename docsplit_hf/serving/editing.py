@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from safetensors import SafetensorError
 
 from ..content_hash import sha256_of_json
-from ..encoders.checkpoints.atomic_replacement import save_lock
+from ..storage.atomic_replacement import save_lock
 from ..text.text_warnings import unlogged
 from .classifiers import Classifier, State, copied, version_on_disk, weights_on_disk
 from .edit_log import LOG_NAME, AddedExample, EditContent, EditLog

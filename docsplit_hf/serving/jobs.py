@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..arrays.predictions import Predictions
 from ..classification.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ..encoders.chunking import Chunk
 from ..encoders.classifier_embedder import CutTexts, EmbeddedChunks
-from ..encoders.text_embedder import Predictions
 
 if TYPE_CHECKING:
     from ..classification.pipeline import PredictedTexts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from ..classification.call_options import CallOptions, checked_options
-from ..classification.label_tree import NO_LEVEL
 from ..cores import core_count
+from ..fitting.label_tree import NO_LEVEL
 from .access import Access
 from .batching import Batcher, ReadTexts
 from .classifiers import Classifier, State

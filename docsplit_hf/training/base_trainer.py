@@ -21,10 +21,10 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
-from ..encoders.checkpoints.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..encoders.checkpoints.checkpoint import unsaved_weights
-from ..encoders.checkpoints.inside_folder import refuse_links, write_file
 from ..encoders.compiled_layers import compile_layers, why_not_compiled
+from ..storage.atomic_replacement import apply_umask_to_weights, replaced_at_once
+from ..storage.inside_folder import refuse_links, write_file
 from .arguments import STEPS_WORTH_COMPILING, WITHOUT_WORKERS
 from .bf16_residual import use_bf16_residual
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..encoders.checkpoints.inside_folder import write_file
+from ..storage.inside_folder import write_file
 from ..text.document_folders import is_pattern
 from .distributed import process_count
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from docsplit_hf.classification.knn.interpolation import add_one_smoothing, interpolate, knn_probabilities
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.protocols import held_out_settings
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.evaluation import prediction_metrics
+from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
 from docsplit_hf.text.paper_tasks import TASKS
 
 from ..papers_options import CALIBRATED, FIXED, ORACLE, PaperSettings

@@ -11,14 +11,14 @@ from scipy.sparse import issparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.classification.knn.calibration import calibrate
-from docsplit_hf.classification.knn.interpolation import knn_probabilities
-from docsplit_hf.datastore.grouped_search import grouped_search
-from docsplit_hf.datastore.keys import exact_search
+from docsplit_hf.arrays.grouped_search import grouped_search
+from docsplit_hf.arrays.keys import exact_search
+from docsplit_hf.classification.calibration import calibrate
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
 from docsplit_hf.evaluation.protocols import LabeledFeatures, held_out_settings, labeled_features
 from docsplit_hf.evaluation.systems import Features
 from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.fitting.interpolation import knn_probabilities
 
 from ..papers_options import PaperSettings
 

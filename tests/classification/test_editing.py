@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.datastore.snapshot import Snapshot
+from docsplit_hf.arrays.snapshot import Snapshot
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.registry import EXPERTS
-from docsplit_hf.classification.ensemble.report import FitReport
 from docsplit_hf.classification.fit import BETTER_ENCODER, _name_better_encoder, fit
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.report import FitReport
 
+from ..fitting.ensemble.stores import make_store, misleading_store, score
 from .conftest import labels_of
-from .ensemble.stores import make_store, misleading_store, score
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 WITHOUT_TEACHER = [name for name, expert in EXPERTS.items() if not expert.needs_teacher]

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from docsplit_hf.classification.folder_names import folded, folders_of_labels, free_name, safe_name
-from docsplit_hf.encoders.checkpoints.inside_folder import is_plain
+from docsplit_hf.storage.inside_folder import is_plain
 
 NASTY = [
     "a/b", "..", ".", "", " ", "a\\b", "C:", "con", "NUL.txt", "aux", "COM1", "a.", "a ", ".hidden", "x\0y", "a\u202eb",

@@ -4,7 +4,7 @@ import numpy as np
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.datastore.snapshot import DTYPES, FittedState
+from docsplit_hf.arrays.snapshot import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]
 

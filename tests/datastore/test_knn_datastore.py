@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.probe import check_probe
-from docsplit_hf.datastore.snapshot import FittedState
+from docsplit_hf.arrays.snapshot import FittedState
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 

@@ -7,9 +7,9 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.datastore.files.manifest import DatastoreError
+from docsplit_hf.arrays.row_table import origins_of
 from docsplit_hf.datastore.milvus.rows import CollectionDescription, to_rows, to_snapshot, to_texts
-from docsplit_hf.datastore.row_table import origins_of
+from docsplit_hf.storage.manifest import DatastoreError
 from docsplit_hf.text.files.places import Place
 from docsplit_hf.text.origins import Origin
 

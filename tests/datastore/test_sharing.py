@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.datastore.index import build_index
-from docsplit_hf.datastore.snapshot_index import index_folder
+from docsplit_hf.arrays.index import build_index
+from docsplit_hf.storage.snapshot_index import index_folder
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, with_passages
 
@@ -73,7 +73,7 @@ def test_an_index_is_built_once_and_then_loaded_from_the_cache(tmp_path, monkeyp
         built.append(factory)
         return build_index(keys, factory)
 
-    monkeypatch.setattr("docsplit_hf.datastore.snapshot_index.build_index", build)
+    monkeypatch.setattr("docsplit_hf.storage.snapshot_index.build_index", build)
     datastore = make_datastore(rows=1500, index="IVF16,PQ4x4", nprobe=3, rerank=2)
     datastore.save_pretrained(tmp_path)
     assert not list(tmp_path.glob("datastore/*index*")) and len(list(index_folder().iterdir())) == 1

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.classification.label_tree import label_paths, label_tree
 from docsplit_hf.evaluation import protocols
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.protocols import (
@@ -22,6 +21,7 @@ from docsplit_hf.evaluation.protocols import (
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.evaluation import prediction_metrics
+from docsplit_hf.fitting.label_tree import label_paths, label_tree
 from docsplit_hf.pretraining.half_retrieval import half_texts
 
 LABELS = np.array([0, 1])

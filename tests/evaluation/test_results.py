@@ -59,7 +59,7 @@ def test_merged_stores_have_all_records_with_the_commands_that_measured_them(tmp
 def test_a_crash_while_writing_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     store = ResultStore(tmp_path)
     store.add(RECORD)
-    monkeypatch.setattr("docsplit_hf.encoders.checkpoints.inside_folder.os.replace", lambda *_: 1 / 0)
+    monkeypatch.setattr("docsplit_hf.storage.inside_folder.os.replace", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         store.add(RECORD | {"seed": 1})
     assert len(ResultStore(tmp_path).records) == 1

@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts, score_texts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
 from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
 from docsplit_hf.evaluation.markdown_report import main_table
 from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
@@ -15,6 +13,8 @@ from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
+from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 
 
 @pytest.mark.parametrize(

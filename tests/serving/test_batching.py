@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf.arrays.passages import Passages
+from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.classification.call_options import checked_options
 from docsplit_hf.encoders.classifier_embedder import CutTexts
-from docsplit_hf.encoders.text_embedder import Predictions
 from docsplit_hf.serving.batching import rows_of
 from docsplit_hf.serving.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 

@@ -102,7 +102,7 @@ def constants(given: dict[str, str]) -> Iterator[None]:
     with ExitStack() as stack:
         for where, value in given.items():
             file, name = where.split(".")
-            module = import_module(f"docsplit_hf.classification.ensemble.{file}")
+            module = import_module(f"docsplit_hf.fitting.ensemble.{file}")
             stack.enter_context(mock.patch.object(module, name, json.loads(value)))
         yield
 

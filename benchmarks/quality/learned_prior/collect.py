@@ -55,25 +55,25 @@ from benchmarks.quality.few_labels import systems
 from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.systems import C_GRID, probe, tfidf
-from docsplit_hf.classification.ensemble import fitting
-from docsplit_hf.classification.ensemble.fitted_experts import score_by_expert
-from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.log_linear_pool import pool
-from docsplit_hf.classification.ensemble.neighbor_expert import places_of_documents
-from docsplit_hf.classification.ensemble.registry import features_of_corpus, prior_weights, score_all
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
-from docsplit_hf.classification.ensemble.weighing import SAMPLED_DOCUMENTS
-from docsplit_hf.classification.texts_and_labels import joined_texts, texts_and_pairs
+from docsplit_hf.fitting.ensemble import fitting
+from docsplit_hf.fitting.ensemble.fitted_experts import score_by_expert
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.log_linear_pool import pool
+from docsplit_hf.fitting.ensemble.neighbor_expert import places_of_documents
+from docsplit_hf.fitting.ensemble.registry import features_of_corpus, prior_weights, score_all
+from docsplit_hf.fitting.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
+from docsplit_hf.fitting.texts_and_labels import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
     from transformers import Pipeline
 
-    from docsplit_hf.classification.ensemble.expert import TrainingData
-    from docsplit_hf.classification.ensemble.fitted_experts import Ensemble, FittedExperts
-    from docsplit_hf.classification.ensemble.held_out_scores import HeldOutScores
-    from docsplit_hf.classification.ensemble.weighing import Weighing
-    from docsplit_hf.datastore.snapshot import Snapshot
+    from docsplit_hf.arrays.snapshot import Snapshot
+    from docsplit_hf.fitting.ensemble.expert import TrainingData
+    from docsplit_hf.fitting.ensemble.fitted_experts import Ensemble, FittedExperts
+    from docsplit_hf.fitting.ensemble.held_out_scores import HeldOutScores
+    from docsplit_hf.fitting.ensemble.weighing import Weighing
 
 POOL_SIZE = 800
 TEST_SIZE = 300

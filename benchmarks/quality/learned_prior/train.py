@@ -24,8 +24,8 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
-from docsplit_hf.classification.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
-from docsplit_hf.classification.ensemble.prior_sharpness import (
+from docsplit_hf.fitting.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
+from docsplit_hf.fitting.ensemble.prior_sharpness import (
     COEFFICIENTS,
     Evidence,
     LearnedSharpness,

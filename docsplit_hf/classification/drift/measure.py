@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...datastore.row_table import rows_at
-from ..ensemble.content import have_no_content
-from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.fitted_experts import score_texts
-from ..ensemble.tfidf import words_of
-from ..label_tree import NO_LEVEL, extend_tree
-from ..rejection import check_error, closeness, familiarity
-from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
+from ...arrays.row_table import rows_at
+from ...fitting.ensemble.content import have_no_content
+from ...fitting.ensemble.corpus import id_numbers, texts_in, unit
+from ...fitting.ensemble.fitted_experts import score_texts
+from ...fitting.ensemble.tfidf import words_of
+from ...fitting.label_tree import NO_LEVEL, extend_tree
+from ...fitting.rejection import check_error, closeness, familiarity
+from ...fitting.texts_and_labels import as_list, joined_texts, texts_and_pairs
 from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 
 if TYPE_CHECKING:
-    from ...datastore.snapshot import Snapshot
+    from ...arrays.snapshot import Snapshot
     from ...encoders.text_embedder import TextEmbedder
-    from ..ensemble.fitted_experts import PreparedExperts
+    from ...fitting.ensemble.fitted_experts import PreparedExperts
 
 TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
 MAX_STORE_TEXTS = 2_000  # of the datastore; a larger sample barely narrows the intervals

@@ -11,7 +11,7 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from ...encoders.checkpoints.inside_folder import write_file
+from ...storage.inside_folder import write_file
 from ...text.characters import on_one_line
 
 # Of each of three intervals, so that by chance at most 5 % of reports have one that excludes 0.

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...datastore.row_table import take_passages
+from ...arrays.row_table import take_passages
+from ...fitting.ensemble.corpus import texts_in
+from ...fitting.ensemble.fitted_experts import PreparedExperts, score_texts, vectors_of_examples
+from ...fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
+from ...fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
 from ..active_learning import MAX_CANDIDATES, choose_documents, margin_uncertainty
-from ..ensemble.corpus import texts_in
-from ..ensemble.fitted_experts import PreparedExperts, score_texts, vectors_of_examples
-from ..ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
-from ..ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
 from .endpoint_teacher import EndpointTeacher, load_teacher
 from .protocols import Option
 
 if TYPE_CHECKING:
-    from ...datastore.snapshot import Snapshot
-    from ...datastore.store import View
-    from ..ensemble.fitted_experts import FittedExperts
+    from ...arrays.snapshot import Snapshot
+    from ...arrays.store import View
+    from ...fitting.ensemble.fitted_experts import FittedExperts
 
 logger = logging.getLogger(__name__)
 

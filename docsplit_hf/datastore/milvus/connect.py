@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..changes import empty_snapshot
-from ..keys import as_matrix
+from ...arrays.changes import empty_snapshot
+from ...arrays.keys import as_matrix
 from .collection import EXAMPLES, Collection, check_installed
 from .remote_datastore import RemoteDatastore
 from .rows import CollectionDescription, read_description, write_description, write_labels

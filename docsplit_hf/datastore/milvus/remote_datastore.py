@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ...arrays.keys import as_matrix
 from ...arrays.probe import check_same_encoder
+from ...arrays.row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
+from ...arrays.snapshot import FittedState
 from ...content_hash import sha256_of_json
-from ..changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
-from ..keys import as_matrix
 from ..knn_datastore import KNNDatastore
-from ..row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
-from ..snapshot import FittedState
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .remote_view import ONE_EACH, RemoteView, find_ids
 from .rows import (
@@ -43,9 +43,9 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...arrays.passages import Passages
+    from ...arrays.snapshot import SearchResult, Snapshot
+    from ...arrays.store import Store
     from ...text.origins import Origin
-    from ..snapshot import SearchResult, Snapshot
-    from ..store import Store
 
 logger = logging.getLogger(__name__)
 

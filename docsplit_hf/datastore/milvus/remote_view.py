@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..changes import NO_ROW
-from ..snapshot import ExampleTexts
+from ...arrays.changes import NO_ROW
+from ...arrays.snapshot import ExampleTexts
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
 from .rows import (
     KEY_FIELDS,
@@ -23,7 +23,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...arrays.passages import Passages
-    from ..snapshot import FittedState, Kind, SearchResult, Snapshot
+    from ...arrays.snapshot import FittedState, Kind, SearchResult, Snapshot
 
 ONE_EACH = "passage == 0"  # filter: one row of each document
 WITHOUT_VECTOR = [field for field in FIELDS if field != VECTOR]

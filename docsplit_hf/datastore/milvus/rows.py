@@ -23,13 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.changes import add_documents, add_rows, empty_snapshot
+from ...arrays.keys import as_queries
 from ...arrays.passages import Passages
+from ...arrays.row_table import check_passages, encode_labels
+from ...arrays.snapshot import ExampleTexts, SearchResult, Snapshot
 from ...content_hash import short_digest
 from ...text.origins import Origin
-from ..changes import add_documents, add_rows, empty_snapshot
-from ..keys import as_queries
-from ..row_table import check_passages, encode_labels
-from ..snapshot import ExampleTexts, SearchResult, Snapshot
 from .collection import (
     DESCRIPTION,
     FIELDS,

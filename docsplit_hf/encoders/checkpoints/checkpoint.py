@@ -26,11 +26,11 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
+from ...storage.atomic_replacement import valid_folder
+from ...storage.inside_folder import write_file
+from ...storage.one_state import FolderState, read_consistently
 from ...text.sources import refuse_mistyped_path
-from .atomic_replacement import valid_folder
 from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
-from .inside_folder import write_file
-from .one_state import FolderState, read_consistently
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"

@@ -19,9 +19,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import PretrainedConfig
 
+from ...storage.atomic_replacement import apply_umask_to_weights
+from ...storage.inside_folder import write_file
 from ..portable.run_encoder import ACTIVATIONS, UnitNorm
-from .atomic_replacement import apply_umask_to_weights
-from .inside_folder import write_file
 
 logger = logging.getLogger(__name__)
 

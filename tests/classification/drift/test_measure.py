@@ -19,12 +19,12 @@ from docsplit_hf.classification.drift.measure import (
     measure_period,
 )
 from docsplit_hf.classification.drift.report import INTERVAL_CONFIDENCE, Change, mean_change
-from docsplit_hf.classification.ensemble.fitted_experts import prepare_experts
-from docsplit_hf.classification.ensemble.guarantees import Guarantees
 from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
+from docsplit_hf.fitting.ensemble.guarantees import Guarantees
 
+from ...fitting.ensemble.stores import fitted_store
 from ..conftest import labels_of
-from ..ensemble.stores import fitted_store
 
 NEW = [f"Zebra number {n} sleeps under quantum lamps, and nobody measured photons." for n in range(12)]
 

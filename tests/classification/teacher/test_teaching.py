@@ -8,11 +8,7 @@ import pytest
 from transformers import pipeline
 
 from benchmarks.quality.teacher_server import serve_teacher
-from docsplit_hf.classification.ensemble.teacher_expert import (
-    agreement_above_chance,
-    fit_soft_probe,
-    probe_logits,
-)
+from docsplit_hf.fitting.ensemble.teacher_expert import agreement_above_chance, fit_soft_probe, probe_logits
 
 WORDS = {"river": ["water", "valley", "bridge", "fish", "stream"], "engine": ["piston", "fuel", "gear", "oil", "valve"]}
 
@@ -159,7 +155,7 @@ def test_agreement_is_in_standard_errors_of_all_permutations():
 def test_the_probe_is_scikit_learns_where_answers_are_certain():
     from sklearn.linear_model import LogisticRegression
 
-    from docsplit_hf.classification.ensemble import teacher_expert
+    from docsplit_hf.fitting.ensemble import teacher_expert
 
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((60, 4))

@@ -9,11 +9,11 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.datastore.row_table import ids_among
+from docsplit_hf.arrays.row_table import ids_among
 
+from ...arrays.test_store import compare, journey
 from ...classification.conftest import labels_of
 from ..datastores import make_passages
-from ..test_store import compare, journey
 from .conftest import NAMES
 
 

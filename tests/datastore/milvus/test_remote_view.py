@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from transformers import BertModel, pipeline
 
+from docsplit_hf.arrays.store import ATTEMPTS, read_consistently
 from docsplit_hf.datastore.milvus.remote_datastore import RemoteDatastore
-from docsplit_hf.datastore.store import ATTEMPTS, read_consistently
 
 from ...classification.conftest import labels_of
 from .conftest import NAMES

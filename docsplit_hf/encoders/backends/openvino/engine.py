@@ -18,8 +18,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ....content_hash import sha256_of_parts
 from ....extras import check_extra
+from ....storage.inside_folder import refuse_links
 from ...checkpoints.fingerprint import encoder_fingerprint
-from ...checkpoints.inside_folder import refuse_links
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
 from .export import (
     SEED,

@@ -21,11 +21,11 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from ....content_hash import sha256_of_file, sha256_of_parts
+from ....storage.atomic_replacement import locked
+from ....storage.inside_folder import write_at_once
 from ....text.characters import replace_lone_surrogates
 from ....text.package_documentation import load_package_documentation
 from ....text.tokenization import check_texts
-from ...checkpoints.atomic_replacement import locked
-from ...checkpoints.inside_folder import write_at_once
 from .quantize_int8 import openvino_core
 
 if TYPE_CHECKING:

@@ -1,0 +1,258 @@
+"""Functions that make a new snapshot: add, remove, relabel and merge rows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .index import EXACT, IndexOptions, fewest_rows
+from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
+from .mapped_keys import MappedKeys
+from .passages import Passages
+from .probe import check_same_encoder
+from .row_table import (
+    append_rows,
+    check_passages,
+    counted_ids,
+    encode_labels,
+    ids_among,
+    is_counted,
+    make_rows,
+    origins_of,
+    rename_labels,
+    several_passages,
+    take_passages,
+    whole_rows,
+    without,
+)
+from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..text.origins import Origin
+
+logger = logging.getLogger(__name__)
+
+DOCUMENT_PREFIX = "d"  # of automatic ids of documents; those of examples have none
+NO_ROW = "There is no row with the id {!r}: pass ids, which are strings, as add and search return them."
+
+
+class _NewRows(NamedTuple):
+    """Rows to add: keys (embeddings) ``(N, D)``, encoded labels, and the other columns. None: an automatic id."""
+
+    keys: np.ndarray
+    labels: np.ndarray
+    texts: Iterable[str | None] | None
+    text_pairs: Iterable[str | None] | None
+    ids: Iterable[str | None] | None
+    passages: Passages | None
+    origins: Iterable[Origin | None] | None = None
+
+
+def empty_snapshot(
+    dimension: int,
+    label_names: Sequence[str] = (),
+    multi_label: bool = False,
+    dtype: str = "float32",
+    index: str = EXACT,
+    nprobe: int | None = None,
+    rerank: int | None = None,
+    probe: Any = None,
+) -> Snapshot:
+    """Make a snapshot without rows, from arguments of ``KNNDatastore``."""
+    options = IndexOptions(index, nprobe, rerank)
+    if dtype not in ("float32", "float16"):
+        raise ValueError(f"dtype must be 'float32' or 'float16', got {dtype!r}.")
+    names = tuple(label_names)
+    if isinstance(label_names, str) or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise ValueError(f"label_names must be different strings, got {label_names!r}.")
+    if index != EXACT:
+        fewest_rows(index, dimension)  # raises now if FAISS refuses the index, not only when there are enough rows
+    probe = None if probe is None else as_queries(probe, "probe", dimension).copy()
+    labels = np.zeros((0, len(names)), dtype=bool) if multi_label else np.zeros(0, dtype=np.int64)
+    keys = np.zeros((0, dimension), dtype=dtype)
+    return Snapshot(keys, labels, make_rows(0, []), label_names=names, options=options, probe=probe)
+
+
+def add_rows(
+    snapshot: Snapshot,
+    keys: Any,
+    labels: Iterable[Any],
+    texts: Iterable[str | None] | None = None,
+    text_pairs: Iterable[str | None] | None = None,
+    ids: Iterable[str | None] | None = None,
+    passages: Passages | None = None,
+    arrays: GrowingArrays | None = None,
+    origins: Iterable[Origin | None] | None = None,
+) -> Snapshot:
+    """Add examples, as ``KNNDatastore.add`` does. ``arrays``: buffers that are reused between calls."""
+    keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
+    encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
+    if len(encoded) != len(keys):
+        raise ValueError(f"There are {len(keys)} keys, but {len(encoded)} labels: pass one for each key.")
+    others = () if snapshot.documents is None else (snapshot.documents.rows,)
+    new = _NewRows(keys, encoded, texts, text_pairs, ids, passages, origins)
+    grown = _append(snapshot, new, others, "", arrays or GrowingArrays())
+    return replace(grown, label_names=names)
+
+
+def add_documents(
+    snapshot: Snapshot,
+    keys: Any,
+    texts: Iterable[str | None] | None = None,
+    text_pairs: Iterable[str | None] | None = None,
+    ids: Iterable[str | None] | None = None,
+    passages: Passages | None = None,
+    arrays: GrowingArrays | None = None,
+    origins: Iterable[Origin | None] | None = None,
+) -> Snapshot:
+    """Add documents without labels. Their ids must differ from those of the examples."""
+    keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
+    no_labels = np.zeros((len(keys), 0), dtype=bool)
+    new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages, origins)
+    before = snapshot.documents or no_documents(snapshot)
+    grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX, arrays or GrowingArrays())
+    return replace(snapshot, documents=grown)
+
+
+def no_documents(snapshot: Snapshot) -> Snapshot:
+    """Make an empty snapshot of documents, with the dimension, dtype and index options of the examples."""
+    keys = snapshot.keys[:0].copy()
+    no_labels = np.zeros((0, 0), dtype=bool)
+    return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
+
+
+def _append(
+    snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str, arrays: GrowingArrays
+) -> Snapshot:
+    """Append rows outside the index.
+
+    ``others``: tables with other rows, which must have other ids. ``prefix``: of automatic ids.
+    """
+    count = len(new.keys)
+    ids = [None] * count if new.ids is None else list(new.ids)
+    ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
+    new_table = make_rows(count, ids, new.texts, new.text_pairs, new.origins)
+    table = append_rows(snapshot.rows, new_table, *others)
+    new_passages = None if new.passages is None else check_passages(new.passages, new.keys, new_table)
+    if new_passages is not None and isinstance(snapshot.keys, MappedKeys):
+        raise ValueError(
+            "Rows on the disk have one embedding each, but the new ones have several passages: use another "
+            "long_documents, or a datastore in memory."
+        )
+    keys = arrays.append(f"{prefix}keys", snapshot.keys, new.keys)
+    labels = arrays.append(f"{prefix}labels", snapshot.labels, new.labels)
+    check_finite(keys[len(snapshot.keys) :], "keys")
+    passages = None
+    if snapshot.passages is not None or new_passages is not None:
+        before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
+        added = new_passages or whole_rows(new.keys, new_table)
+        passages = Passages(
+            embeddings=arrays.append(f"{prefix}passage embeddings", before.embeddings, added.embeddings),
+            counts=arrays.append(f"{prefix}passage counts", before.counts, added.counts),
+            spans=arrays.append(f"{prefix}passage spans", before.spans, added.spans),
+        )
+        check_finite(passages.embeddings[len(before.embeddings) :], "embeddings of passages")
+    return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=passages)
+
+
+def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) -> Snapshot:
+    """Append the rows and documents of another snapshot, with new automatic ids."""
+    if other.multi_label != snapshot.multi_label:
+        raise ValueError("One datastore has several labels per row, the other has one: build both with multi_label.")
+    keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
+    if snapshot.probe is None and len(snapshot.keys) == 0 and snapshot.documents is None:
+        snapshot = replace(snapshot, probe=other.probe)
+    else:
+        check_same_encoder(snapshot.probe, other.probe)
+    labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
+    own_documents = snapshot.documents or no_documents(snapshot)
+    other_documents = other.documents or no_documents(other)
+    document_tables = (own_documents.rows, other_documents.rows)
+    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), document_tables, "", arrays)
+    merged = replace(merged, label_names=names)
+    if other.documents is not None:
+        no_labels = np.zeros((len(other_documents.keys), 0), dtype=bool)
+        new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, DOCUMENT_PREFIX)
+        documents = _append(own_documents, new, (merged.rows,), DOCUMENT_PREFIX, arrays)
+        merged = replace(merged, documents=documents)
+    if snapshot.fitted is not None or other.fitted is not None:
+        logger.warning("The merged datastore needs a new fit: the fitted states of the two are dropped.")
+    return replace(merged, fitted=None)
+
+
+def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
+    """Return the ids of rows; None for automatic ids, which have a known form."""
+    ids = snapshot.rows["id"].to_pylist()
+    return [None if is_counted(row_id, snapshot.next_id, prefix) else row_id for row_id in ids]
+
+
+def _as_new_rows(snapshot: Snapshot, keys: np.ndarray, labels: np.ndarray, prefix: str) -> _NewRows:
+    """Convert the rows of another snapshot to new rows with these keys and labels."""
+    texts = snapshot.rows["text"].to_pylist()
+    text_pairs = snapshot.rows["text_pair"].to_pylist()
+    ids = uncounted_ids(snapshot, prefix)
+    return _NewRows(keys, labels, texts, text_pairs, ids, snapshot.passages, origins_of(snapshot.rows))
+
+
+def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
+    """Remove rows; the others keep their order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(ids, str):
+        raise ValueError(f"remove takes a list of ids, got one string: pass [{ids!r}].")
+    ids = list(ids)
+    existing = ids_among(ids, snapshot.rows)
+    for row_id in ids:
+        if row_id not in existing:
+            raise ValueError(NO_ROW.format(row_id))
+    kept = ~pc.is_in(snapshot.rows["id"], value_set=pa.array(ids, pa.string())).to_numpy()
+    keys = snapshot.keys.keep(kept) if isinstance(snapshot.keys, MappedKeys) else snapshot.keys[kept]
+    labels = snapshot.labels[kept]
+    passages = take_passages(snapshot.passages, np.flatnonzero(kept))
+    freeze(keys, labels, *(passages or ()))
+    passages = passages and several_passages(passages)
+    changed = replace(snapshot, keys=keys, labels=labels, rows=without(snapshot.rows, kept), passages=passages)
+    if snapshot.index is None:
+        return changed
+    rows_now = np.where(kept, np.cumsum(kept) - 1, -1)
+    index_rows = np.where(snapshot.index_rows < 0, -1, rows_now[snapshot.index_rows])
+    return replace(changed, index_rows=index_rows, indexed=int(index_rows.max(initial=-1)) + 1)
+
+
+def remove_documents(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
+    """Remove documents."""
+    return replace(snapshot, documents=remove_rows(snapshot.documents or no_documents(snapshot), ids))
+
+
+def remove_either(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:
+    """Remove examples and documents."""
+    ids = list(ids)
+    documents = set() if snapshot.documents is None else ids_among(ids, snapshot.documents.rows)
+    if documents:
+        snapshot = remove_documents(snapshot, documents)
+    examples = [row_id for row_id in ids if row_id not in documents]
+    return remove_rows(snapshot, examples) if examples else snapshot
+
+
+def relabel_rows(snapshot: Snapshot, ids: Sequence[str], labels: np.ndarray) -> Snapshot:
+    """Replace the labels of some rows, int64 ``(n,)`` or bool ``(n, C)``."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for row_id in ids:
+        if not isinstance(row_id, str):
+            raise ValueError(NO_ROW.format(row_id))
+    places = pc.index_in(pa.array(ids, pa.string()), value_set=snapshot.rows["id"].combine_chunks())
+    if places.null_count:
+        raise ValueError(NO_ROW.format(ids[places.is_null().index(True).as_py()]))
+    changed = snapshot.labels.copy()
+    changed[places.to_numpy()] = labels
+    freeze(changed)
+    return replace(snapshot, labels=changed)

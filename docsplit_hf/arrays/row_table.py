@@ -1,0 +1,378 @@
+"""Ids, texts, files, labels and passages of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..text.characters import replace_lone_surrogates
+from ..text.origins import Origin
+from .keys import BLOCK_ROWS, as_matrix, check_finite
+from .passages import Passages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ORIGIN_COLUMNS = ("file", "places")  # the file of a text, and its places as JSON
+TEXT_COLUMNS = ("id", "text", "text_pair", *ORIGIN_COLUMNS)
+# Each call of add makes a chunk of a column, and many chunks slow down look-ups.
+MAX_SMALL_CHUNKS = 256  # with more, they are joined
+SMALL_CHUNK = 4_096  # rows
+MIN_CANDIDATE_IDS = 100  # automatic ids checked at a time
+# Relative to the norm of the key: rounding, such as to float16, moves the only passage of a row by less.
+PASSAGE_TOLERANCE = 1e-2
+
+
+def make_rows(
+    count: int,
+    ids: Iterable[str],
+    texts: Iterable[str | None] | None = None,
+    text_pairs: Iterable[str | None] | None = None,
+    origins: Iterable[Origin | None] | None = None,
+) -> pa.Table:
+    """Make a table of ``count`` rows with distinct ids."""
+    import pyarrow as pa
+
+    files: list[str | None] | None = None
+    places: list[str | None] | None = None
+    if origins is not None:
+        origins = list(origins)
+        files = [None if origin is None else origin.file for origin in origins]
+        places = [None if origin is None else origin.places_as_json() for origin in origins]
+    columns = {}
+    given = {"id": ids, "text": texts, "text_pair": text_pairs, "file": files, "places": places}
+    for name, column in given.items():
+        values = [None] * count if column is None else list(column)
+        if len(values) != count:
+            raise ValueError(f"There are {count} keys, but {len(values)} values of {name}: pass one for each key.")
+        for row, value in enumerate(values):
+            if not isinstance(value, str) and (value is not None or name == "id"):
+                raise ValueError(f"The {name} of row {row} is {value!r}, not a string.")
+        try:
+            columns[name] = pa.chunked_array(pa.array(values, pa.string()))
+        except UnicodeEncodeError as error:
+            row = next(row for row, value in enumerate(values) if value and replace_lone_surrogates(value) != value)
+            raise ValueError(
+                f"The {name} of row {row} has half a character (a lone surrogate) at {error.start}: clean it with "
+                "docsplit_hf.text.characters.replace_lone_surrogates."
+            ) from error
+    table = pa.table(columns)
+    repeated = _repeated(table["id"])
+    if repeated is not None:
+        raise ValueError(f"The id {repeated!r} is given twice: give each row its own id.")
+    return table
+
+
+def with_origin_columns(table: pa.Table) -> pa.Table:
+    """Add empty columns for the files of the texts, if the table has none."""
+    import pyarrow as pa
+
+    for name in ORIGIN_COLUMNS:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(len(table), pa.string()))
+    return table
+
+
+def has_origins(table: pa.Table) -> bool:
+    """Whether a row has a file."""
+    return table["file"].null_count < len(table)
+
+
+def origins_of(table: pa.Table) -> list[Origin | None]:
+    """Return the file and the places of each row; None for a row without a file."""
+    origins: list[Origin | None] = []
+    for file, places in zip(table["file"].to_pylist(), table["places"].to_pylist(), strict=True):
+        origins.append(None if file is None else Origin.from_json(file, places))
+    return origins
+
+
+def describe_invalid_origins(table: pa.Table) -> str | None:
+    """Describe what is wrong with files and places from a file; None if they are valid."""
+    if not has_origins(table):
+        return None if table["places"].null_count == len(table) else "a row has places, and no file"
+    try:
+        origins_of(table)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def describe_invalid_ids(ids: pa.ChunkedArray) -> str | None:
+    """Describe what is wrong with ids from a file; None if they are valid."""
+    if ids.null_count:
+        return "a row has no id"
+    repeated = _repeated(ids)
+    return None if repeated is None else f"the id {repeated!r} occurs twice"
+
+
+def _repeated(ids: pa.ChunkedArray) -> str | None:
+    """Return the first repeated id; None without one."""
+    import pyarrow.compute as pc
+
+    counts = pc.value_counts(ids)
+    repeated = counts.filter(pc.greater(counts.field("counts"), 1))
+    return repeated[0]["values"].as_py() if len(repeated) else None
+
+
+def append_rows(rows: pa.Table, new: pa.Table, *others: pa.Table) -> pa.Table:
+    """Concatenate tables without copying; raise if an id of ``new`` is in ``rows`` or ``others``."""
+    import pyarrow as pa
+
+    repeated = sorted(ids_among(new["id"], rows, *others))
+    if repeated:
+        raise ValueError(f"The id {repeated[0]!r} is there already: remove it first, or give another.")
+    joined = pa.concat_tables([rows, new])
+    lengths = [len(chunk) for chunk in joined["id"].chunks]
+    # Chunks up to the last large one are not joined: they may be on the disk.
+    large = 1 + max((number for number, length in enumerate(lengths) if length >= SMALL_CHUNK), default=-1)
+    if len(lengths) - large <= MAX_SMALL_CHUNKS:
+        return joined
+    first = sum(lengths[:large])
+    return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
+
+
+def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
+    """Return the values of some rows. Arrow's ``take`` joins all chunks first, which fails on too many texts."""
+    ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+    bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
+    values: list[str | None] = [None] * len(rows)
+    for chunk, end, first, last in zip(column.chunks, ends, bounds[:-1], bounds[1:], strict=True):
+        if last > first:
+            own = order[first:last]
+            for place, value in zip(own, chunk.take(rows[own] - (end - len(chunk))).to_pylist(), strict=True):
+                values[place] = value
+    return values
+
+
+def rows_at(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Copy some rows to a table in memory."""
+    import pyarrow as pa
+
+    return pa.table(
+        {name: pa.chunked_array([pa.array(values_of(table[name], rows), pa.string())]) for name in TEXT_COLUMNS}
+    )
+
+
+def without(rows: pa.Table, kept: np.ndarray) -> pa.Table:
+    """Return the rows with a true value in ``kept``, bool ``(N,)``; chunks without removed rows are not copied."""
+    import pyarrow as pa
+
+    parts = [rows.slice(0, 0)]
+    start = 0
+    for chunk in rows["id"].chunks:
+        part = rows.slice(start, len(chunk))
+        kept_in_part = kept[start : start + len(chunk)]
+        parts.append(part if kept_in_part.all() else part.filter(pa.array(kept_in_part)))
+        start += len(chunk)
+    return pa.concat_tables(parts)
+
+
+def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
+    """Return the ids that are in any of the tables."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = ids if isinstance(ids, pa.ChunkedArray) else pa.array(ids, pa.string())
+    found = [rows["id"].filter(pc.is_in(rows["id"], value_set=wanted)) for rows in tables]
+    return {row_id for column in found for row_id in column.to_pylist()}
+
+
+def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
+    """Replace None by unused numbers from ``next_id`` on; also return the next number."""
+    given_ids = {row_id for row_id in ids if row_id is not None}
+    missing = sum(row_id is None for row_id in ids)
+    new_ids: list[str] = []
+    while len(new_ids) < missing:
+        tried = max(missing - len(new_ids), MIN_CANDIDATE_IDS)
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + tried)]
+        taken = ids_among(candidates, *tables) | given_ids
+        free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(new_ids)]
+        new_ids += [candidates[place] for place in free]
+        if free:
+            next_id += free[-1] + 1
+        else:
+            # Millions of given ids may be such numbers: continue after the largest.
+            last = next_id + len(candidates) - 1
+            next_id = max(last, _largest_number(prefix, *tables)) + 1
+    remaining = iter(new_ids)
+    return [next(remaining) if row_id is None else row_id for row_id in ids], next_id
+
+
+def _largest_number(prefix: str, *tables: pa.Table) -> int:
+    """Return the largest number, of up to 12 digits, after the prefix in an id."""
+    import pyarrow.compute as pc
+
+    largest = 0
+    for rows in tables:
+        numbered = rows["id"].filter(pc.match_substring_regex(rows["id"], f"^{prefix}[0-9]{{1,12}}$"))
+        numbers = pc.cast(pc.utf8_slice_codeunits(numbered, len(prefix)), "int64")
+        largest = max(largest, pc.max(numbers).as_py() or 0)
+    return largest
+
+
+def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
+    """Return whether an id has the form of an automatic id with a number lower than ``below``."""
+    number = row_id[len(prefix) :]
+    digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
+    return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
+
+
+def is_multi_label(labels: Sequence[Any]) -> bool:
+    """Whether the first label is a list, tuple, set or array."""
+    first = next(iter(labels), None)
+    return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
+
+
+def encode_labels(
+    labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Encode labels as int64 ``(N,)`` or bool ``(N, C)``; also return the C names, with new ones appended."""
+    labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+    known = len(label_names)
+    numbers = {name: i for i, name in enumerate(label_names)}
+
+    def number(label: Any, row: int) -> int:
+        if isinstance(label, str):
+            return numbers.setdefault(label, len(numbers))
+        if not isinstance(label, (int, np.integer)) or isinstance(label, bool):
+            expected = "a list of names or numbers" if multi_label else "a name or a number"
+            raise ValueError(f"The label of row {row} is {label!r}: pass {expected}.")
+        if not 0 <= label < known:
+            raise ValueError(f"The label of row {row} is {label}, but there are {known} labels: {list(label_names)}.")
+        return int(label)
+
+    if not multi_label:
+        encoded = np.fromiter((number(label, row) for row, label in enumerate(labels)), np.int64, len(labels))
+        return encoded, tuple(numbers)
+    rows: list[int] = []
+    columns: list[int] = []
+    for row, row_labels in enumerate(labels):
+        if not isinstance(row_labels, (list, tuple, set, frozenset, np.ndarray)):
+            raise ValueError(
+                f"The labels of row {row} are {row_labels!r}: pass a list, because rows of this datastore have several "
+                "labels."
+            )
+        found = [number(label, row) for label in row_labels]
+        if len(set(found)) < len(found):
+            raise ValueError(
+                f"The labels of row {row} contain one twice: {row_labels!r}. Pass its labels, not a vector of 0 and 1."
+            )
+        rows += [row] * len(found)
+        columns += found
+    encoded = np.zeros((len(labels), len(numbers)), dtype=bool)
+    encoded[rows, columns] = True
+    return encoded, tuple(numbers)
+
+
+def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool) -> np.ndarray:
+    """Encode labels as ``encode_labels`` does, and refuse new ones."""
+    encoded, names = encode_labels(labels, label_names, multi_label)
+    new = names[len(label_names) :]
+    if new:
+        raise ValueError(f"The datastore has no label {new[0]!r}, only {', '.join(label_names) or 'none'}.")
+    return encoded
+
+
+def rename_labels(
+    labels: np.ndarray, label_names: tuple[str, ...], others: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Renumber encoded labels by other names, to which missing names are appended; also return the names."""
+    names = (*others, *(name for name in label_names if name not in others))
+    numbers = {name: i for i, name in enumerate(names)}
+    order = np.array([numbers[name] for name in label_names], dtype=np.int64)
+    if labels.ndim == 1:
+        return order[labels], names
+    renamed = np.zeros((len(labels), len(names)), dtype=bool)
+    renamed[:, order] = labels
+    return renamed, names
+
+
+def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> Passages | None:
+    """Check the passages of rows with these keys; return None if each row has one. ``rows``: table with the texts."""
+    embeddings = as_matrix(passages.embeddings, "embeddings of passages", keys.shape[1])
+    check_finite(embeddings, "embeddings of passages")
+    counts = np.asarray(passages.counts)
+    spans = np.asarray(passages.spans)
+    for name, array, shape in (("counts", counts, (len(keys),)), ("spans", spans, (len(embeddings), 2))):
+        if array.dtype.kind not in "iu" or array.shape != shape:
+            raise ValueError(
+                f"{name} of passages must be integers of shape {shape}, got {array.dtype} of shape {array.shape}."
+            )
+    passages = Passages(embeddings, counts.astype(np.int64), spans.astype(np.int64))
+    check_spans(passages, rows)
+    with_one_passage = np.flatnonzero(counts == 1)
+    ends = np.cumsum(counts)
+    for start in range(0, len(with_one_passage), BLOCK_ROWS):
+        part = with_one_passage[start : start + BLOCK_ROWS]
+        own = embeddings[ends[part] - 1].astype(np.float32)
+        expected = keys[part].astype(np.float32)
+        far = np.linalg.norm(own - expected, axis=1) > PASSAGE_TOLERANCE * np.linalg.norm(expected, axis=1)
+        if far.any():
+            row = part[far.argmax()]
+            raise ValueError(
+                f"Row {row} has one passage, and its embedding differs from the key: normalize both, or neither."
+            )
+    return several_passages(passages)
+
+
+def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
+    """Raise if counts and spans, of valid shapes, do not match each other or the texts of the rows."""
+    embeddings, counts, spans = passages
+    total = len(embeddings)
+    if (counts < 1).any() or counts.max(initial=0) > total or counts.sum() != total:  # the sum may overflow
+        raise ValueError(
+            f"The counts of passages must be at least 1 each, and sum to {total}, the number of their embeddings."
+        )
+    wrong = (spans[:, 0] < 0) | (spans[:, 0] > spans[:, 1])
+    if wrong.any():
+        start, end = spans[wrong][0]
+        raise ValueError(
+            f"Passage {int(wrong.argmax())} has the span {start} to {end}: a span is 0 <= start <= end, in characters."
+        )
+    if rows is None or not len(rows):
+        return
+    lengths = _text_lengths(rows, missing=-1)
+    last = np.maximum.reduceat(spans[:, 1], np.cumsum(counts) - counts)
+    wrong = (lengths >= 0) & (last > lengths)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise ValueError(
+            f"A passage of row {row} ends at {last[row]}, but its text has {lengths[row]} characters: spans are in "
+            "characters of the text, not in bytes or tokens."
+        )
+
+
+def whole_rows(keys: np.ndarray, rows: pa.Table) -> Passages:
+    """Make one passage per row: the key, for the whole text."""
+    spans = np.zeros((len(keys), 2), dtype=np.int64)
+    spans[:, 1] = _text_lengths(rows, missing=0)
+    return Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
+
+
+def take_passages(passages: Passages | None, rows: np.ndarray) -> Passages | None:
+    """Copy the passages of some rows, int64 ``(M,)``; None if no row has several."""
+    if passages is None:
+        return None
+    positions = passage_positions(passages.counts, np.cumsum(passages.counts), rows)
+    return Passages(passages.embeddings[positions], passages.counts[rows], passages.spans[positions])
+
+
+def several_passages(passages: Passages) -> Passages | None:
+    """Return the passages; None if each row has only one."""
+    return passages if len(passages.embeddings) > len(passages.counts) else None
+
+
+def passage_positions(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Positions of the passages of some rows, row by row."""
+    lengths = counts[rows]
+    return np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+
+
+def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
+    """Return the length of each text in characters, int64 ``(N,)``; ``missing`` without a text."""
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

@@ -1,0 +1,385 @@
+"""Snapshots of a datastore, their search, and its results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
+
+import numpy as np
+
+from ..text.characters import replace_lone_surrogates
+from ..text.origins import PlaceShown
+from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
+from .index import IndexOptions, approximate_search
+from .keys import as_queries, exact_search, freeze, nearest_candidates
+from .mapped_keys import MappedKeys
+from .row_table import check_passages, origins_of, rows_at, take_passages, values_of
+
+if TYPE_CHECKING:
+    import faiss
+    import pyarrow as pa
+
+    from .passages import Passages
+
+Kind = Literal["examples", "documents"]
+DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
+PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few
+
+
+@dataclass(frozen=True, eq=False)
+class FittedState:
+    """Settings, arrays and a vocabulary that can be saved: copied, checked and read-only.
+
+    ``settings``: a JSON object, which the store does not interpret. ``arrays``: finite, of ``DTYPES``, by name.
+    ``vocabulary``: strings without lone surrogates.
+    """
+
+    settings: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    vocabulary: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", _as_json(self.settings))
+        object.__setattr__(self, "arrays", {name: _frozen(name, array) for name, array in self.arrays.items()})
+        object.__setattr__(self, "vocabulary", tuple(self.vocabulary))
+        for term in self.vocabulary:
+            if not _is_text(term):
+                raise ValueError(
+                    f"The term {term!r} of the vocabulary is not a string, or has half a character (a lone surrogate): "
+                    "clean it with docsplit_hf.text.characters.replace_lone_surrogates."
+                )
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        # Built again, as pickles lose the read-only flag of arrays.
+        return FittedState, (self.settings, self.arrays, self.vocabulary)
+
+
+def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
+    try:
+        copied = json.loads(json.dumps(settings, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"The settings of a fitted state must be JSON, and they are not: {error}.") from error
+    if copied != settings or not isinstance(copied, dict):
+        raise ValueError(f"JSON gives the settings {settings!r} back as {copied!r}: use lists, and strings as names.")
+    return copied
+
+
+def _frozen(name: str, array: np.ndarray) -> np.ndarray:
+    if not _is_text(name) or name == "__metadata__":  # reserved by safetensors
+        raise ValueError(f"An array of a fitted state is named {name!r}: give it another name.")
+    if not isinstance(array, np.ndarray) or array.dtype not in map(np.dtype, DTYPES):
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"The array {name!r} of a fitted state is {kind}, not one of {', '.join(DTYPES)}: convert it.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"The array {name!r} of a fitted state holds NaN or infinity: fit again.")
+    copied = np.array(array, order="C")  # safetensors needs contiguous arrays
+    copied.flags.writeable = False
+    return copied
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and replace_lone_surrogates(value) == value
+
+
+class PassageShown(PlaceShown, total=False):
+    """The nearest passage of a row: its span in characters of the text, and its text if the row has one."""
+
+    start: int
+    end: int
+    text: str
+
+
+class ExampleShown(TypedDict, total=False):
+    """One result of a search. ``label`` or ``labels``: names. ``passage``: only of a row with several passages."""
+
+    label: str
+    labels: list[str]
+    text: str | None
+    text_pair: str | None
+    id: str
+    distance: float  # squared L2
+    file: str  # only of a text that comes from a file
+    passage: PassageShown
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The k nearest rows of Q queries, nearest first, from one snapshot of the datastore.
+
+    ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` with several
+    labels per row. ``rows``: positions in the snapshot, int64 ``(Q, k)``; removing rows moves others, ids stay.
+    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of the rows that ``rows`` counts: all rows of
+    a local datastore, or those that were fetched from a server; ``passages`` is None if each row has one.
+
+    If rows or queries have several passages, ``nearest`` is the position of the row's nearest passage among all
+    passages, and ``query_passages`` the number of the query's passage that it is nearest to, both int64 ``(Q, k)``;
+    otherwise they are None.
+    """
+
+    distances: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    label_names: tuple[str, ...]
+    table: pa.Table = field(repr=False)
+    keys: np.ndarray = field(repr=False)
+    passages: Passages | None = field(default=None, repr=False)
+    nearest: np.ndarray | None = None
+    query_passages: np.ndarray | None = None
+
+    @property
+    def ids(self) -> list[list[str]]:
+        """Ids: Q lists of k."""
+        return self._column("id")
+
+    @property
+    def texts(self) -> list[list[str | None]]:
+        """Texts: Q lists of k."""
+        return self._column("text")
+
+    @property
+    def text_pairs(self) -> list[list[str | None]]:
+        """Second texts: Q lists of k."""
+        return self._column("text_pair")
+
+    @property
+    def passage_spans(self) -> np.ndarray | None:
+        """Spans of the nearest passages in their texts, int64 ``(Q, k, 2)``; None if each row has one passage."""
+        return None if self.passages is None else self.passages.spans[self.nearest]
+
+    def example(self, query: int, rank: int) -> ExampleShown:
+        """Return one result with the names of its labels; rank 0 is the nearest."""
+        label = self.labels[query, rank]
+        position = int(self.rows[query, rank])
+        names = [self.label_names[i] for i in (np.flatnonzero(label) if label.ndim else [label])]
+        row = self.table.slice(position, 1).to_pylist()[0]
+        shown: ExampleShown = {"labels": names} if label.ndim else {"label": names[0]}
+        shown["text"] = row["text"]
+        shown["text_pair"] = row["text_pair"]
+        shown["id"] = row["id"]
+        shown["distance"] = float(self.distances[query, rank])
+        origin = origins_of(self.table.slice(position, 1))[0]
+        if origin is not None:
+            shown["file"] = origin.file
+        if self.passages is not None and self.passages.counts[position] > 1:
+            start, end = self.passage_spans[query, rank].tolist()
+            shown["passage"] = {"start": start, "end": end}
+            if row["text"] is not None:
+                shown["passage"]["text"] = row["text"][start:end]
+            if origin is not None:
+                shown["passage"] |= origin.shown(start, end)
+        return shown
+
+    def query_passage(self, query: int, rank: int) -> int:
+        """Return the number of the query's passage that a result is nearest to, if queries have several."""
+        return int(self.query_passages[query, rank])
+
+    def _column(self, name: str) -> list[list[Any]]:
+        values = iter(values_of(self.table[name], self.rows.ravel()))
+        return [[next(values) for _ in row] for row in self.rows]
+
+
+class ExampleTexts(NamedTuple):
+    """Texts and labels of n examples, in the order in which they were added.
+
+    ``labels``: int64 ``(n,)``, or bool ``(n, C)`` with several labels per row.
+    """
+
+    texts: list[str | None]
+    text_pairs: list[str | None]
+    labels: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The immutable state of a datastore at one moment, searched without a lock: the ``View`` of a local store.
+
+    The index is immutable as well. Rows added since it was built are searched exactly; rows removed since are left out
+    of its results.
+    """
+
+    keys: np.ndarray | MappedKeys  # float32 or float16 (N, D)
+    labels: np.ndarray  # int64 (N,), or bool (N, C) with several labels per row
+    rows: pa.Table  # ids and texts, from make_rows
+    label_names: tuple[str, ...]
+    next_id: int = 0  # next automatic id
+    options: IndexOptions = IndexOptions()
+    probe: np.ndarray | None = None  # probe embeddings by the encoder of the keys, float32 (P, D)
+    index: faiss.Index | None = None  # None for exact search
+    index_rows: np.ndarray | None = None  # int64: row of each key in the index; -1 if it was removed
+    indexed: int = 0  # number of rows in the index: the first ones, in its order
+    passages: Passages | None = None  # None if each row has one, its key
+    documents: Snapshot | None = None  # without labels: no label names, labels (N, 0), no probe
+    fitted: FittedState | None = None
+
+    is_local: ClassVar[bool] = True
+
+    @property
+    def dimension(self) -> int:
+        """D of the keys."""
+        return self.keys.shape[1]
+
+    @property
+    def dtype(self) -> str:
+        """``"float32"`` or ``"float16"``."""
+        return self.keys.dtype.name
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether rows may have several labels."""
+        return self.labels.ndim == 2
+
+    @property
+    def outside_index(self) -> int:
+        """Number of searched keys that were added or removed since the index was built."""
+        if self.index is None:
+            return 0
+        return len(self.searched) + len(self.index_rows) - 2 * int((self.index_rows >= 0).sum())
+
+    @property
+    def searched(self) -> np.ndarray:
+        """Keys that are compared with queries: those of the passages, if rows have several."""
+        return self.keys if self.passages is None else self.passages.embeddings
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Passages per row, int64 ``(N,)``."""
+        return np.ones(len(self.keys), dtype=np.int64) if self.passages is None else self.passages.counts
+
+    def freeze(self) -> None:
+        """Make all arrays read-only."""
+        freeze(self.keys, self.labels, *(self.passages or ()))
+        if self.documents is not None:
+            self.documents.freeze()
+
+    def take(self, rows: np.ndarray) -> Snapshot:
+        """Return some rows, without documents, index and fitted state."""
+        return replace(
+            self,
+            keys=self.keys[rows],
+            labels=self.labels[rows],
+            rows=rows_at(self.rows, rows),
+            passages=take_passages(self.passages, rows),
+            index=None,
+            index_rows=None,
+            indexed=0,
+            documents=None,
+            fitted=None,
+        )
+
+    def sampled_rows(self, passages: int, least: int) -> np.ndarray:
+        """Draw about as many rows as have ``passages``, but at least ``least``; the same each time, ascending."""
+        count = len(self.keys)
+        size = min(count, max(passages * count // max(len(self.searched), 1), least))
+        return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+
+    def is_current(self) -> bool:
+        """Whether all reads are of one state: always, as a snapshot never changes."""
+        return True
+
+    def all(self) -> Snapshot:
+        """All rows: the snapshot itself."""
+        return self
+
+    def count(self, kind: Kind = "examples") -> int:
+        """Count the examples or documents."""
+        rows = self._of_kind(kind)
+        return 0 if rows is None else len(rows.keys)
+
+    def get(
+        self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
+    ) -> Snapshot:
+        """Return a snapshot that contains the rows with these texts or ids: itself, with all rows."""
+        return self
+
+    def first(self, count: int) -> ExampleTexts:
+        """Return texts and labels of the first ``count`` examples."""
+        table = rows_at(self.rows, np.arange(min(len(self.keys), count)))
+        labels = self.labels[: len(table)]
+        return ExampleTexts(table["text"].to_pylist(), table["text_pair"].to_pylist(), labels)
+
+    def _of_kind(self, kind: Kind) -> Snapshot | None:
+        return self if kind == "examples" else self.documents
+
+    def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
+        """Find the k nearest examples or documents of each query, ``(Q, D)``; all of them if there are fewer."""
+        if kind == "documents":
+            if self.documents is None:
+                raise ValueError("The datastore has no documents without labels: add some first.")
+            return self.documents.search(queries, k, passages)
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
+        if len(self.keys) == 0:
+            raise ValueError("The datastore is empty, so there are no neighbors: add examples first.")
+        queries = as_queries(queries, "queries", self.keys.shape[1])
+        k = min(int(k), len(self.keys))
+        query_passages = None if passages is None else check_passages(passages, queries)
+        if query_passages is None and self.passages is None:
+            distances, rows = self._search_keys(queries, k)
+            return SearchResult(
+                distances=distances,
+                labels=self.labels[rows],
+                rows=rows,
+                label_names=self.label_names,
+                table=self.rows,
+                keys=self.keys,
+            )
+        found = self._search_passages(queries, query_passages, k)
+        return SearchResult(
+            distances=found.distances,
+            labels=self.labels[found.rows],
+            rows=found.rows,
+            label_names=self.label_names,
+            table=self.rows,
+            keys=self.keys,
+            passages=self.passages,
+            nearest=found.passages,
+            query_passages=found.query_passages,
+        )
+
+    def _search_passages(self, queries: np.ndarray, query_passages: Passages | None, k: int) -> GroupedNeighbors:
+        """Search by passages, of the queries if they have several."""
+        counts = np.ones(len(queries), dtype=np.int64)
+        if query_passages is not None:
+            queries = query_passages.embeddings.astype(np.float32, order="C", copy=False)
+            counts = query_passages.counts
+        if self.index is None:
+            return grouped_search(queries, counts, self.searched, self.counts, k)
+        passages_of_queries = np.split(queries, np.cumsum(counts)[:-1])[: len(counts)]
+        return join_queries([self._search_index_of_passages(query, k) for query in passages_of_queries], k)
+
+    def _search_index_of_passages(self, query: np.ndarray, k: int) -> GroupedNeighbors:
+        """Search the index and the rows outside it for one query, its passages ``(u, D)``."""
+        more = PASSAGES_PER_ROW if len(query) > 1 else 1  # a row near one passage may be far from the others
+        counts = self.counts
+        wanted = min(more * self.options.candidates(k), self.indexed)
+        entries = len(self.index_rows)
+        rows = np.zeros(0, dtype=np.int64)
+        fetched = max(wanted, 1)
+        while len(rows) < wanted and fetched < PASSAGES_PER_ROW * entries:  # near passages may belong to a few rows
+            fetched *= PASSAGES_PER_ROW
+            found = approximate_search(self.index, query, min(fetched, entries))
+            rows = np.unique(self.index_rows[found[found >= 0]])
+            rows = rows[rows >= 0]
+        among = np.concatenate([rows, np.arange(self.indexed, len(self.keys))])
+        if len(among) < k:  # a graph may not be connected
+            return grouped_search(query, np.array([len(query)]), self.searched, counts, k)
+        return grouped_among(query, self.searched, counts, among, k)
+
+    def _search_keys(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.index is None:
+            return exact_search(queries, self.keys, k)
+        wanted = self.options.candidates(k)
+        removed = len(self.index_rows) - self.indexed
+        found = approximate_search(self.index, queries, min(wanted + min(removed, wanted), len(self.index_rows)))
+        candidates = np.where(found < 0, -1, self.index_rows[found])
+        if len(self.keys) > self.indexed:
+            tail = self.keys[self.indexed :]
+            candidates = np.hstack([candidates, exact_search(queries, tail, min(k, len(tail)))[1] + self.indexed])
+        distances, rows = nearest_candidates(queries, self.keys, candidates, k)
+        # Most results of the index may have been removed since, and a graph may not be connected.
+        short = rows[:, -1] < 0
+        if short.any():
+            distances[short], rows[short] = exact_search(queries[short], self.keys, k)
+        return distances, rows

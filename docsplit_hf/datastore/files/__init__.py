@@ -1,1 +1,0 @@
-"""Files of a datastore on the disk and on the Hub."""

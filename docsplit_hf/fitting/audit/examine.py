@@ -1,0 +1,294 @@
+"""Audit of a snapshot by its fitted experts, corrections from an audit, and inputs for cleanlab."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ...arrays.row_table import rows_at
+from ...text.characters import on_one_line
+from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.fitted_experts import prepare_experts
+from ..ensemble.held_out_scores import are_texts
+from .findings import (
+    DuplicateGroup,
+    SuspectLabel,
+    confused_labels,
+    duplicate_groups,
+    nearest_examples,
+    outliers,
+    suspect_labels,
+)
+from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from ...arrays.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+SHOWN_CHARACTERS = 200  # of each text
+
+
+def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
+    """Audit the examples of a snapshot, as ``KNNClassifierPipeline.audit`` describes."""
+    answers = out_of_fold(snapshot)
+    ids = snapshot.rows["id"].to_pylist()
+    labels = _labels_of(snapshot)
+    texts = [on_one_line(text[: 2 * SHOWN_CHARACTERS])[:SHOWN_CHARACTERS] for text in texts_in(snapshot.rows)]
+    vectors = unit(snapshot.keys.astype(np.float32))
+    with tqdm(total=3, desc="Auditing", unit="step", disable=not show_progress) as progress:
+        nearest = nearest_examples(vectors)
+        progress.update()
+        groups = duplicate_groups(snapshot.rows, vectors)
+        progress.update()
+        suspects = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
+        progress.update()
+    return Audit(
+        examples=len(ids),
+        checked=len(answers.rows),
+        not_checked=answers.missing,
+        wrong_labels=round(suspects.wrong, 1),
+        label_issues=[_label_issue(suspect, answers.names, ids, labels, texts) for suspect in suspects.found],
+        duplicates=[_duplicates(group, ids, labels, texts) for group in groups],
+        outliers=_outliers(nearest.closeness(), ids, labels, texts),
+        confused_labels=[] if snapshot.multi_label else _confused_labels(answers),
+    )
+
+
+def _label_issue(
+    suspect: SuspectLabel, names: list[str], ids: list[str], labels: list[Labels], texts: list[str]
+) -> LabelIssue:
+    """Describe a suspect label; ``names`` are those of the fitted labels, the other lists are by example."""
+    suggested = suspect.suggested
+    return LabelIssue(
+        id=ids[suspect.row],
+        given=labels[suspect.row],
+        suggested=[names[number] for number in suggested] if isinstance(suggested, list) else names[suggested],
+        apply=suspect.sure,
+        probability=suspect.probability,
+        near_given=suspect.near_given,
+        near_suggested=suspect.near_suggested,
+        text=texts[suspect.row],
+    )
+
+
+def _duplicates(group: DuplicateGroup, ids: list[str], labels: list[Labels], texts: list[str]) -> Duplicates:
+    """Describe a group of duplicates; of exact copies with equal labels all but the first are marked for removal."""
+    ids_of_group = [ids[row] for row in group.rows]
+    labels_of_group = [labels[row] for row in group.rows]
+    labels_differ = any(label != labels_of_group[0] for label in labels_of_group)
+    return Duplicates(
+        ids=ids_of_group,
+        labels=labels_of_group,
+        labels_differ=labels_differ,
+        exact=group.exact,
+        similarity=group.similarity,
+        remove=ids_of_group[1:] if group.exact and not labels_differ else [],
+        text=texts[group.rows[0]],
+    )
+
+
+def _outliers(closeness: np.ndarray, ids: list[str], labels: list[Labels], texts: list[str]) -> list[Outlier]:
+    return [
+        Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
+        for row in outliers(closeness).tolist()
+    ]
+
+
+def _confused_labels(answers: OutOfFold) -> list[ConfusedLabels]:
+    best = answers.probabilities.argmax(1)
+    return [
+        ConfusedLabels(
+            first=answers.names[confusion.first],
+            second=answers.names[confusion.second],
+            first_as_second=confusion.first_as_second,
+            second_as_first=confusion.second_as_first,
+            share=confusion.share,
+        )
+        for confusion in confused_labels(answers.labels[answers.rows], best, len(answers.names))
+    ]
+
+
+def _labels_of(snapshot: Snapshot) -> list[Labels]:
+    """Name of the label of each example, or list of names."""
+    names = np.array(snapshot.label_names, dtype=object)
+    if snapshot.multi_label:
+        return [names[row].tolist() for row in snapshot.labels]
+    return names[snapshot.labels].tolist()
+
+
+class OutOfFold(NamedTuple):
+    """Answers to m examples by experts that were fitted without them; relabeling does not change them."""
+
+    rows: np.ndarray  # int64 (m,), ascending
+    probabilities: np.ndarray  # float32 (m, C), over the labels that were fitted
+    names: list[str]  # of the labels that were fitted
+    labels: np.ndarray  # of all N examples, by these names: int64 (N,), -1 for other labels; or bool (N, C)
+    missing: dict[str, int]  # number of examples without an answer, by reason
+
+
+def out_of_fold(snapshot: Snapshot) -> OutOfFold:
+    """Match the out-of-fold answers of the fitted experts with the present examples of a snapshot."""
+    ready = prepare_experts(snapshot)
+    if ready is None:
+        raise ValueError("An audit needs fitted experts: call fit() first.")
+    fitted = ready.fitted
+    held_out = fitted.held_out
+    if len(held_out.ids) and not held_out.ids.any():
+        raise ValueError(
+            "The weights were chosen on held-out texts, and audits need folds of examples: call fit() without texts."
+        )
+    numbered = _labels_by(fitted.labels, snapshot)
+    ids = id_numbers(snapshot.rows, snapshot.keys)
+    reasons = {
+        "came after fit()": ~np.isin(ids, fitted.ids),
+        "describe a label": ~are_texts(snapshot),
+        "have a label that came after fit()": numbered.have_other_label,
+        "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
+    }
+    has_answer = np.ones(len(ids), bool)
+    missing = {}
+    for reason, applies in reasons.items():
+        count = int((has_answer & applies).sum())
+        if count:
+            missing[reason] = count
+        has_answer &= ~applies
+    rows = np.flatnonzero(has_answer)
+    order = np.argsort(held_out.ids, kind="stable")
+    place = order[np.searchsorted(held_out.ids, ids[rows], sorter=order)]
+    return OutOfFold(
+        rows=rows,
+        probabilities=held_out.probabilities[place],
+        names=fitted.labels,
+        labels=numbered.labels,
+        missing=missing,
+    )
+
+
+class _NumberedLabels(NamedTuple):
+    """Labels of N examples, numbered by given names."""
+
+    labels: np.ndarray  # int64 (N,), -1 for other labels; or bool (N, C)
+    have_other_label: np.ndarray  # bool (N,)
+
+
+def _labels_by(names: list[str], snapshot: Snapshot) -> _NumberedLabels:
+    """Number the labels of all examples by ``names``."""
+    columns = np.array([snapshot.label_names.index(name) for name in names])
+    if snapshot.multi_label:
+        have_other_label = np.delete(snapshot.labels, columns, axis=1).any(1)
+        return _NumberedLabels(labels=snapshot.labels[:, columns], have_other_label=have_other_label)
+    used = np.unique(snapshot.labels)
+    if len(used) < 2:
+        name = snapshot.label_names[used[0]]
+        raise ValueError(f"All {len(snapshot.labels)} examples have the label {name!r}: add some of other labels.")
+    numbers = np.full(len(snapshot.label_names), -1)
+    numbers[columns] = np.arange(len(columns))
+    labels = numbers[snapshot.labels]
+    return _NumberedLabels(labels=labels, have_other_label=labels < 0)
+
+
+class Corrections(NamedTuple):
+    """Changes of a datastore."""
+
+    labels: dict[str, Labels]  # new label or labels of examples, by id
+    removed: list[str]  # ids of examples to remove
+
+
+def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
+    """Turn an audit, possibly edited, into changes, except those that would leave a label without examples.
+
+    Raises:
+        ValueError: If the audit does not fit the examples.
+    """
+    known = dict(zip(snapshot.rows["id"].to_pylist(), _labels_of(snapshot), strict=True))
+    _check_audit(audit, snapshot, known)
+    counts = Counter(name for label in known.values() for name in _names(label))
+    kept: dict[str, str] = {}
+    removals = [(row_id, []) for row_id in audit.to_remove]
+    for row_id, label in [*audit.new_labels.items(), *removals]:
+        old = _names(known[row_id])
+        new = _names(label)
+        last_of = [name for name in old if counts[name] == 1 and name not in new]
+        if last_of:
+            kept[row_id] = last_of[0]
+        else:
+            counts.update(new)
+            counts.subtract(old)
+            known[row_id] = label
+    if kept:
+        which = ", ".join(f"{row_id!r} of {name!r}" for row_id, name in kept.items())
+        logger.warning("Not changed, as a label would lose its last example: %s. Add examples of these labels.", which)
+    return Corrections(
+        labels={row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept},
+        removed=[row_id for row_id in audit.to_remove if row_id not in kept],
+    )
+
+
+def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> None:
+    """Raise ValueError if the audit is of other examples; ``known`` are the present labels by id."""
+    given = {issue.id: issue.given for issue in audit.label_issues}
+    for group in audit.duplicates:
+        given |= dict(zip(group.ids, group.labels, strict=False))
+    given |= {outlier.id: outlier.label for outlier in audit.outliers}
+    for row_id in [*audit.new_labels, *audit.to_remove]:
+        if row_id not in known:
+            found = "no example has that id"
+        elif row_id in given and given[row_id] != known[row_id]:
+            found = f"that example has the label {known[row_id]!r}, and {given[row_id]!r} in the audit"
+        else:
+            continue
+        raise ValueError(
+            f"The audit is not of these examples, or was applied already: {row_id!r}, {found}. Nothing was changed. "
+            "Audit them again."
+        )
+    suggested = {name for label in audit.new_labels.values() for name in _names(label)}
+    unknown = suggested - {*snapshot.label_names}
+    if unknown:
+        raise ValueError(f"The audit suggests labels that no example has: {', '.join(sorted(unknown))}.")
+
+
+def _names(label: Labels) -> list[str]:
+    """Convert one label to a list of one."""
+    return [label] if isinstance(label, str) else label
+
+
+class DatalabInputs(NamedTuple):
+    """The m examples that ``fit`` held out, as inputs of cleanlab's Datalab.
+
+    Attributes:
+        data: The columns ``id``, ``text`` and ``label``: a ``ClassLabel``, or a list of numbers if a text may have
+            several labels.
+        pred_probs: Out-of-fold probabilities, float32 ``(m, C)``.
+        features: Embeddings, float32 ``(m, D)``.
+    """
+
+    data: Dataset
+    pred_probs: np.ndarray
+    features: np.ndarray
+
+
+def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
+    """Prepare inputs for Datalab, as ``KNNClassifierPipeline.datalab_inputs`` describes."""
+    from datasets import ClassLabel, Dataset
+
+    answers = out_of_fold(snapshot)
+    labels = answers.labels[answers.rows]
+    table = rows_at(snapshot.rows, answers.rows)
+    columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
+    features = snapshot.keys[answers.rows].astype(np.float32)
+    if snapshot.multi_label:
+        used = labels.any(0)  # Datalab counts only labels that occur
+        columns["label"] = [np.flatnonzero(row).tolist() for row in labels[:, used]]
+        data = Dataset.from_dict(columns)
+        return DatalabInputs(data=data, pred_probs=answers.probabilities[:, used], features=features)
+    columns["label"] = labels
+    data = Dataset.from_dict(columns).cast_column("label", ClassLabel(names=answers.names))
+    pred_probs = answers.probabilities / answers.probabilities.sum(1, keepdims=True)
+    return DatalabInputs(data=data, pred_probs=pred_probs, features=features)

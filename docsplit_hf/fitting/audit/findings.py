@@ -1,0 +1,341 @@
+"""Search for suspect labels, confused labels, outliers and near-duplicates among examples.
+
+Near-duplicates are found by sets of word triples (shingles), or by embeddings if the datastore keeps no texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.special import softmax
+
+from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
+from ...text.shingles import MAX_SHINGLES, Shingles, shingles_of
+from ..ensemble.corpus import nearest_rows
+from ..texts_and_labels import joined_texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPARED_NEIGHBORS = 10  # nearest examples of each example
+VECTORS_PER_BLOCK = 16_384  # vectors compared at a time, to bound memory
+MIN_SIMILARITY = 0.7  # fraction of shingles that two texts have in common, 2 |A & B| / (|A| + |B|)
+# Texts that differ by a sentence are also near-duplicates: at least 15 shared shingles, and at most 50 unshared ones in
+# the longer text.
+MIN_COMMON_SHINGLES = 15
+MAX_CHANGED_SHINGLES = 50
+# Two texts are compared if they share one of their 20 smallest hashes. Of pairs with half of their shingles in common,
+# this misses one in a million.
+COMPARED_HASHES = 20
+MAX_TEXTS_PER_HASH = 30  # if more texts share a hash, each is compared only with the next one
+TEXT_PAIRS_PER_BLOCK = 65_536  # pairs compared at a time, to bound memory
+# At lower cosines, texts of one topic outnumber edited copies. Recall at 0.95: 25% of edited short texts, 75% of edited
+# long texts.
+NEAR_COSINE = 0.95
+
+
+class Nearest(NamedTuple):
+    """Nearest other examples of each of N examples, nearest first."""
+
+    rows: np.ndarray  # int64 (N, k), -1 if an index found too few
+    cosines: np.ndarray  # (N, k), 0 if an index found too few
+
+    def agreeing(self, values: np.ndarray, row: int, wanted: int) -> int:
+        """Count the neighbors of ``row`` with an entry in ``values`` ``(N,)`` that equals ``wanted``."""
+        return int(((values[self.rows[row]] == wanted) & (self.rows[row] >= 0)).sum())
+
+    def closeness(self) -> np.ndarray:
+        """Mean cosine to the neighbors, ``(N,)``; 0 without neighbors."""
+        return self.cosines.sum(1, dtype=np.float64) / np.maximum((self.rows >= 0).sum(1), 1)
+
+
+def nearest_examples(vectors: np.ndarray, k: int = COMPARED_NEIGHBORS) -> Nearest:
+    """Find the k nearest other examples by cosine, for vectors ``(N, D)`` of norm 1; approximate if N > 20,000."""
+    count = len(vectors)
+    found = nearest_rows(vectors, min(k, count - 1) + 1)
+    found[found == np.arange(count)[:, None]] = -1
+    # The stable sort moves the example itself to the last column, which is dropped. If the index missed it, the
+    # farthest neighbor is dropped.
+    rows = np.take_along_axis(found, np.argsort(found < 0, axis=1, kind="stable"), 1)[:, :-1]
+    cosines = np.zeros(rows.shape, np.float32)
+    for start in range(0, count, VECTORS_PER_BLOCK):
+        part = slice(start, start + VECTORS_PER_BLOCK)
+        cosines[part] = np.einsum("nd,nkd->nk", vectors[part], vectors[rows[part]])
+    return Nearest(rows, np.where(rows < 0, 0, cosines))
+
+
+def outliers(closeness: np.ndarray) -> np.ndarray:
+    """Find rows with ``closeness`` ``(N,)`` below the lower Tukey fence: Q1 - 1.5 (Q3 - Q1); worst first."""
+    first, third = np.quantile(closeness, [0.25, 0.75])
+    found = np.flatnonzero(closeness < first - 1.5 * (third - first))
+    return found[np.argsort(closeness[found], kind="stable")]
+
+
+class DuplicateGroup(NamedTuple):
+    """Rows of texts that are near-duplicates, directly or through other near-duplicates."""
+
+    rows: list[int]
+    similarity: float  # the lowest of the pairs of near-duplicates
+    exact: bool  # whether all texts are equal
+
+
+class SimilarPairs(NamedTuple):
+    """Pairs of similar texts, by row."""
+
+    rows: np.ndarray  # int64 (P, 2)
+    similarity: np.ndarray  # float64 (P,), from 0 to 1
+
+
+def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup]:
+    """Group near-duplicates, exact copies first; vectors ``(N, D)`` of norm 1 are used for rows without a text."""
+    texts = rows["text"].to_pylist()
+    pairs = rows["text_pair"].to_pylist()
+    text_numbers, _ = number_texts(rows, texts, pairs)  # -1 without a text
+    found = [
+        near_duplicates(joined_texts(texts, pairs)),
+        _equal_texts(text_numbers),
+        _near_vectors(vectors, text_numbers),
+    ]
+    edges = np.concatenate([pairs.rows for pairs in found])
+    similarity = np.concatenate([pairs.similarity for pairs in found])
+    graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
+    _, group_of_row = connected_components(graph, directed=False)
+    rows_of_group = _by_group(group_of_row, np.arange(len(group_of_row)))
+    groups = []
+    for number, edges_of_group in _by_group(group_of_row[edges[:, 0]], np.arange(len(edges))).items():
+        members = rows_of_group[number]
+        lowest = float(similarity[edges_of_group].min())
+        has_texts = bool(text_numbers[members[0]] >= 0)
+        has_one_text = len(np.unique(text_numbers[members])) == 1  # also True for rows without texts
+        exact = has_one_text and (has_texts or lowest >= 1)
+        groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
+    return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
+
+
+def _by_group(groups: np.ndarray, values: np.ndarray) -> dict[int, np.ndarray]:
+    """Split values ``(N,)`` by the number of their group ``(N,)``."""
+    order = np.argsort(groups, kind="stable")
+    numbers, starts = np.unique(groups[order], return_index=True)
+    return dict(zip(numbers.tolist(), np.split(values[order], starts[1:]) if len(values) else [], strict=True))
+
+
+def _equal_texts(text_numbers: np.ndarray) -> SimilarPairs:
+    """Pair each text with the next equal one, also texts without words; rows without a text, -1, are not paired."""
+    order = np.argsort(text_numbers, kind="stable")
+    is_equal = (text_numbers[order][1:] == text_numbers[order][:-1]) & (text_numbers[order][1:] >= 0)
+    edges = np.stack([order[:-1][is_equal], order[1:][is_equal]], axis=1)
+    return SimilarPairs(rows=edges, similarity=np.ones(len(edges)))
+
+
+def _near_vectors(vectors: np.ndarray, text_numbers: np.ndarray) -> SimilarPairs:
+    """Pair rows without texts by their embeddings."""
+    rows = np.flatnonzero(text_numbers < 0)
+    if len(rows) < 2:
+        return SimilarPairs(rows=np.zeros((0, 2), np.int64), similarity=np.zeros(0))
+    near = nearest_examples(vectors[rows])
+    first, rank = np.nonzero(near.cosines >= NEAR_COSINE)
+    cosines = near.cosines[first, rank].astype(np.float64)
+    cosines[2 - 2 * cosines <= max(EQUAL_DISTANCE, 4 * np.finfo(np.float32).eps)] = 1.0
+    edges = np.stack([rows[first], rows[near.rows[first, rank]]], axis=1)
+    return SimilarPairs(rows=edges, similarity=cosines.clip(0, 1))
+
+
+def near_duplicates(texts: Sequence[str]) -> SimilarPairs:
+    """Find pairs of texts with similar words; the lower row comes first in each pair."""
+    shingles = shingles_of(texts)
+    pairs = candidate_pairs(shingles.sets)
+    similarity = similarities(shingles, pairs)
+    counts = shingles.counts[pairs]
+    common = similarity * counts.sum(1) / 2
+    others = counts.max(1, initial=0) - common
+    differs_by_a_sentence = (common >= MIN_COMMON_SHINGLES) & (others <= MAX_CHANGED_SHINGLES)
+    near = (similarity >= MIN_SIMILARITY) | differs_by_a_sentence
+    return SimilarPairs(rows=pairs[near], similarity=similarity[near])
+
+
+def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
+    """Find pairs of texts that share one of their smallest shingles, int64 ``(P, 2)``."""
+    sizes = np.diff(sets.indptr)
+    smallest = np.arange(sets.nnz) - np.repeat(sets.indptr[:-1], sizes) < COMPARED_HASHES
+    texts = np.repeat(np.arange(len(sizes)), sizes)[smallest]
+    shingles = sets.indices[smallest]
+    order = np.lexsort((texts, shingles))
+    texts = texts[order]
+    _, starts = np.unique(shingles[order], return_index=True)
+    counts = np.diff(starts, append=len(texts))
+    codes = [np.zeros(0, np.int64)]
+    for count in np.unique(counts[counts > 1]):
+        groups = texts[starts[counts == count][:, None] + np.arange(count)]
+        pairs = (
+            np.triu_indices(count, 1) if count <= MAX_TEXTS_PER_HASH else (np.arange(count - 1), np.arange(1, count))
+        )
+        codes.append(np.unique(groups[:, pairs[0]] * len(sizes) + groups[:, pairs[1]]))
+    return np.stack(np.divmod(np.unique(np.concatenate(codes)), max(len(sizes), 1)), axis=1)
+
+
+def similarities(shingles: Shingles, pairs: np.ndarray) -> np.ndarray:
+    """Fraction of shingles that pairs of texts have in common, ``(P,)``; estimated for texts with sampled shingles."""
+    sets = shingles.sets
+    common = np.zeros(len(pairs), np.int64)
+    for start in range(0, len(pairs), TEXT_PAIRS_PER_BLOCK):
+        part = pairs[start : start + TEXT_PAIRS_PER_BLOCK]
+        common[start : start + TEXT_PAIRS_PER_BLOCK] = sets[part[:, 0]].multiply(sets[part[:, 1]]).sum(1)
+    sizes = np.diff(sets.indptr)[pairs].sum(1)
+    counts = shingles.counts[pairs]
+    for row in np.flatnonzero((counts > MAX_SHINGLES).any(1) & (common > 0)):
+        both = [sets.indices[sets.indptr[text] : sets.indptr[text + 1]] for text in pairs[row]]
+        # The smallest hashes of sampled texts can be compared only up to the smaller of their largest hashes.
+        largest = min(own[-1] for own, count in zip(both, counts[row], strict=True) if count > MAX_SHINGLES)
+        sizes[row] = sum(int(np.searchsorted(own, largest, side="right")) for own in both)
+    return 2 * common / np.maximum(sizes, 1)
+
+
+# Grid of the parameters that are averaged over. Probabilities learned from few examples or from wrong labels are
+# underconfident, so they are raised to a power (a temperature), with a log-normal prior around 1. The prior probability
+# that no label is wrong is 1/2.
+POWERS = np.geomspace(0.5, 5, 21)
+POWER_SPREAD = 0.5
+ERROR_RATES = np.concatenate([[0], np.geomspace(0.005, 0.4, 20)])
+ERROR_RATE_PRIOR = np.array([0.5, *[0.5 / 20] * 20])
+MIN_WRONG_PROBABILITY = 0.1  # minimum probability of error for a label to be reported
+MIN_RIGHT_PROBABILITY = 0.7  # minimum probability of the suggested label for the finding to be marked
+MIN_CONFUSED_FRACTION = 0.1  # of the examples of two labels, for these to be reported
+MIN_CONFUSED_EXAMPLES = 3
+
+
+class SuspectLabel(NamedTuple):
+    """Label that may be wrong. Multi-label: the label with the most doubtful presence or absence."""
+
+    row: int
+    suggested: int | list[int]  # number of the label, or of all labels if a text may have several
+    sure: bool  # whether the suggested label is right with a probability of at least MIN_RIGHT_PROBABILITY
+    probability: float  # that the given label is right
+    near_given: int  # number of neighbors with the given label
+    near_suggested: int  # number of neighbors with the suggested label
+
+
+class SuspectLabels(NamedTuple):
+    """Suspect labels of an audit."""
+
+    found: list[SuspectLabel]  # the least probable label first
+    wrong: float  # expected number of wrong labels among all checked ones
+
+
+def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> SuspectLabels:
+    """Find labels of N examples that are probably wrong.
+
+    Args:
+        labels: The given labels: numbers from 0 to C - 1, or -1, int64 ``(N,)``; or bool ``(N, C)`` if a text may have
+            several. Then each entry is checked as a label with two classes.
+        rows: The examples to check, int64 ``(m,)``.
+        probabilities: Their out-of-fold probabilities, ``(m, C)``.
+        nearest: The neighbors of all N examples.
+
+    Returns:
+        The suspect labels, and the expected number of wrong labels.
+    """
+    if labels.ndim == 2:
+        return _suspects_of_multi_label(labels, rows, probabilities, nearest)
+    given = labels[rows]
+    wrong, right = wrong_and_right(given, probabilities)
+    best = probabilities.argmax(1)
+    found = []
+    for i in np.flatnonzero((given != best) & (wrong >= MIN_WRONG_PROBABILITY)):
+        suspect = SuspectLabel(
+            row=int(rows[i]),
+            suggested=int(best[i]),
+            sure=bool(right[i] >= MIN_RIGHT_PROBABILITY),
+            probability=float(1 - wrong[i]),
+            near_given=nearest.agreeing(labels, rows[i], given[i]),
+            near_suggested=nearest.agreeing(labels, rows[i], best[i]),
+        )
+        found.append(suspect)
+    return SuspectLabels(found=sorted(found, key=lambda suspect: suspect.probability), wrong=float(wrong.sum()))
+
+
+def _suspects_of_multi_label(
+    labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
+) -> SuspectLabels:
+    """Check each entry of multi-label examples; at most one suspect for each example, with all likely changes."""
+    given = labels[rows]
+    binary_probabilities = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
+    wrong, right = wrong_and_right(given.ravel().astype(np.int64), binary_probabilities)
+    wrong = wrong.reshape(given.shape)
+    right = right.reshape(given.shape)
+    suspicion = np.where(given != (probabilities > 0.5), wrong, 0)
+    found = []
+    for i in np.flatnonzero((suspicion >= MIN_WRONG_PROBABILITY).any(1)):
+        column = suspicion[i].argmax()
+        is_changed = suspicion[i] >= min(MIN_RIGHT_PROBABILITY, suspicion[i, column])
+        suspect = SuspectLabel(
+            row=int(rows[i]),
+            suggested=np.flatnonzero(given[i] ^ is_changed).tolist(),
+            sure=bool(right[i, column] >= MIN_RIGHT_PROBABILITY),
+            probability=float(1 - wrong[i, column]),
+            near_given=nearest.agreeing(labels[:, column], rows[i], given[i, column]),
+            near_suggested=nearest.agreeing(labels[:, column], rows[i], not given[i, column]),
+        )
+        found.append(suspect)
+    return SuspectLabels(found=sorted(found, key=lambda suspect: suspect.probability), wrong=float(wrong.sum()))
+
+
+def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probability that each label is wrong, and that the most probable label is right instead, ``(m,)`` each.
+
+    In the model, labels are replaced by any other label at an unknown rate r, so a text is given the label g with
+    probability ``(1 - r) q(g) + r (1 - q(g)) / (C - 1)``, where q is ``probabilities`` ``(m, C)`` raised to a power and
+    normalized. Rates and powers are averaged over, weighted by their posterior.
+    """
+    other_labels = probabilities.shape[1] - 1
+    logits = np.log(np.maximum(probabilities, 1e-12, dtype=np.float64))
+    given = []
+    best = []
+    for power in POWERS:
+        powered = softmax(power * logits, axis=1)
+        given.append(powered[np.arange(len(powered)), labels])
+        best.append(powered.max(1))
+    evidence = np.log(ERROR_RATE_PRIOR) - np.square(np.log(POWERS) / POWER_SPREAD)[:, None] / 2
+    evidence += [[np.log((1 - r) * q + r * (1 - q) / other_labels).sum() for r in ERROR_RATES] for q in given]
+    wrong = np.zeros(len(labels))
+    right = np.zeros(len(labels))
+    for (power, rate), weight in np.ndenumerate(softmax(evidence)):
+        q = given[power]
+        r = ERROR_RATES[rate]
+        replaced = weight * r / ((1 - r) * q * other_labels + r * (1 - q))
+        wrong += replaced * (1 - q)
+        right += replaced * best[power]
+    return wrong, right
+
+
+class Confusion(NamedTuple):
+    """Two labels, by number, that the experts confuse."""
+
+    first: int
+    second: int
+    first_as_second: int  # number of examples of the first label with the second as answer
+    second_as_first: int
+    share: float  # fraction of confused examples of the two labels
+
+
+def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[Confusion]:
+    """Find confused pairs of ``count`` labels, most confused first, by labels and answers, int64 ``(m,)`` each."""
+    matrix = np.zeros((count, count), np.int64)
+    np.add.at(matrix, (labels, answers), 1)
+    confusions = []
+    for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
+        wrong = matrix[a, b] + matrix[b, a]
+        share = wrong / (wrong + matrix[a, a] + matrix[b, b])
+        if wrong >= MIN_CONFUSED_EXAMPLES and share >= MIN_CONFUSED_FRACTION:
+            confusion = Confusion(
+                first=int(a),
+                second=int(b),
+                first_as_second=int(matrix[a, b]),
+                second_as_first=int(matrix[b, a]),
+                share=float(share),
+            )
+            confusions.append(confusion)
+    return sorted(confusions, key=lambda confusion: -confusion.share)

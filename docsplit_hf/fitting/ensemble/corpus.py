@@ -1,0 +1,304 @@
+"""Corpus: the texts of a datastore that experts are fitted on, in a canonical order, with vectors and graph."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
+from ...arrays.keys import exact_search
+from ...arrays.row_table import rows_at
+from ...content_hash import short_digest
+from ...text.characters import replace_lone_surrogates
+from ...text.versions import VersionPairs, groups_of_pairs, version_pairs
+from ..texts_and_labels import joined_texts
+from .tfidf import FEW_TEXTS, fit_words, times_transposed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import scipy.sparse as sp
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from ...arrays.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+MAX_DOCUMENTS = 20_000
+MAX_KEPT_TEXTS = 30_000  # about 200 MB
+WORD_DIMENSIONS = 256
+# With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
+# versions of one text count as one.
+TEXTS_PER_DIMENSION = 3
+SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
+GRAPH_NEIGHBORS = 10
+MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
+INDEX_LISTS = 1024
+INDEX_PROBES = 16
+PAIRS_PER_BLOCK = 65_536
+PROPAGATION_ALPHA = 0.9
+PROPAGATION_STEPS = 40
+
+
+class DocumentVectors(NamedTuple):
+    """Transformation of texts into vectors, fitted on all texts with and without labels."""
+
+    mean: np.ndarray  # (D,) of the embeddings
+    components: np.ndarray  # (r, V): latent semantic analysis of the words; r may be 0
+    whitening: np.ndarray  # (D + r, D + r)
+
+    def of_words(self, words: sp.csr_matrix | None, count: int) -> np.ndarray:
+        """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
+        if words is None or not len(self.components):
+            return np.zeros((count, len(self.components)), np.float32)
+        return unit(times_transposed(words, self.components))
+
+    def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
+        """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""
+        centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
+        return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
+
+    def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
+        """Take the embeddings ``(N, D)`` out of joined vectors, of norm 1."""
+        return unit(vectors[:, : len(self.mean)])
+
+    def whitened(self, vectors: np.ndarray) -> np.ndarray:
+        """Whiten vectors ``(N, D + r)``: directions in which all texts differ most are scaled down; of norm 1."""
+        return unit(vectors @ self.whitening)
+
+
+def fit_document_vectors(
+    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int | None = None
+) -> DocumentVectors:
+    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts.
+
+    ``different_texts``: their number, if versions of one text count as one. None: N.
+    """
+    mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
+    components = _latent_words(words, len(embeddings) if different_texts is None else different_texts)
+    vectors = DocumentVectors(mean, components, np.zeros((0, 0), np.float32))
+    return vectors._replace(whitening=_whitening(vectors.join(embeddings, words)))
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Scale rows to norm 1; rows of 0 stay."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+
+
+def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
+    from sklearn.decomposition import TruncatedSVD
+
+    if words is None:
+        return np.zeros((0, 0), np.float32)
+    if words.shape[0] < FEW_TEXTS:
+        return np.zeros((0, words.shape[1]), np.float32)
+    dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
+    if dimensions < 1:
+        return np.zeros((0, words.shape[1]), np.float32)
+    return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)
+
+
+def _whitening(vectors: np.ndarray) -> np.ndarray:
+    """The inverse root of the covariance C after shrinkage: ``(C + 3 mean(diag C) I)^(-1/2)``."""
+    centered = vectors - vectors.mean(0)
+    variances, directions = np.linalg.eigh((centered.T @ centered).astype(np.float64) / max(len(vectors) - 1, 1))
+    scale = np.maximum(variances, 0) + SHRINKAGE * max(variances.mean(), 1e-12)
+    return (directions * scale**-0.5).astype(np.float32)
+
+
+def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_array:
+    """Normalized graph ``D^(-1/2) A D^(-1/2)`` of the k nearest texts by cosine c; A is ``max(c, 0)^2``, symmetric."""
+    import scipy.sparse as sp
+
+    count = len(vectors)
+    k = min(k, count - 1)
+    if k < 1:
+        return sp.csr_array((count, count), dtype=np.float32)
+    found = nearest_rows(vectors, k + 1)
+    rows = np.repeat(np.arange(count), k + 1)
+    columns = found.ravel()
+    is_other = (columns != rows) & (columns >= 0)
+    rows = rows[is_other]
+    columns = columns[is_other]
+    parts = [slice(start, start + PAIRS_PER_BLOCK) for start in range(0, len(rows), PAIRS_PER_BLOCK)]
+    cosines = np.concatenate([np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]]) for part in parts])
+    graph = sp.csr_array((np.square(cosines.clip(0)), (rows, columns)), (count, count))
+    graph = graph.maximum(graph.T)
+    scale = sp.diags_array(np.maximum(graph.sum(1), 1e-9) ** -0.5)
+    return (scale @ graph @ scale).tocsr().astype(np.float32)
+
+
+def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the k nearest texts to each text, itself included, int64 ``(N, k)``; -1 where an index found too few."""
+    if len(vectors) <= MAX_EXACT_GRAPH_TEXTS:
+        return exact_search(vectors, vectors, k)[1]
+    index = build_index(vectors, f"IVF{min(INDEX_LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
+    set_nprobe(index, INDEX_PROBES)
+    return approximate_search(index, vectors, k)
+
+
+def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Propagate ``targets`` ``(n, C)``, 0 or 1, of the texts ``rows`` to all N texts: soft labels, float32 ``(N, C)``.
+
+    ``F = 0.9 S F + 0.1 Y``, 40 times. With one label per text, each label gets the same total mass, and each text a
+    distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
+    example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
+    """
+    given = np.hstack([targets, np.ones((len(targets), 1))]) if multi_label else targets
+    start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
+    start[rows] = given
+    mass = start
+    for _ in range(PROPAGATION_STEPS):
+        mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
+    if multi_label:
+        reached = mass[:, -1:]
+        frequencies = targets.mean(0, keepdims=True)
+        soft = np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
+    else:
+        balanced = mass / np.maximum(mass.sum(0), 1e-30)
+        total = balanced.sum(1, keepdims=True)
+        soft = np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
+    soft[rows] = targets
+    return soft.astype(np.float32)
+
+
+class Corpus(NamedTuple):
+    """N texts in a canonical order; n of them are examples."""
+
+    rows: np.ndarray  # int64 (n,): places of the examples, in their own order
+    documents: np.ndarray  # int64 (m,): places of the documents; -1 if left out
+    contents: np.ndarray  # int64 (N,): hashes of each text and its key
+    ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
+    vectorizer: TfidfVectorizer | None  # None if no texts are kept, or they have no words
+    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    document_vectors: DocumentVectors
+    vectors: np.ndarray  # (N, D + r), of norm 1
+    whitened: np.ndarray  # (N, D + r), of norm 1
+    graph: sp.csr_array  # (N, N)
+    text_numbers: np.ndarray  # int64 (N,): equal for equal texts
+    versions: VersionPairs  # pairs of these numbers, of texts that share much
+
+
+def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
+    """Make the corpus of a datastore; more than 20,000 documents are sampled, always in the same way.
+
+    Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
+    """
+    import pyarrow as pa
+
+    keys = [snapshot.keys]
+    tables = [snapshot.rows]
+    documents = snapshot.documents
+    is_kept = np.zeros(0, bool)
+    if documents is not None:
+        is_kept = _sample(documents, MAX_DOCUMENTS)
+        if not is_kept.all():
+            logger.warning("Of %d documents, a random %d are used.", len(is_kept), MAX_DOCUMENTS)
+        keys.append(documents.keys[is_kept])
+        tables.append(rows_at(documents.rows, np.flatnonzero(is_kept)))
+    embeddings = np.concatenate(keys)
+    texts = texts_in(pa.concat_tables(tables))
+    contents = _content_numbers(texts, embeddings)
+    order = _canonical_order(texts, contents)
+    contents = contents[order]
+    embeddings = embeddings[order].astype(np.float32, copy=False)
+    ids = [id_numbers(table, own_keys) for table, own_keys in zip(tables, keys, strict=True)]
+    ids = np.concatenate(ids)[order]
+    places = np.argsort(order, kind="stable")
+    example_places = places[: len(snapshot.keys)]
+    document_places = np.full(len(is_kept), -1)
+    document_places[is_kept] = places[len(snapshot.keys) :]
+    if before is not None and np.array_equal(before.contents, contents):
+        return before._replace(rows=example_places, documents=document_places, ids=ids)
+    texts = [texts[i] for i in order]
+    vectorizer, words = fit_words(texts) or (None, None)
+    text_numbers, distinct_texts = _number_texts(texts)
+    versions = version_pairs(distinct_texts)
+    document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
+    vectors = document_vectors.join(embeddings, words)
+    return Corpus(
+        rows=example_places,
+        documents=document_places,
+        contents=contents,
+        ids=ids,
+        vectorizer=vectorizer,
+        words=words,
+        document_vectors=document_vectors,
+        vectors=vectors,
+        whitened=document_vectors.whitened(vectors),
+        graph=neighbor_graph(vectors),
+        text_numbers=text_numbers,
+        versions=versions,
+    )
+
+
+def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
+    """Number of texts; if half of them or more are versions of others, versions of one text count as one."""
+    groups = groups_of_pairs(versions, np.bincount(text_numbers))
+    count = len(text_numbers) - len(groups) + len(np.unique(groups))
+    return count if count <= len(text_numbers) / 2 else len(text_numbers)
+
+
+def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Number N texts, int64 ``(N,)``, and list the different ones; texts that are not stored, "", are different."""
+    numbers: dict[str | int, int] = {}
+    found = [numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)]
+    return np.array(found, np.int64), [text if isinstance(text, str) else "" for text in numbers]
+
+
+def texts_in(table: pa.Table) -> list[str]:
+    """Texts of a table of rows; pairs of texts are joined."""
+    return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
+
+
+def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
+    """Hash each row's id and key to an int64: an id may be given to another text."""
+    return _numbers(rows["id"].to_pylist(), keys)
+
+
+def _sample(documents: Snapshot, most: int) -> np.ndarray:
+    """Mark the documents to use, bool ``(m,)``: all, or those with the smallest checksums."""
+    kept = np.ones(len(documents.keys), bool)
+    if len(kept) <= most:
+        return kept
+    texts = texts_in(documents.rows)
+    order = _canonical_order(texts, _content_numbers(texts, documents.keys))
+    kept[order[most:]] = False
+    return kept
+
+
+def _canonical_order(texts: Sequence[str], contents: np.ndarray) -> np.ndarray:
+    """Sort by a checksum of the text, then by ``contents``: places ``(N,)``.
+
+    The text comes first, as another processor rounds embeddings differently, and the folds must be the same.
+    """
+    numbers = np.zeros(len(texts), np.int64)
+    for place, text in enumerate(texts):
+        digest = short_digest(replace_lone_surrogates(text).encode())
+        numbers[place] = int.from_bytes(digest, "big", signed=True)
+    return np.lexsort((contents, numbers))
+
+
+def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
+    """Hash each text and its key to an int64."""
+    return _numbers((replace_lone_surrogates(text) for text in texts), keys)
+
+
+def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:
+    both = (text.encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
+    return np.frombuffer(b"".join(short_digest(one) for one in both), dtype=np.int64)
+
+
+class KeptCorpus:
+    """Corpus of the last snapshot, reused while only labels change."""
+
+    def __init__(self) -> None:
+        self._last: Corpus | None = None
+
+    def make(self, snapshot: Snapshot) -> Corpus:
+        """Make the corpus of a snapshot, as ``make_corpus`` does."""
+        corpus = make_corpus(snapshot, self._last)
+        self._last = corpus if len(corpus.ids) <= MAX_KEPT_TEXTS else None
+        return corpus

@@ -1,0 +1,330 @@
+"""Scores of labeled texts that the experts were not fitted on: folds of the examples, or held-out texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...arrays.row_table import take_passages
+from ...text.versions import group_versions
+from ..rejection import closeness
+from .corpus import texts_in
+from .expert import Features, TrainingData
+from .fitted_experts import Ensemble, score_by_expert
+from .neighbor_expert import (
+    VOTERS,
+    DocumentPlaces,
+    closeness_to_documents,
+    closeness_to_examples,
+    nearest_texts,
+    places_of_documents,
+    vote,
+    without_versions,
+)
+from .registry import EXPERTS, fit_all, score_all, training_data
+from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import scipy.sparse as sp
+    from tqdm import tqdm
+
+    from ...arrays.snapshot import Snapshot
+    from .corpus import Corpus
+
+
+DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held out
+FOLDS = 5
+FOLDS_OF_FEW_EXAMPLES = 10  # each example counts: without a fifth of them, all experts look worse than they are
+FEW_EXAMPLES = 200
+FOLDS_OF_MANY_EXAMPLES = 3
+MANY_EXAMPLES = 2_000  # with more, there are fewer folds
+MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its versions among them do not vote
+
+
+class HeldOut(NamedTuple):
+    """M labeled texts that are not among the examples."""
+
+    embeddings: np.ndarray  # (M, D)
+    texts: list[str]  # pairs of texts are joined
+    labels: np.ndarray  # int64 (M,) or bool (M, L), over all labels of the datastore
+    logits: np.ndarray | None  # (M, H), of the trained classification head, if there is one
+
+
+class HeldOutScores(NamedTuple):
+    """Scores and features of m held-out texts."""
+
+    scores: np.ndarray  # (E, m, C): logits of each expert
+    targets: np.ndarray  # (m, C), 0 or 1
+    neighbor_label_proportions: np.ndarray  # (m, C)
+    closeness: np.ndarray  # (m,): mean cosine to the nearest examples
+    to_documents: np.ndarray | None  # (m,): mean cosine to the nearest documents, if there are any
+    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
+    word_regression: np.ndarray | None  # (m, C): probabilities of the baseline WORD_REGRESSION; None without words
+    shift: np.ndarray  # (m, C): correction for the label proportions that experts learned from
+    is_counted: np.ndarray  # bool (m,): one text of each group of versions; the others are no independent evidence
+
+    def counted(self) -> HeldOutScores:
+        """Scores of one text of each group of versions."""
+        chosen = self.is_counted
+        return HeldOutScores(
+            scores=self.scores[:, chosen],
+            targets=self.targets[chosen],
+            neighbor_label_proportions=self.neighbor_label_proportions[chosen],
+            closeness=self.closeness[chosen],
+            to_documents=None if self.to_documents is None else self.to_documents[chosen],
+            ids=self.ids[chosen],
+            word_regression=None if self.word_regression is None else self.word_regression[chosen],
+            shift=self.shift[chosen],
+            is_counted=chosen[chosen],
+        )
+
+
+def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Encode labels as float32 ``(n, C)`` of 0 and 1, for the label numbers ``columns`` ``(C,)``."""
+    return (labels[:, columns] if labels.ndim == 2 else labels[:, None] == columns).astype(np.float32)
+
+
+def first_of_each_group(groups: np.ndarray) -> np.ndarray:
+    """Mark the first text of each group of versions, ``(n,)``, bool ``(n,)``."""
+    is_first = np.zeros(len(groups), bool)
+    is_first[np.unique(groups, return_index=True)[1]] = True
+    return is_first
+
+
+def are_texts(snapshot: Snapshot) -> np.ndarray:
+    """Whether each example is a text, not a label description, bool ``(n,)``."""
+    return np.array([not row_id.startswith(DESCRIPTION_ID_PREFIX) for row_id in snapshot.rows["id"].to_pylist()])
+
+
+def folds_of(snapshot: Snapshot, places: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Fold of each example, or -1, by its place in the corpus, ``(n,)``, and not by the order of examples or labels.
+
+    Texts of the corpus with equal ``groups``, ``(N,)``, are in one fold.
+    """
+    groups = _renumbered(groups[places], places)
+    labels = snapshot.labels if snapshot.multi_label else _renumbered(snapshot.labels, places)
+    return assign_folds(labels, groups, are_texts(snapshot))
+
+
+def _renumbered(groups: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Renumber groups ``(n,)`` by the first place of a member in the corpus, independently of input order."""
+    first = np.full(groups.max(initial=0) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, groups, places)
+    return first[groups]
+
+
+def scores_by_folds(
+    data: TrainingData,
+    voters: Voters,
+    folds: np.ndarray,
+    groups: np.ndarray,
+    experts: list[str],
+    proportions: np.ndarray | None,
+    example_weight: float,
+    progress: tqdm,
+) -> HeldOutScores:
+    """Score the examples of each fold by experts that are fitted on the other folds.
+
+    ``groups`` ``(n,)``: examples with equal numbers are versions of one text, and in one fold.
+    """
+    corpus = data.corpus
+    rows = data.rows
+    targets = data.targets
+    embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[rows])
+    words = None if corpus.words is None else corpus.words[rows]
+    scores = np.zeros((len(experts), *targets.shape))
+    label_proportions = np.zeros(targets.shape)
+    shift = np.zeros(targets.shape)
+    near = np.zeros(len(targets))
+    word_regression = np.zeros(targets.shape)
+    for fold in range(int(folds.max()) + 1):
+        train = np.flatnonzero(folds != fold)
+        test = np.flatnonzero(folds == fold)
+        part = training_data(
+            corpus,
+            rows[train],
+            targets[train],
+            data.multi_label,
+            example_weight,
+            label_name_vectors=data.label_name_vectors,
+            is_text=data.is_text[train],
+            teacher=data.teacher,
+            versions_mislead=data.versions_mislead,
+        )
+        learned = fit_all(part, experts, proportions)
+        shift[test] = learned.shift
+        # The other examples of the fold have no labels here, like documents. Without documents, all votes are equal.
+        has_unequal_votes = data.has_documents and not data.multi_label
+        votes = voters.votes(test, part.text_weights) if has_unequal_votes else voters.weights[test]
+        label_proportions[test] = vote(votes, voters.places[test], learned.soft_labels)
+        features = Features(
+            vectors=corpus.vectors[rows[test]],
+            whitened=corpus.whitened[rows[test]],
+            words=None if words is None else words[test],
+            neighbor_label_proportions=label_proportions[test],
+            head_logits=None,
+            multi_label=data.multi_label,
+        )
+        scores[:, test] = score_all(learned.by_expert, experts, features)
+        near[test] = closeness(embeddings[test], embeddings[train])
+        if words is not None:
+            regression = _word_regression(learned.by_expert, words[train], targets[train])
+            word_regression[test] = _word_probabilities(words[test], regression, data.multi_label)
+        progress.update()
+    held_out = folds >= 0
+    return HeldOutScores(
+        scores=scores[:, held_out],
+        targets=targets[held_out],
+        neighbor_label_proportions=label_proportions[held_out],
+        closeness=near[held_out],
+        to_documents=None if voters.to_documents is None else voters.to_documents[held_out],
+        ids=corpus.ids[rows][held_out],
+        word_regression=None if words is None else word_regression[held_out],
+        shift=shift[held_out],
+        is_counted=first_of_each_group(groups[held_out]),
+    )
+
+
+class Voters(NamedTuple):
+    """Neighbors of R texts of a corpus, without the text itself, its copies and its versions; independent of labels."""
+
+    places: np.ndarray  # int64 (R, k): places of the neighbors in the corpus
+    weights: np.ndarray  # float64 (R, k): weights of the votes by distance; 0 for texts that do not vote
+    temperature: float  # of the votes (equation 2)
+    to_documents: np.ndarray | None  # float64 (R,): mean cosine to the nearest documents, if there are any
+
+    def votes(self, rows: np.ndarray, text_weights: np.ndarray) -> np.ndarray:
+        """Votes for some ``rows``, by distance and the weight of each text of the corpus ``(N,)``; they add up to 1."""
+        votes = self.weights[rows] * text_weights[self.places[rows]]
+        return votes / np.maximum(votes.sum(1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, groups: np.ndarray | None) -> Voters:
+    """Find the neighbors of the examples, listed in the given ``order``.
+
+    ``groups`` ``(N,)``: texts of the corpus with equal numbers are versions of one text, and left out like copies.
+    None: only copies are left out.
+    """
+    embeddings = snapshot.keys[order]
+    passages = take_passages(snapshot.passages, order)
+    places_of_documents = DocumentPlaces.known(corpus.documents)
+    versions = min(_largest_group(corpus, groups) - 1, MAX_SKIPPED_VERSIONS)
+    nearest = nearest_texts(
+        snapshot,
+        embeddings,
+        passages,
+        places_of_documents,
+        exclude_copies=True,
+        least=VOTERS + versions if versions else 0,
+    )
+    if versions:
+        nearest = without_versions(nearest, corpus.rows, groups, groups[corpus.rows[order]])
+    temperature = nearest.temperature()
+    places = [corpus.rows[nearest.examples.rows]]
+    to_documents = None
+    if nearest.documents is not None:
+        places.append(nearest.places)
+        mean = corpus.document_vectors.mean
+        to_documents = closeness_to_documents(nearest, embeddings, mean)
+    return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
+
+
+def _largest_group(corpus: Corpus, groups: np.ndarray | None) -> int:
+    """Number of different texts in the largest group."""
+    if groups is None:
+        return 1
+    _, firsts = np.unique(corpus.text_numbers, return_index=True)
+    return int(np.bincount(groups[firsts]).max(initial=1))
+
+
+def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray) -> HeldOutScores:
+    """Score the held-out texts with labels that have examples; ``columns`` ``(C,)`` are the numbers of these labels."""
+    targets = one_hot(held_out.labels, columns)
+    usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
+    if not len(usable):
+        raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
+    # In the precision of the datastore: in half precision a text would otherwise differ from its own key.
+    embeddings = held_out.embeddings[usable].astype(snapshot.keys.dtype, copy=False)
+    scored = score_by_expert(
+        snapshot,
+        ensemble,
+        places_of_documents(snapshot, ensemble.ids),
+        embeddings,
+        [held_out.texts[i] for i in usable],
+        None if held_out.logits is None else held_out.logits[usable],
+        exclude_copies=True,
+    )
+    mean = ensemble.document_vectors.mean
+    to_documents = None
+    if scored.nearest.documents is not None:
+        to_documents = closeness_to_documents(scored.nearest, embeddings, mean)
+    words = ensemble.word_features(texts_in(snapshot.rows))
+    word_regression = None
+    if words is not None:
+        regression = _word_regression(ensemble.learned.by_expert, words, one_hot(snapshot.labels, columns))
+        word_regression = _word_probabilities(scored.words, regression, ensemble.multi_label)
+    return HeldOutScores(
+        scores=scored.logits,
+        targets=targets[usable],
+        neighbor_label_proportions=scored.neighbor_label_proportions[:, columns],
+        closeness=closeness_to_examples(scored.nearest, embeddings, mean),
+        to_documents=to_documents,
+        ids=np.zeros(len(usable), np.int64),
+        word_regression=word_regression,
+        shift=np.tile(ensemble.learned.shift, (len(usable), 1)),
+        is_counted=first_of_each_group(group_versions([held_out.texts[i] for i in usable])),
+    )
+
+
+def _word_regression(
+    by_expert: Mapping[str, Mapping[str, np.ndarray]], words: sp.csr_matrix, targets: np.ndarray
+) -> np.ndarray:
+    """Reuse the regression of an expert that has one (``fit_vocabulary``), or fit it."""
+    for name, learned in by_expert.items():
+        regression = EXPERTS[name].word_regression(learned)
+        if regression is not None:
+            return regression
+    return fit_vocabulary(words, targets)
+
+
+def _word_probabilities(words: sp.csr_matrix, regression: np.ndarray, multi_label: bool) -> np.ndarray:
+    return probabilities_of_log_odds(vocabulary_scores(words, regression), multi_label)
+
+
+def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+    """Assign a fold to each example, int64 ``(n,)``, always the same one; -1 if the example is never held out.
+
+    Examples where ``held_out``, bool ``(n,)``, is False are never held out. The only example of a label is never held
+    out with one label per text, ``labels`` ``(n,)``, but may be with several, ``(n, C)``. Examples with equal
+    ``groups``, ``(n,)``, are copies or versions of one text, and are in one fold.
+    """
+    rng = np.random.default_rng(0)
+    distinct, groups = np.unique(groups, return_inverse=True)
+    count = _fold_count(len(distinct))
+    folds = np.full(len(distinct), -1)  # fold of each group
+    strata = labels if labels.ndim == 1 else np.zeros(len(groups), np.int64)
+    members = [np.unique(groups[strata == stratum]) for stratum in np.unique(strata)]
+    always = np.unique(groups[~held_out])
+    for stratum in members:
+        shuffled = rng.permutation(np.setdiff1d(stratum, always))
+        if len(stratum) > 1:
+            # Each label from the first fold on: if a fold held out more texts of one label than of another, experts
+            # would learn from fewer texts of the very label that they are then asked for, and shun it.
+            numbers = np.arange(len(shuffled)) % count
+            # Versions of one text may have several labels: their group keeps the fold that it got first.
+            folds[shuffled] = np.where(folds[shuffled] < 0, numbers, folds[shuffled])
+    for stratum in members:
+        if len(np.unique(folds[stratum])) == 1:  # otherwise another fold would have no example of the label
+            folds[stratum] = -1
+    used = np.unique(folds[folds >= 0])
+    return np.where(folds < 0, -1, np.searchsorted(used, folds))[groups]
+
+
+def _fold_count(groups: int) -> int:
+    """Number of folds of so many groups of examples."""
+    if groups <= FEW_EXAMPLES:
+        return FOLDS_OF_FEW_EXAMPLES
+    return FOLDS if groups <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES

@@ -1,0 +1,227 @@
+"""The neighbors expert: nearest examples and documents of texts, their votes, and their closeness."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...arrays.duplicates import EQUAL_DISTANCE
+from ...arrays.keys import as_float32
+from ...arrays.row_table import rows_at
+from ..interpolation import neighbor_weights
+from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
+from .corpus import id_numbers, unit
+from .expert import Expert
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...arrays.passages import Passages
+    from ...arrays.snapshot import SearchResult
+    from ...arrays.store import View
+    from .expert import Features, TrainingData
+
+VOTERS = 30
+# The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
+RELATIVE_TEMPERATURE = 0.1
+LEAST_PROPORTION = 1e-3
+NO_IDS = np.zeros(0, np.int64)
+
+
+class Neighbors(Expert):
+    """Votes of the nearest texts that the store finds; nothing is learned."""
+
+    name = "neighbors"
+
+    def prior(self, data: TrainingData) -> float:
+        return 0.25 if data.has_many_documents else 0.05
+
+    def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
+        proportions = features.neighbor_label_proportions
+        if features.multi_label:
+            clipped = np.clip(proportions, 10 * LEAST_PROPORTION, 1 - 10 * LEAST_PROPORTION)
+            return np.log(clipped / (1 - clipped))
+        return np.log(proportions + LEAST_PROPORTION)
+
+
+class DocumentPlaces(NamedTuple):
+    """Places of documents in the corpus, -1 for documents that were added after ``fit``."""
+
+    of_all: np.ndarray | None  # int64 (m,): of all documents; None if they are on a server
+    later: int  # number of documents that were added after fit; on a server, the least number
+    corpus_ids: np.ndarray = NO_IDS  # int64 (N,): hashes of ids and keys of the corpus, for documents on a server
+
+    @classmethod
+    def known(cls, places: np.ndarray) -> DocumentPlaces:
+        """The places of all documents, int64 ``(m,)``."""
+        return cls(places, later=int(np.count_nonzero(places < 0)))
+
+    def of(self, documents: SearchResult) -> np.ndarray:
+        """The places of documents that were found, int64 ``(Q, k)``."""
+        if self.of_all is not None:
+            return self.of_all[documents.rows]
+        rows, where = np.unique(documents.rows, return_inverse=True)
+        numbers = id_numbers(rows_at(documents.table, rows), documents.keys[rows])
+        return _places_of_ids(numbers, self.corpus_ids)[where].reshape(documents.rows.shape)
+
+
+def places_of_documents(view: View, corpus_ids: np.ndarray, fitted_documents: int = 0) -> DocumentPlaces:
+    """Find the places of a store's documents in the corpus.
+
+    Args:
+        view: The state of the store.
+        corpus_ids: Hashes of the id and key of each text of the corpus, int64 ``(N,)``.
+        fitted_documents: Number of documents that were fitted, to count those that were added later on a server.
+
+    Returns:
+        The places; those of documents on a server are computed when a search has found the documents.
+    """
+    if not view.is_local:
+        later = max(view.count("documents") - fitted_documents, 0)
+        return DocumentPlaces(None, later, corpus_ids)
+    documents = view.all().documents
+    ids = NO_IDS if documents is None else id_numbers(documents.rows, documents.keys)
+    return DocumentPlaces.known(_places_of_ids(ids, corpus_ids))
+
+
+def _places_of_ids(ids: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
+    """Places of ``ids`` among ``corpus_ids``; -1 for missing ones."""
+    order = np.argsort(corpus_ids, kind="stable")
+    found = order[np.searchsorted(corpus_ids, ids, sorter=order).clip(0, len(order) - 1)]
+    return np.where(corpus_ids[found] == ids, found, -1)
+
+
+class NearestTexts(NamedTuple):
+    """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
+
+    examples: SearchResult  # k of each text
+    documents: SearchResult | None  # m of each text
+    places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 if added after fit
+    distances: np.ndarray  # float32 (Q, k + m), squared L2, of examples, then documents; infinite without a vote
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the labels of the examples; on a server there may be more than when the view was made."""
+        return self.examples.label_names
+
+    @property
+    def example_distances(self) -> np.ndarray:
+        """Distances of the examples, ``(Q, k)``."""
+        return self.distances[:, : self.examples.rows.shape[1]]
+
+    @property
+    def document_distances(self) -> np.ndarray:
+        """Distances of the documents, ``(Q, m)``."""
+        return self.distances[:, self.examples.rows.shape[1] :]
+
+    @property
+    def voters(self) -> np.ndarray:
+        """Columns of the voters, nearest first, int64 ``(Q, 30)``, or fewer."""
+        return np.argsort(self.distances, axis=1, kind="stable")[:, :VOTERS]
+
+    def temperature(self) -> float:
+        """A tenth of the mean distance of the voters; 1 if all distances are 0."""
+        distances = np.take_along_axis(self.distances, self.voters, axis=1)
+        distances = distances[np.isfinite(distances)]
+        return RELATIVE_TEMPERATURE * float(distances.mean(dtype=np.float64)) if distances.any() else 1.0
+
+    def weights(self, temperature: float, document_vote: float = 1.0) -> np.ndarray:
+        """Weight of each of the ``k + m`` texts (equation 2), float64; rows add up to 1, or to 0 without voters.
+
+        ``document_vote``: weight of the vote of a document, relative to that of an example at the same distance.
+        """
+        voters = self.voters
+        is_document = voters >= self.examples.rows.shape[1]
+        distances = np.take_along_axis(self.distances, voters, axis=1)
+        finite = np.isfinite(distances)
+        farthest = np.where(finite, distances, 0).max(1, keepdims=True)
+        weights = neighbor_weights(np.where(finite, distances, farthest), temperature) * finite
+        weights *= np.where(is_document, document_vote, 1.0)
+        weights /= np.maximum(weights.sum(1, keepdims=True), np.finfo(np.float64).tiny)
+        of_all = np.zeros(self.distances.shape)
+        np.put_along_axis(of_all, voters, weights, axis=1)
+        return of_all
+
+
+def nearest_texts(
+    view: View,
+    queries: np.ndarray,
+    passages: Passages | None,
+    places: DocumentPlaces,
+    exclude_copies: bool = False,
+    least: int = 0,
+) -> NearestTexts:
+    """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
+
+    ``places``: places of the documents in the corpus; documents without one do not vote. ``exclude_copies``: leave
+    out the query and its copies. ``least``: number of examples, and of documents, to find if more than 30.
+    """
+    queries = as_float32(queries)
+    count = max(VOTERS, least) + exclude_copies
+    equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if exclude_copies else -1.0
+    examples = view.search(queries, count, passages)
+    if not view.count("documents"):
+        distances = np.where(examples.distances > equal, examples.distances, np.inf)
+        return NearestTexts(examples, None, None, distances)
+    width = count + min(places.later, count)
+    documents = view.search(queries, width, passages, "documents")
+    found = places.of(documents)
+    has_more = documents.rows.shape[1] == width
+    # If fitted documents were removed from a server, more of the others came later than the difference of the counts.
+    if width < 2 * count and has_more and (found >= 0).sum(1).min(initial=count) < count:
+        documents = view.search(queries, 2 * count, passages, "documents")
+        found = places.of(documents)
+    distances = np.hstack([examples.distances, np.where(found >= 0, documents.distances, np.inf)])
+    return NearestTexts(examples, documents, found, np.where(distances > equal, distances, np.inf))
+
+
+def without_versions(
+    nearest: NearestTexts, example_places: np.ndarray, groups: np.ndarray, own_groups: np.ndarray
+) -> NearestTexts:
+    """Take the votes from versions of the query.
+
+    Args:
+        nearest: The nearest texts of Q queries.
+        example_places: Place of each example in the corpus, int64 ``(n,)``.
+        groups: Numbers of the groups of versions in the corpus, int64 ``(N,)``.
+        own_groups: Number of the group of each query, int64 ``(Q,)``.
+
+    Returns:
+        The nearest texts; those of the group of their query have an infinite distance.
+    """
+    places = example_places[nearest.examples.rows]
+    if nearest.places is not None:
+        places = np.hstack([places, nearest.places])
+    is_version = (groups[places] == own_groups[:, None]) & (places >= 0)
+    return nearest._replace(distances=np.where(is_version, np.inf, nearest.distances))
+
+
+def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.ndarray:
+    """Label proportions ``(Q, C)`` of weighted neighbors, the ``rows`` ``(Q, k)`` of ``soft_labels`` ``(N, C)``."""
+    return np.stack([of_one @ soft_labels[voters] for of_one, voters in zip(weights, rows, strict=True)])
+
+
+def closeness_to_examples(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Mean cosine to the 5 nearest examples, ``(N,)``."""
+    is_found = np.isfinite(nearest.example_distances)
+    return _mean_cosine(embeddings, nearest.examples, mean, is_found, NEAREST_EXAMPLES)
+
+
+def closeness_to_documents(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Mean cosine to the 20 nearest documents that were fitted, ``(N,)``; 0 if none was found."""
+    is_found = np.isfinite(nearest.document_distances)
+    return _mean_cosine(embeddings, nearest.documents, mean, is_found, NEAREST_DOCUMENTS)
+
+
+def _mean_cosine(
+    embeddings: np.ndarray, nearest: SearchResult, mean: np.ndarray, is_found: np.ndarray, count: int
+) -> np.ndarray:
+    """Mean of the ``count`` largest cosines of centered embeddings ``(N, D)`` to the nearest rows that ``is_found``."""
+    cosines = np.full(is_found.shape, -np.inf)
+    for number, of_one in enumerate(nearest.rows):
+        near = unit(as_float32(nearest.keys[of_one]) - mean) @ unit(embeddings[[number]] - mean)[0]
+        cosines[number] = np.where(is_found[number], near, -np.inf)
+    best = -np.sort(-cosines, axis=1)[:, :count]
+    is_finite = np.isfinite(best)
+    return np.where(is_finite, best, 0).sum(1) / np.maximum(is_finite.sum(1), 1)

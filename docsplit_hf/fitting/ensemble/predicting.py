@@ -1,0 +1,188 @@
+"""Predictions by fitted experts, with shown neighbors and explanations."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..label_sets import label_sets
+from ..label_tree import NO_LEVEL, extend_tree
+from ..prediction import LabelSets, Prediction, Rejection, ShownText
+from .content import have_no_content
+from .explaining import deciding_place, explain
+from .fitted_experts import score_texts
+
+if TYPE_CHECKING:
+    from ...arrays.snapshot import SearchResult
+    from ..prediction import Explanation, RequestedParts, TextInputs
+    from .fitted_experts import PreparedExperts, ScoredTexts
+
+PROBABILITY_TOLERANCE = 1e-6  # equal passages of a text differ by rounding; the first of them is shown
+
+
+class VotersForDisplay:
+    """Voting texts as answers show them, nearest first.
+
+    Examples have their labels, documents the most probable label that was propagated to them.
+    """
+
+    def __init__(self, experts: PreparedExperts, scored: ScoredTexts) -> None:
+        nearest = scored.nearest
+        self._experts = experts
+        self._columns = scored.columns
+        self._examples = nearest.examples
+        self._documents = nearest.documents
+        self._places = nearest.places
+        # Texts that do not vote have an infinite distance; each query shows as many neighbors as all queries have.
+        most = nearest.distances.shape[1]
+        count = int(np.isfinite(nearest.distances).sum(1).min(initial=most))
+        self._order = np.argsort(nearest.distances, axis=1, kind="stable")[:, :count]
+        self.weights = np.take_along_axis(scored.votes, self._order, axis=1)
+
+    def example(self, query: int, rank: int) -> ShownText:
+        """Describe one neighbor of a text; rank 0 is the nearest."""
+        found, column = self._at(query, rank)
+        shown = found.example(query, column)
+        if found is self._examples:
+            return shown
+        fitted = self._experts.fitted
+        soft_labels = fitted.ensemble.learned.soft_labels[self._places[query, column]]
+        names = [self._examples.label_names[number] for number in self._columns]
+        if fitted.multi_label:
+            likely = [name for name, probability in zip(names, soft_labels, strict=True) if probability >= 0.5]
+            return shown | {"labels": likely}
+        best = int(soft_labels.argmax())
+        label = {"label": names[best], "label_probability": float(soft_labels[best])}
+        return label | {name: value for name, value in shown.items() if name != "labels"}
+
+    def query_passage(self, query: int, rank: int) -> int:
+        """Return the number of the query's passage that the neighbor is nearest to."""
+        found, column = self._at(query, rank)
+        return int(found.query_passages[query, column])
+
+    def _at(self, query: int, rank: int) -> tuple[SearchResult, int]:
+        column = int(self._order[query, rank])
+        examples = self._examples.rows.shape[1]
+        if column < examples:
+            return self._examples, column
+        return self._documents, column - examples
+
+
+def predict_with_experts(
+    experts: PreparedExperts,
+    inputs: TextInputs,
+    shown: RequestedParts,
+    reject: float | None = None,
+    lost: float | None = None,
+    labels_at: float | None = None,
+    each_label: bool = False,
+) -> Prediction:
+    """Predict labels by fitted experts.
+
+    Args:
+        experts: The experts.
+        inputs: N texts with their embeddings.
+        shown: The parts of answers that the call requests.
+        reject: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
+            None: no answer is rejected.
+        lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
+        each_label: Whether the error rate holds among the answers with each label, not only among all answers.
+        labels_at: The probability that the set of labels of a text holds the right one. None: no sets.
+
+    Returns:
+        The prediction.
+    """
+    with_novelty = shown.novelty or reject is not None
+    embedded = inputs.embedded
+    scored = score_texts(
+        experts,
+        embedded.retrieval_embeddings,
+        inputs.texts,
+        embedded.logits,
+        embedded.passages,
+        with_closeness=with_novelty,
+        min_neighbors=shown.neighbors,
+    )
+    guarantees = experts.fitted.guarantees
+    label_names = scored.nearest.label_names
+    tree = extend_tree(guarantees.tree, scored.columns, label_names)
+    novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
+    rejection = None
+    if reject is not None:
+        if each_label:
+            levels = _levels_by_label(experts, scored, novelty, reject, lost)
+        else:
+            levels = guarantees.answered_levels(scored.probabilities, novelty, reject, lost, tree)
+        has_no_content = have_no_content(experts.view, inputs.texts)
+        levels = np.where(has_no_content, NO_LEVEL, levels)
+        rejection = Rejection(levels=levels, has_no_content=has_no_content)
+    voters = VotersForDisplay(experts, scored)
+    return Prediction(
+        inputs=inputs,
+        label_names=label_names,
+        probabilities=scored.probabilities,
+        neighbors=voters,
+        neighbor_weights=voters.weights,
+        thresholds=experts.fitted.settings.label_thresholds(label_names),
+        novelty=novelty,
+        tree=tree,
+        rejection=rejection,
+        label_sets=None if labels_at is None else _label_sets(experts, scored, labels_at),
+        explain=_Explainer(experts, inputs, scored).explain,
+    )
+
+
+def _levels_by_label(
+    experts: PreparedExperts, scored: ScoredTexts, novelty: np.ndarray, error: float, lost: float | None
+) -> np.ndarray:
+    """Level of each text with a threshold for each label, ``(N,)``; labels that are new since ``fit`` get no text."""
+    guarantees = experts.fitted.guarantees
+    thresholds = np.full(scored.probabilities.shape[1], np.inf)
+    thresholds[scored.columns] = guarantees.label_thresholds(error, lost)
+    sure = guarantees.confidence(scored.probabilities, novelty, lost)
+    return np.where(sure >= thresholds[scored.probabilities.argmax(1)], 0, NO_LEVEL)
+
+
+def _label_sets(experts: PreparedExperts, scored: ScoredTexts, level: float) -> LabelSets:
+    """Choose the sets of labels; labels without examples at the last ``fit`` have the limit of all labels."""
+    limits = experts.fitted.guarantees.label_set_limits(level)
+    all_limits = np.full(scored.probabilities.shape[1], limits.by_label.max())
+    all_limits[scored.columns] = limits.by_label
+    is_in_set = label_sets(scored.probabilities, all_limits)
+    is_fitted = np.isin(np.arange(len(all_limits)), scored.columns)
+    is_possible = is_fitted | (scored.probabilities > 0)  # other labels may have no example at all
+    return LabelSets(is_in_set=is_in_set & is_possible, per_class=limits.per_class)
+
+
+class _Explainer:
+    """Makes explanations of the labels of scored texts."""
+
+    def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
+        self._experts = experts
+        self._inputs = inputs
+        self._scored = scored
+        self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
+
+    def explain(self, row: int, label: int) -> Explanation:
+        explanation = explain(self._scored, self._experts.fitted, row, label)
+        passages = self._inputs.embedded.passages
+        if passages is not None and passages.counts[row] > 1:
+            probabilities = self._passage_probabilities(row)[:, label]
+            best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
+            explanation["passage"] = self._inputs.passage(row, best)
+            return explanation
+        origin = self._inputs.origin(row)
+        if origin is not None and len(origin.places) > 1:
+            place = deciding_place(self._scored, self._experts.fitted, row, label, self._inputs.texts[row], origin)
+            if place is not None:
+                explanation["passage"] = self._inputs.span(row, place.start, place.end)
+        return explanation
+
+    def _score_passages(self, row: int) -> np.ndarray:
+        """Score each passage, ``(p, L)``; head logits are those of the whole text."""
+        embeddings, spans = self._inputs.embedded.passages.of(row)
+        parts = [self._inputs.texts[row][start:end] for start, end in spans]
+        head_logits = self._inputs.embedded.logits[[row] * len(parts)]
+        return score_texts(self._experts, embeddings, parts, head_logits).probabilities

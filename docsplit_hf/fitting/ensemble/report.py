@@ -1,0 +1,409 @@
+"""Report of a fit: weights, held-out metrics and their computation, and guarantees, printed as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+
+import numpy as np
+
+from ...metrics.of_arrays import accuracy, log_loss, macro_f1
+from ..label_tree import Level
+from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
+from .guarantees import LabelOutcome
+from .state_values import is_possible
+from .surest_error import SurestError, describe_surest_error
+
+HELD_OUT_TEXTS = "held-out texts"
+MAX_PRINTED_PROPORTIONS = 5
+MAX_PRINTED_LABELS = 5
+LABEL_ERROR = 0.1  # error rate at which answers are counted by label
+MANY_CHANGED_ANSWERS = 0.05  # fraction from which the effect of estimated proportions is printed
+# Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
+ENSEMBLE = "mixture"  # printed as "ensemble"
+WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
+LARGEST_CLASS = "largest class"
+# Values of ``FitReport.measured_for``, beside those of ``class_proportions``.
+SAMPLE_PROPORTIONS = "the sample"
+UNKNOWN_PROPORTIONS = "unknown"
+# Metrics in the printed table, fields of ``Measurement``, with their formats.
+PRINTED_METRICS = {"accuracy": "{:.1%}", "macro_f1": "{:.1%}", "log_loss": "{:.3f}"}
+SIGNIFICANT_DEVIATIONS = 1.645  # standard deviations of a one-sided test at 5 %
+MOSTLY_VERSIONS = 0.5  # fraction of texts that are versions of another one; of 108 data sets, 98 are below it
+
+
+class Measurement(TypedDict):
+    """Metrics on held-out texts, computed by ``measure_predictions``."""
+
+    expert: str  # name of an expert, or one of the three names above
+    accuracy: float
+    macro_f1: float
+    log_loss: float
+
+
+class LevelMeasurement(TypedDict):
+    """Metrics of the ensemble at a level of the tree of labels, computed by ``measure_level``."""
+
+    nodes: int  # number of labels of this level
+    accuracy: float
+    macro_f1: float
+    answered: dict[str, float]  # fraction of texts that get an answer at this level, by the error rate
+
+
+def measure_level(
+    level: Level, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray, answered: dict[str, float]
+) -> LevelMeasurement:
+    """Compute the metrics of the nodes above the most probable labels.
+
+    Args:
+        level: The level.
+        probabilities: The probabilities of the labels, ``(m, C)``.
+        labels: The right labels, bool ``(m, C)``.
+        importance: The weights of the texts, ``(m,)``.
+        answered: The fraction of texts that get an answer at this level, by the error rate.
+    """
+    from sklearn.metrics import accuracy_score, f1_score
+
+    predicted = level.node_of_label[probabilities.argmax(1)]
+    right = level.node_of_label[labels.argmax(1)]
+    return LevelMeasurement(
+        nodes=len(level.names),
+        accuracy=float(accuracy_score(right, predicted, sample_weight=importance)),
+        macro_f1=float(f1_score(right, predicted, average="macro", zero_division=0, sample_weight=importance)),
+        answered=answered,
+    )
+
+
+def measure_predictions(
+    name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
+) -> Measurement:
+    """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
+    from sklearn.metrics import accuracy_score, f1_score
+
+    if (importance == importance[0]).all():
+        return Measurement(
+            expert=name,
+            accuracy=accuracy(probabilities, labels),
+            macro_f1=macro_f1(probabilities, labels),
+            log_loss=log_loss(probabilities, labels),
+        )
+    best = probabilities.argmax(1)
+    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
+    return Measurement(
+        expert=name,
+        accuracy=float(accuracy_score(labels, best, sample_weight=importance)),
+        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=importance)),
+        log_loss=float(np.average(-np.log(likelihood), weights=importance)),
+    )
+
+
+def versions_mislead(version_fraction: float, agreeing: int) -> bool:
+    """Whether documents may follow texts, not labels: most are versions, and not known to share labels.
+
+    ``version_fraction``, ``agreeing``: as in the report.
+    """
+    return version_fraction >= MOSTLY_VERSIONS and not agreeing
+
+
+@dataclass(frozen=True, repr=False)
+class FitReport:
+    """Result of ``pipe.fit()``; printed, it is a table.
+
+    Attributes:
+        examples: The number of labeled examples.
+        documents: The number of documents without labels that were used.
+        left_out: The number of documents that were left out: held-out examples are answered better without them, or
+            most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them.
+        labels: The names of the labels that have examples.
+        measured_on: What the experts were measured on: folds of the examples, or held-out texts.
+        texts: The number of these texts; versions of one text count once.
+        single: The labels with only one example, which is never held out.
+        shares: The relative weight of each expert, from 0 to 1, by its name.
+        proportions: The proportion of each label among all texts, examples and documents, by its name.
+        class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
+        changed_answers: The fraction of the documents that get another answer by estimated ``proportions`` than by
+            equal ones.
+        measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
+            values of ``expert``: ``"mixture"``, the whole ensemble; ``"word counts"``, a logistic regression on TF-IDF
+            of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
+            of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a text may have
+            several labels, it gets those with a probability of at least 0.5; calls use the chosen thresholds instead.
+        answered: The fraction of these texts that get an answer with ``reject=error``, by the error: ``"0.01"``,
+            ``"0.05"`` and ``"0.1"``. Empty if a text may have several labels.
+        needed: About how many measured texts some answers would take, for each error at which none are given now, if as
+            many of them were right. An error is missing if too many of the most confident answers are wrong.
+        by_label: For each ``label`` the number of these texts that are ``answered`` with it at ``reject=0.1``, and how
+            many of these answers are ``wrong``. Empty if labels are a tree, or a text may have several.
+        least_error: The lowest error rate that this number of texts can guarantee.
+        surest_error: The most confident wrong answer to one of these texts, if many more would be answered without it:
+            its ``id``, its label (``labeled``), its answer (``answered``) and ``score``; and for an error rate
+            ``error``, the fraction of answered texts with it (``share``) and without it (``share_without``). Its label
+            may be wrong.
+        measured_for: The label proportions for which everything is measured: ``"estimated"``, ``"uniform"`` or
+            ``"given"``; ``"the sample"``, those of the measured texts; or ``"unknown"``, the same, if examples were
+            drawn label by label and no documents show how frequent each label is.
+        accuracy_interval: The 95 % interval of the accuracy of the ensemble, wider if the proportions are uncertain.
+            Empty if a text may have several labels.
+        foreign: The estimated fraction of out-of-scope documents: those of labels without examples. 0 if chance may
+            explain it.
+        novelty: The default of ``novelty`` in calls with ``reject``: the fraction of texts of known labels that may be
+            rejected as out-of-scope. 0 if ``foreign`` is 0.
+        lost: The fraction of the measured texts that this limit rejects.
+        versions: The number of examples that are versions of another one, such as drafts of one text
+            (``group_versions``). All versions of a text are held out together, and none is a neighbor of another.
+        version_groups: The number of texts that these are versions of.
+        contradictory: The number of these texts whose versions have different labels. 0 if versions do not have
+            different labels significantly more often than any two examples.
+        agreeing: The number of these texts whose versions have one label. 0 if versions do not have the same label
+            significantly more often than any two examples.
+        version_fraction: The fraction of all texts, examples and documents, that are versions of another one.
+        paths: The path of each label, from the top to the label, if labels are a tree.
+        levels: Records with the metrics of the ensemble at each level of the tree, from the top to the labels
+            themselves: the number of its labels (``nodes``), ``accuracy``, ``macro_f1``, and the fraction ``answered``
+            of the texts that get an answer at this level with ``reject=error``, by the error. Empty for flat labels.
+    """
+
+    examples: int
+    documents: int
+    left_out: int
+    labels: list[str]
+    measured_on: str
+    texts: int
+    single: list[str]
+    shares: dict[str, float]
+    proportions: dict[str, float]
+    class_proportions: str
+    measured: list[Measurement]
+    answered: dict[str, float]
+    least_error: float
+    changed_answers: float = 0.0
+    needed: dict[str, int] = field(default_factory=dict)
+    by_label: list[LabelOutcome] = field(default_factory=list)
+    surest_error: SurestError | None = None
+    measured_for: str = SAMPLE_PROPORTIONS
+    accuracy_interval: list[float] = field(default_factory=list)
+    foreign: float = 0.0
+    novelty: float = 0.0
+    lost: float = 0.0
+    versions: int = 0
+    version_groups: int = 0
+    contradictory: int = 0
+    agreeing: int = 0
+    version_fraction: float = 0.0
+    paths: list[list[str]] = field(default_factory=list)
+    levels: list[LevelMeasurement] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, settings: dict[str, Any]) -> FitReport:
+        """Restore a report from the settings of a fitted state, which may be from an untrusted folder."""
+        found = {name: settings[name] for name in cls.__dataclass_fields__ if name in settings}
+        for name, value in found.items():
+            if not is_possible(name, value):
+                raise ValueError(f"The fitted state has {name}={value!r}, which is impossible. Call fit() again.")
+        return cls(**found)
+
+    @property
+    def versions_mislead(self) -> bool:
+        """Whether half of all texts are versions of others, and examples do not show that these have the same label."""
+        return versions_mislead(self.version_fraction, self.agreeing)
+
+    def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
+        accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
+        chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
+        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{self._answered()}{self._by_level()}"
+
+    def _summary(self) -> str:
+        """Sentences on the examples, the measured texts and the label proportions."""
+        sentences = [
+            f"Fitted on {self.examples:,} examples of {len(self.labels)} label{'s' * (len(self.labels) != 1)} and "
+            f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
+        ]
+        if self.left_out:
+            sentences.append(
+                f"{self.left_out:,} documents were left out: {self._reason_to_leave_out()}. If they "
+                "should help, give some of them a label: suggest() names the most useful ones."
+            )
+        if self.measured:
+            sentences.append(
+                f"Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
+                "weights rely less on the defaults."
+            )
+            sentences.append(self._versions())
+            sentences.append(self._measured_for())
+        else:
+            sentences.append(f"The weights are the defaults: there was {self.measured_on}.")
+        is_estimated = self.class_proportions == "estimated" and not self.foreign
+        if self.documents and is_estimated and self.measured_on != HELD_OUT_TEXTS:
+            ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
+            shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
+            more = ", and others" if len(ranked) > MAX_PRINTED_PROPORTIONS else ""
+            sentences.append(f"All texts, estimated: {shown}{more}.")
+            if self.changed_answers > MANY_CHANGED_ANSWERS:
+                sentences.append(
+                    f"This changes {self.changed_answers:.0%} of the answers to documents: give class_proportions if "
+                    "you know them."
+                )
+        if self.single:
+            sentences.append(f"Only one example: {', '.join(map(repr, self.single))}.")
+        return " ".join(sentence for sentence in sentences if sentence)
+
+    def _table(self) -> str:
+        """Table of the weights and metrics of the experts, the ensemble and the baselines."""
+        import pandas as pd
+
+        weights = {name: f"{share:.2f}" for name, share in self.shares.items()}
+        table = pd.DataFrame({"weight": weights}, dtype=object)
+        if self.measured:
+            measured = pd.DataFrame(self.measured).set_index("expert")
+            for name, number_format in PRINTED_METRICS.items():
+                measured[name] = measured[name].map(number_format.format)
+            table = table.reindex(measured.index).fillna("").join(measured)
+        return table.rename(index=printed_name).rename_axis(None).to_string()
+
+    def _measured_for(self) -> str:
+        """Sentences on the label proportions of the measurements; empty if the measured texts are a sample."""
+        if self.measured_for == SAMPLE_PROPORTIONS:
+            return ""
+        if self.measured_for == UNKNOWN_PROPORTIONS and self.foreign:
+            return (
+                "Your examples are balanced, and some documents are of other labels, so the frequency of each label is "
+                "unknown: measured for equal frequencies. Give class_proportions if you know them."
+            )
+        if self.measured_for == UNKNOWN_PROPORTIONS:
+            advice = "if you know them" if self.left_out else "or add documents"
+            return (
+                "Your examples are balanced, and there are no documents to estimate the frequency of each label: "
+                f"measured for equal frequencies. Give class_proportions, {advice}."
+            )
+        return f"Your examples are balanced; measured for {self.measured_for} proportions."
+
+    def _reason_to_leave_out(self) -> str:
+        """Reason why documents were left out."""
+        if not self.versions_mislead:
+            return "held-out examples are answered better without them"
+        return (
+            f"{self.version_fraction:.0%} of all texts are versions of another one, so documents show which texts "
+            "belong together, not which label they have, and held-out examples do not clearly show that they help"
+        )
+
+    def _versions(self) -> str:
+        """Sentences on examples that are versions of one text; empty if there are none."""
+        if not self.versions:
+            return ""
+        found = (
+            f"{self.versions:,} of {self.examples:,} examples are versions of another; they were measured with all "
+            "versions held out together, and count once."
+        )
+        if not self.contradictory:
+            return found
+        return (
+            f"{found} The versions of {self.contradictory:,} of {self.version_groups:,} texts have different labels, "
+            "more than by chance: the nearest neighbor of a text is often a version with another label, so what a text "
+            "is about does not show its label here. Give examples of as many different texts as you can."
+        )
+
+    def ensemble_accuracy(self) -> AccuracyInterval | None:
+        """The accuracy of the ensemble with its 95 % interval; None if nothing was measured.
+
+        Without ``accuracy_interval``, as with several labels per text, the interval is Wilson's.
+        """
+        accuracy = next((record["accuracy"] for record in self.measured if record["expert"] == ENSEMBLE), None)
+        if accuracy is None:
+            return None
+        if self.accuracy_interval:
+            low, high = self.accuracy_interval
+            return AccuracyInterval(accuracy, low, high)
+        from scipy.stats import binomtest  # here, as it takes a third of a second to import
+
+        interval = binomtest(round(accuracy * self.texts), self.texts).proportion_ci(0.95, method="wilson")
+        return AccuracyInterval(accuracy, interval.low, interval.high)
+
+    def _interval(self) -> str:
+        """Line with the accuracy of the ensemble and its interval."""
+        if not (self.accuracy_interval and self.measured):
+            return ""
+        found = self.ensemble_accuracy()
+        return f"\nThe ensemble is right in {found.accuracy:.1%} (95% interval: {found.low:.1%} to {found.high:.1%})."
+
+    def describe_out_of_scope(self) -> str:
+        """Sentence on out-of-scope documents, and on the effect of ``reject``; empty if there are none."""
+        if not self.foreign:
+            return ""
+        found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples (out-of-scope). "
+        if not self.novelty:
+            return (
+                f"{found}Many such texts get an answer even with reject: {self.texts:,} measured texts are too few to "
+                f"guarantee novelty={DEFAULT_LOST_FRACTION:g} ({min_held_out_texts(DEFAULT_LOST_FRACTION)} are needed)."
+            )
+        return (
+            f"{found}With reject, texts as unfamiliar as these get no label (novelty={self.novelty:g}), nor do at "
+            f"most {self.novelty:.0%} of the texts of your labels: {self.lost:.1%} of the {self.texts:,} measured ones."
+        )
+
+    def _answered(self) -> str:
+        """Lines on the fraction of answered texts, the most confident error and out-of-scope documents."""
+        if not (self.answered and self.texts):
+            return ""
+        shares = []
+        for error, share in self.answered.items():
+            needed = f" (takes about {self.needed[error]:,} texts)" if error in self.needed else ""
+            shares.append(f"{share:.0%} at {float(error):.0%}{needed}")
+        return (
+            f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
+            f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
+            + self._worse_labels()
+            + describe_surest_error(self.surest_error)
+            + (f"\n{self.describe_out_of_scope()}" if self.foreign else "")
+        )
+
+    def _worse_labels(self) -> str:
+        """Line on the labels with more wrong answers than the error rate; empty if there are none."""
+        worse = [found for found in self.by_label if found["wrong"] > LABEL_ERROR * found["answered"]]
+        if not worse:
+            return ""
+        worse.sort(key=lambda found: -found["wrong"] / found["answered"])
+        shown = [f"{found['label']} {found['wrong']} of {found['answered']}" for found in worse[:MAX_PRINTED_LABELS]]
+        more = ", and others" if len(worse) > MAX_PRINTED_LABELS else ""
+        return (
+            f"\nWrong at {LABEL_ERROR:.0%}, by label of the answer: {', '.join(shown)}{more}. The limit is for all "
+            "answers together; reject_each_label=True keeps it for each label."
+        )
+
+    def _by_level(self) -> str:
+        """Lines on the levels of the tree of labels; empty for flat labels."""
+        lines = []
+        for number, level in enumerate(self.levels, start=1):
+            answered = ", ".join(f"{share:.0%} at {float(error):.0%}" for error, share in level["answered"].items())
+            lines.append(
+                f"\nLevel {number} of the tree, {level['nodes']:,} labels: {level['accuracy']:.1%} right, macro F1 "
+                f"{level['macro_f1']:.1%}. Share answered at this level: {answered}."
+            )
+        return "".join(lines)
+
+
+def printed_name(expert: str) -> str:
+    """Name in tables of a value of ``expert`` in ``FitReport.measured``."""
+    return "ensemble" if expert == ENSEMBLE else expert
+
+
+def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:
+    """Constant predictions ``(count, C)``: label proportions, or the most frequent set of labels if multi-label."""
+    proportions = targets.mean(0)
+    if multi_label:
+        sets, counts = np.unique(targets, axis=0, return_counts=True)
+        is_in_set = sets[counts.argmax()] > 0
+        proportions = np.where(is_in_set, np.maximum(proportions, 0.5), np.minimum(proportions, 0.49))
+    return np.tile(proportions, (count, 1))
+
+
+def at_chance(accuracy: float, largest: float | None, texts: int) -> str:
+    """Line if an accuracy is not significantly better than ``largest``, that of the largest class; otherwise empty."""
+    if largest is None or texts == 0:
+        return ""
+    standard_error = np.sqrt(largest * (1 - largest) / texts)
+    if accuracy - largest > SIGNIFICANT_DEVIATIONS * standard_error:
+        return ""
+    return (
+        f"\nNot reliably better than always the largest class: {accuracy:.1%} right against {largest:.1%}, on "
+        f"{texts:,} texts. Nothing shows yet that these labels can be told apart: add examples, or check the labels."
+    )

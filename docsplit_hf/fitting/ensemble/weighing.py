@@ -1,0 +1,305 @@
+"""Choice of the weights of the experts, and estimate of the label proportions, by held-out scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...arrays.row_table import rows_at, take_passages
+from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
+from .corpus import texts_in
+from .fitted_experts import ensemble_probabilities, score_by_expert
+from .guarantees import HeldOutAnswers
+from .label_proportions import Proportions, estimate_proportions
+from .log_linear_pool import (
+    DEFAULT_SHARPNESS,
+    EXAMPLES_TO_JUDGE,
+    LEAST_GAIN_OVER_CHANCE,
+    LEAST_SHARPNESS,
+    fit_weights,
+    is_class_balanced,
+    log_likelihood_gain,
+    log_shift,
+    pool,
+    spread_of_scores,
+    weights_of_best_regression,
+)
+from .neighbor_expert import closeness_to_examples, places_of_documents
+from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
+from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
+
+if TYPE_CHECKING:
+    from ...arrays.snapshot import Snapshot
+    from .corpus import Corpus
+    from .expert import TrainingData
+    from .fitted_experts import Ensemble
+    from .held_out_scores import HeldOutScores
+
+SAMPLED_DOCUMENTS = 1_000  # at most; documents on which experts are compared without labels
+
+
+class Weights(NamedTuple):
+    """Weights of the logits of E experts."""
+
+    spreads: np.ndarray  # (E,): standard deviation of the logits of each expert
+    for_scaled_logits: np.ndarray  # (E,): weights of the logits after division by the spreads
+
+    @property
+    def of_logits(self) -> np.ndarray:
+        """Weights of the unscaled logits, ``(E,)``."""
+        return self.for_scaled_logits / self.spreads
+
+    @property
+    def relative(self) -> np.ndarray:
+        """Weights of the scaled logits, normalized to a sum of 1, ``(E,)``."""
+        return self.for_scaled_logits / max(self.for_scaled_logits.sum(), 1e-12)
+
+
+class Prior(NamedTuple):
+    """What is known of the weights before the labels of held-out texts are compared with the scores."""
+
+    weights: np.ndarray  # (E,): prior weights of the scaled logits; they sum to 1
+    sharpness: float  # prior mode of the sum of the weights
+    spreads: np.ndarray  # (E,): standard deviation of the logits of each expert
+
+
+class Weighing(NamedTuple):
+    """Ensemble with its weights, and the held-out scores on which they were chosen."""
+
+    # With the label proportions that the weights were chosen for, and with their ``shift``: the log-prior correction of
+    # the logits (Saerens et al. 2002).
+    ensemble: Ensemble
+    weights: Weights
+    scores: HeldOutScores
+    proportions: Proportions  # among all texts; no draws if the held-out texts already have these proportions
+    out_of_scope: float  # estimated fraction of documents of labels without examples
+
+    def counted(self) -> Weighing:
+        """The same, with the scores of one text of each group of versions."""
+        return self._replace(scores=self.scores.counted())
+
+    @property
+    def has_out_of_scope_documents(self) -> bool:
+        """Whether some documents are of labels without examples."""
+        return self.out_of_scope > 0
+
+    def probabilities(self) -> np.ndarray:
+        """Probabilities of the held-out texts, ``(m, C)``."""
+        return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)
+
+
+def weigh(
+    data: TrainingData,
+    ensemble: Ensemble,
+    scores: HeldOutScores,
+    snapshot: Snapshot,
+    given_proportions: np.ndarray | None,
+    on_held_out_texts: bool,
+) -> Weighing:
+    """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again.
+
+    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown.
+    ``on_held_out_texts``: True if scored on separate held-out texts, False for cross-validation folds.
+    """
+    importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
+    prior = prior_of_weights(data, ensemble, scores)
+    weights = choose_weights(data, ensemble, scores, prior, importance)
+    no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
+    proportions = Proportions(ensemble.learned.proportions, no_draws)
+    is_measurable = len(scores.targets) > 0 and not data.multi_label and not data.has_head
+    can_estimate_from_documents = data.has_documents and is_measurable
+    out_of_scope = 0.0
+    if can_estimate_from_documents:
+        out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores.counted(), weights)
+    if given_proportions is not None and not data.multi_label:
+        proportions = Proportions(given_proportions, given_proportions[None])
+    elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
+        if out_of_scope:  # other labels distort the proportions among the documents
+            proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
+        else:
+            proportions = _estimated_proportions(data, ensemble, scores.counted(), weights)
+        learned = ensemble.learned._replace(
+            proportions=proportions.likeliest.astype(np.float32),
+            shift=log_shift(proportions.likeliest, data.targets, are_estimated=False).astype(np.float32),
+        )
+        ensemble = ensemble._replace(learned=learned)
+        scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))
+        weights = choose_weights(data, ensemble, scores, prior, _importance_weights(scores))
+    return Weighing(
+        ensemble=ensemble,
+        weights=weights,
+        scores=scores,
+        proportions=proportions,
+        out_of_scope=out_of_scope,
+    )
+
+
+def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Prior:
+    """Choose the prior of the weights by the scores, of held-out texts and of a sample of the documents."""
+    weights = prior_weights(ensemble.experts, data)
+    if data.multi_label or data.has_head:
+        measured = scores.scores if len(scores.targets) else _scores_of_sample(data, ensemble)
+        return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(measured, data.multi_label))
+    sample = _scores_of_sample(data, ensemble)
+    spreads = _robust_spreads(data, ensemble, scores, sample)
+    scale = spreads[:, None, None]
+    evidence = Evidence(
+        prior=weights,
+        sample=sample / scale,
+        held_out=scores.scores / scale,
+        targets=scores.targets,
+        neighbor_label_proportions=scores.neighbor_label_proportions,
+        examples=len(data.targets),
+        has_documents=data.has_documents,
+        name_reliability=data.label_name_reliability,
+        edge_agreement=_edge_agreement(data.corpus, ensemble.learned.soft_labels),
+    )
+    return Prior(weights, prior_sharpness(evidence, learned_sharpness()), spreads)
+
+
+def choose_weights(
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, prior: Prior, importance: np.ndarray | float
+) -> Weights:
+    """Choose the weights of the experts by held-out scores.
+
+    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If the ensemble is hardly better
+    than the label frequencies, the best regression on the examples replaces it.
+    """
+    experts = ensemble.experts
+    spreads = prior.spreads
+    weights = prior.sharpness * prior.weights
+    if len(scores.targets):
+        scaled = scores.scores / spreads[:, None, None]
+        weights = fit_weights(
+            scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
+        )
+        regressions = [number for number, name in enumerate(experts) if EXPERTS[name].is_regression]
+        has_single_label_logits = not data.multi_label and not data.has_head
+        if has_single_label_logits and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
+            gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
+            if gain < LEAST_GAIN_OVER_CHANCE:
+                low_sharpness = max(float(weights.sum()), LEAST_SHARPNESS)  # that of the ensemble, which is low
+                weights = weights_of_best_regression(
+                    scaled, scores.targets, regressions, scores.shift, importance, low_sharpness
+                )
+    # The spread is infinite for an expert with constant logits: weight 0.
+    return Weights(spreads, np.where(np.isfinite(spreads), weights, 0.0))
+
+
+def held_out_probabilities(
+    scores: HeldOutScores, weights: Weights, multi_label: bool, shift: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Probabilities of the held-out texts by the ensemble, ``(m, C)``; m may be 0."""
+    if not len(scores.targets):
+        return np.zeros(scores.targets.shape)
+    return pool(scores.scores, weights.of_logits, multi_label, shift)
+
+
+def held_out_answers(
+    scores: HeldOutScores, probabilities: np.ndarray, compare_with_documents: bool = False
+) -> HeldOutAnswers:
+    """Collect the answers to the held-out texts.
+
+    ``compare_with_documents``: whether familiarity also compares closeness to documents.
+    """
+    to_documents = scores.to_documents if compare_with_documents else None
+    familiar = familiarity(probabilities, scores.neighbor_label_proportions, scores.closeness, to_documents)
+    return HeldOutAnswers(
+        ids=scores.ids,
+        probabilities=probabilities.astype(np.float32),
+        labels=scores.targets > 0,
+        familiarity=familiar.astype(np.float32),
+    )
+
+
+def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOutScores, weights: Weights) -> float:
+    """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
+    documents = snapshot.documents
+    if documents is None or not len(documents.keys):
+        return 0.0
+    places = places_of_documents(snapshot, ensemble.ids)
+    rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
+    rows = rows[places.of_all[rows] >= 0]
+    sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
+    rows = rows[sampled]
+    embeddings = documents.keys[rows]
+    scored = score_by_expert(
+        snapshot,
+        ensemble,
+        places,
+        embeddings,
+        texts_in(rows_at(documents.rows, rows)),
+        None,
+        passages=take_passages(documents.passages, rows),
+        exclude_copies=True,
+    )
+    columns = ensemble.label_columns(snapshot.label_names)
+    probabilities = ensemble_probabilities(scored, ensemble, columns, weights.of_logits)
+    mean = ensemble.document_vectors.mean
+    near = closeness_to_examples(scored.nearest, embeddings, mean)
+    familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
+    held_out = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
+    importance = importance_weights(held_out.labels, np.zeros((0, len(ensemble.labels))))
+    return estimate_out_of_scope_fraction(familiar, held_out.familiarity, importance)
+
+
+def _estimated_proportions(
+    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, weights: Weights
+) -> Proportions:
+    """Estimate label proportions among all texts, examples and documents, by the ensemble's scores of documents."""
+    corpus = data.corpus
+    documents = _without_labels(corpus)
+    sampled = np.sort(np.random.default_rng(0).permutation(documents)[:SAMPLED_DOCUMENTS])
+    features = features_of_corpus(corpus, ensemble.learned.soft_labels, False, sampled)
+    document_scores = score_all(ensemble.learned.by_expert, ensemble.experts, features)
+    estimate = estimate_proportions(
+        np.tensordot(weights.of_logits, scores.scores, 1),
+        scores.targets,
+        np.tensordot(weights.of_logits, document_scores, 1),
+    )
+    counts = data.targets.sum(0, dtype=np.float64)
+    total = len(corpus.ids)
+    return Proportions(
+        likeliest=(len(documents) * estimate.likeliest + counts) / total,
+        draws=(len(documents) * estimate.draws + counts) / total,
+        changed_answers=estimate.changed_answers,
+    )
+
+
+def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
+    """Logits ``(E, S, C)`` of documents, or of examples if there are no documents."""
+    documents = _without_labels(data.corpus)
+    rows = documents if len(documents) else data.corpus.rows
+    rows = np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLED_DOCUMENTS])
+    features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, rows)
+    return score_all(ensemble.learned.by_expert, ensemble.experts, features)
+
+
+def _robust_spreads(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray) -> np.ndarray:
+    """Spreads of the logits ``(E,)``, those of few texts with the typical ones; of held-out texts, if there are any."""
+    texts = len(scores.targets)
+    measured = spread_of_scores(scores.scores if texts else sample, False)
+    if not texts and data.has_documents:
+        texts = sample.shape[1]
+    return robust_spreads(measured, texts, ensemble.experts, learned_sharpness().typical_spreads)
+
+
+def _edge_agreement(corpus: Corpus, soft_labels: np.ndarray) -> float:
+    """Weighted fraction of the edges of the graph that join texts with the same likeliest label; 0 without edges."""
+    edges = corpus.graph.tocoo()
+    if not len(edges.data):
+        return 0.0
+    labels = soft_labels.argmax(1)
+    return float(np.average(labels[edges.row] == labels[edges.col], weights=edges.data))
+
+
+def _without_labels(corpus: Corpus) -> np.ndarray:
+    """Places of the documents in the corpus, int64 ``(m,)``."""
+    return np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
+
+
+def _importance_weights(scores: HeldOutScores) -> np.ndarray:
+    """Importance weights of the held-out examples, by the shift of their labels, ``(m, 1)``; the mean is 1."""
+    importance = np.exp((scores.shift * scores.targets).sum(1, keepdims=True, dtype=np.float64))
+    return importance / importance.mean() if len(importance) else importance

@@ -1,0 +1,141 @@
+"""Equations 1 to 3 of Liang et al. 2023, and predictions by them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from .prediction import Prediction
+
+if TYPE_CHECKING:
+    from ..arrays.predictions import Predictions
+    from ..arrays.snapshot import SearchResult
+    from ..arrays.store import View
+    from .prediction import RequestedParts, TextInputs
+
+
+def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:
+    """Equation 1: softmax of the logits ``(N, C)``, or their sigmoid if multi-label; None without a head (C is 0)."""
+    if logits.shape[1] == 0:
+        return None
+    logits = logits.astype(np.float64)
+    return expit(logits) if multi_label else softmax(logits, axis=1)
+
+
+def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
+    """Weight of each neighbor by its squared L2 distance, both ``(N, k)`` (equation 2)::
+
+        w_j = exp(-d_j / T) / sum_i exp(-d_i / T)
+
+    With a small temperature T only the nearest neighbor has a weight; with infinity all have the same weight.
+
+    Raises:
+        ValueError: If T is not above 0, or a distance is not finite.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}. The paper uses 10; calibrate() chooses one.")
+    distances = np.asarray(distances, dtype=np.float64)
+    if not np.isfinite(distances).all():
+        wrong = distances[~np.isfinite(distances)][0]
+        raise ValueError(f"distances must be finite, got {wrong}: check the embeddings.")
+    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity: the weight is 0
+        weights = np.exp(-(distances - distances.min(1, keepdims=True)) / temperature)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int, temperature: float) -> np.ndarray:
+    """Equation 2, ``P_KNN(y) = sum_j w_j [l_j = y]``, ``(N, C)``, by labels int ``(N, k)`` or bool ``(N, k, C)``."""
+    weights = neighbor_weights(distances, temperature)
+    labels = np.asarray(labels)
+    if labels.ndim == 3:
+        sums = np.einsum("nk,nkc->nc", weights, labels.astype(bool, copy=False))
+        return np.minimum(sums, 1.0)  # rounding may give a sum slightly above 1
+    check_labels(labels, num_labels)
+    cells = np.arange(len(labels))[:, None] * num_labels + labels  # flat position of each neighbor in the result
+    sums = np.bincount(cells.ravel(), weights.ravel(), len(labels) * num_labels)
+    return sums.reshape(-1, num_labels)
+
+
+def add_one_smoothing(knn: np.ndarray, examples: int, multi_label: bool = False) -> np.ndarray:
+    """Equation 2 with one more example of each label (Laplace): ``P(y) = (N P_KNN(y) + 1) / (N + C)``.
+
+    N is the number of examples in the datastore; with ``multi_label``, C is 2. In the paper, which has no smoothing,
+    three agreeing neighbors give a probability of 1. The order of the labels does not change.
+    """
+    outcomes = 2 if multi_label else knn.shape[1]
+    return (examples * np.asarray(knn, dtype=np.float64) + 1) / (examples + outcomes)
+
+
+def interpolate(knn: np.ndarray, classifier: np.ndarray, weight: float) -> np.ndarray:
+    """Equation 3, ``P(y) = weight P_KNN(y) + (1 - weight) P_CLS(y)``; all arrays are ``(N, C)``."""
+    return weight * knn + (1 - weight) * classifier
+
+
+def effective_neighbors(weights: np.ndarray) -> np.ndarray:
+    """Effective number of neighbors by their weights ``(N, k)``: ``1 / sum_j w_j^2``, ``(N,)``, 1 to k (Kish 1965)."""
+    return 1 / np.square(np.asarray(weights, dtype=np.float64)).sum(1)
+
+
+def check_labels(labels: np.ndarray, num_labels: int) -> None:
+    """Raise ValueError for integers outside 0 to ``num_labels - 1``, which would count as other labels."""
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"labels must be integers, or bool of shape (..., C) for several labels, got {labels.dtype}.")
+    outside = labels[(labels < 0) | (labels >= num_labels)]
+    if outside.size:
+        raise ValueError(f"Label {outside[0]} is not one of the {num_labels} labels from 0: correct num_labels.")
+
+
+class Interpolation(NamedTuple):
+    """Label probabilities of N texts over L labels by equation 3, and its parts, float64 ``(N, L)``."""
+
+    probabilities: np.ndarray  # equation 3; equation 2 without a classifier
+    knn: np.ndarray  # equation 2 after add_one_smoothing
+    classifier: np.ndarray | None  # equation 1, with zeros for labels that only the datastore has; None without a head
+    neighbors: SearchResult
+    neighbor_weights: np.ndarray  # (N, k) or wider: weight of each neighbor in equation 2
+
+
+def interpolate_with_neighbors(
+    encoded: Predictions, view: View, k: int, temperature: float, weight: float, min_neighbors: int = 0
+) -> Interpolation:
+    """Interpolate the votes of k neighbors with the probabilities of a classification head, if there is one.
+
+    ``min_neighbors`` is the number of neighbors to find, if above k; only k vote.
+    """
+    neighbors = view.search(encoded.retrieval_embeddings, max(k, min_neighbors), encoded.passages)
+    labels = len(neighbors.label_names)
+    voting_distances = neighbors.distances[:, :k]
+    knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], labels, temperature)
+    # calibrate() uses equation 2 without smoothing, which makes no measurable difference.
+    knn = add_one_smoothing(knn, view.count(), view.multi_label)
+    all_weights = np.zeros(neighbors.distances.shape)
+    all_weights[:, :k] = neighbor_weights(voting_distances, temperature)
+    classifier = classifier_probabilities(encoded.logits, view.multi_label)
+    probabilities = knn
+    if classifier is not None:
+        new_labels = labels - classifier.shape[1]  # labels that only the datastore has
+        classifier = np.pad(classifier, ((0, 0), (0, new_labels)))
+        probabilities = interpolate(knn, classifier, weight)
+    return Interpolation(
+        probabilities=probabilities,
+        knn=knn,
+        classifier=classifier,
+        neighbors=neighbors,
+        neighbor_weights=all_weights,
+    )
+
+
+def predict_with_neighbors(
+    inputs: TextInputs, view: View, k: int, temperature: float, weight: float, shown: RequestedParts
+) -> Prediction:
+    """Predict labels by equation 3."""
+    interpolation = interpolate_with_neighbors(inputs.embedded, view, k, temperature, weight, shown.neighbors)
+    return Prediction(
+        inputs=inputs,
+        label_names=interpolation.neighbors.label_names,
+        probabilities=interpolation.probabilities,
+        neighbors=interpolation.neighbors,
+        neighbor_weights=interpolation.neighbor_weights,
+    )

@@ -1,0 +1,105 @@
+"""Save, check and upload a classifier together with its datastore."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..content_hash import sha256_of_file
+from ..self_contained.save_code import code_files
+from ..text.sources import refuse_mistyped_path
+from .atomic_replacement import model_files, replaced_at_once
+from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
+
+FOLDER = "datastore"  # within the folder or repository of a classifier
+CARD = "README.md"
+CONFIG = "config.json"
+TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
+REMEDY = (
+    "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it "
+    "with pipe.save_pretrained; or copy the whole folder again."
+)
+
+
+def saved_together(folder: str | Path) -> contextlib.AbstractContextManager[Path]:
+    """Replace the classifier and the datastore in a folder in one step; other files stay."""
+    return replaced_at_once(folder, _obsolete_files, f"{FOLDER}/{MANIFEST}")
+
+
+def classifier_checksums(folder: Path) -> dict[str, str]:
+    """SHA-256 by name of the model files that answers depend on; empty without a model."""
+    if not (folder / CONFIG).is_file():
+        return {}
+    tokenizer = [path.name for path in folder.iterdir() if TOKENIZER.fullmatch(path.name)]
+    return {name: sha256_of_file(folder / name) for name in sorted({*model_files(folder), *tokenizer})}
+
+
+def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
+    """Raise if the classifier is not the one saved with the datastore; the datastore may name none."""
+    folder = local_folder(name_or_folder, f"{FOLDER}/{MANIFEST}", revision, token)
+    checksums = read_manifest(folder / FOLDER)["classifier"]
+    if not checksums:
+        return
+    folder = local_folder(name_or_folder, list(checksums), revision, token)
+    for name, sha256 in checksums.items():
+        path = folder / name
+        if not path.is_file():
+            raise DatastoreError(f"{path} is missing, but the classifier was saved with it. {REMEDY}")
+        if sha256_of_file(path) != sha256:
+            raise DatastoreError(
+                f"{path} is not the file that was saved with the datastore beside it: it was changed, damaged, or "
+                f"comes from another save. {REMEDY}"
+            )
+    for name in model_files(folder):
+        if name not in checksums:
+            raise DatastoreError(f"{folder / name} was not saved with the datastore beside it: delete it. {REMEDY}")
+
+
+def upload(
+    repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
+) -> Any:
+    """Push the files that ``save(folder, full name)`` writes; replace the datastore and the ``code`` files there."""
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=kwargs.pop("token", None))
+    repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
+
+    def exists(name: str) -> bool:
+        return api.file_exists(repo_id, name, revision=kwargs.get("revision"))
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save(folder, repo_id)
+        if (folder / CARD).exists() and exists(CARD):
+            (folder / CARD).unlink()
+        replaced = [f"{FOLDER}/*"]
+        if code and exists(code[0]):
+            replaced += code
+        return api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=commit_message,
+            delete_patterns=kwargs.pop("delete_patterns", replaced),
+            **kwargs,
+        )
+
+
+def local_folder(
+    name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
+) -> Path:
+    """Return a local folder, or download files of a repository on the Hub."""
+    if Path(name_or_folder).is_dir():
+        return Path(name_or_folder)
+    from huggingface_hub import snapshot_download
+
+    refuse_mistyped_path(str(name_or_folder))
+    return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
+
+
+def _obsolete_files(folder: Path) -> list[str]:
+    """Names of the files of datastores before the current one, and of the code of a self-contained classifier."""
+    return [*(f"{FOLDER}/{name}" for name in unnamed_files(folder / FOLDER)), *code_files(folder)]

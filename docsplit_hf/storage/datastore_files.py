@@ -1,0 +1,384 @@
+"""Read and write the files of a datastore.
+
+A folder holds::
+
+    manifest.json                     description with checksums: see ``Manifest``
+    keys-<sha256>.safetensors         ``keys``, and ``probe`` if there is one
+    rows-<sha256>.parquet             ``id``, ``label``, ``text``, and ``text_pair`` if there are pairs; ``file`` and
+                                      ``places`` (JSON) if a text comes from a file
+    passage_keys-<sha256>.safetensors ``keys``, ``spans`` and ``counts`` of passages, if a row has several
+    document_keys-<sha256>.safetensors
+                                      ``keys`` of unlabeled documents, if there are any
+    document_rows-<sha256>.parquet    ``id``, ``text``, ``text_pair``, ``file`` and ``places`` of documents
+    document_passage_keys-<sha256>.safetensors
+                                      ``keys``, ``spans`` and ``counts`` of passages of documents
+    fitted-<sha256>.safetensors       arrays of the fitted state, if there is one
+    vocabulary-<sha256>.parquet       ``term``: the vocabulary of the fitted state
+
+Files hold data only, never code. Data files never change, and are named by the first 16 digits of their SHA-256. Saving
+adds new files, then replaces the manifest: a reader finds either the old datastore or the new one. The files that only
+the old manifest names are deleted by the next save, so that whoever has just read it finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays.changes import no_documents
+from ..arrays.index import IndexOptions
+from ..arrays.keys import check_finite
+from ..arrays.mapped_keys import KeyFile, MappedKeys, write_tensors
+from ..arrays.passages import Passages
+from ..arrays.row_table import (
+    ORIGIN_COLUMNS,
+    TEXT_COLUMNS,
+    check_spans,
+    describe_invalid_ids,
+    describe_invalid_origins,
+    has_origins,
+    ids_among,
+    with_origin_columns,
+)
+from ..arrays.snapshot import FittedState, Snapshot
+from ..content_hash import sha256_of_file, sha256_of_parts
+from .atomic_replacement import delete_files, finish_save, flush_files, move_files, save_lock, staged
+from .classifier_folder import FOLDER, classifier_checksums, local_folder
+from .inside_folder import InsideFolder
+from .manifest import (
+    MANIFEST,
+    REMEDY,
+    DatastoreError,
+    FileEntry,
+    Manifest,
+    file_name,
+    make_manifest,
+    naming_file_in_errors,
+    read_manifest,
+    render_manifest,
+    unnamed_files,
+)
+from .one_state import read_consistently
+from .snapshot_index import store_index, update_index
+from .tables import mapped_rows, read_batches, read_table, write_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAPPED_ROLES = ("keys", "rows")  # files that can stay on the disk
+ROLE_PREFIXES = ("", "document_")  # of examples and of documents
+
+
+def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
+    """Save to a folder, beside the classifier if there is one; cache the index on this machine."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with save_lock(folder):  # no other save may replace the classifier meanwhile
+        finish_save(folder)
+        manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
+    for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
+        if rows is not None and rows.index is not None and rows.outside_index == 0:
+            store_index(rows.index, _index_source_sha256(manifest, prefix), rows.options.factory)
+
+
+def load_snapshot(
+    name_or_folder: str | Path, revision: str | None, token: str | bool | None, memory_map: bool = False
+) -> Snapshot:
+    """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
+    folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
+    (snapshot, manifest), _ = read_consistently(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
+    documents = snapshot.documents
+    if documents is not None:
+        documents = update_index(documents, True, _index_source_sha256(manifest, "document_"))
+    examples = update_index(replace(snapshot, documents=None), True, _index_source_sha256(manifest, ""))
+    return replace(examples, documents=documents)
+
+
+def _index_source_sha256(manifest: Manifest, prefix: str) -> str:
+    """Return the checksum of the keys from which the index of examples or documents is built."""
+    files = manifest["files"]
+    return files.get(f"{prefix}passage_keys", files[f"{prefix}keys"])["sha256"]
+
+
+def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, str] | None = None) -> Manifest:
+    """Replace the datastore in a folder, and return its manifest; other files stay."""
+    import pyarrow as pa
+
+    tensors: dict[str, dict[str, np.ndarray | MappedKeys]] = {}
+    tables: dict[str, pa.Table] = {}
+    for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
+        if rows is None:
+            continue
+        tensors[f"{prefix}keys"] = {"keys": rows.keys}
+        if rows.probe is not None:
+            tensors[f"{prefix}keys"]["probe"] = rows.probe
+        if rows.passages is not None:
+            tensors[f"{prefix}passage_keys"] = {
+                "keys": rows.passages.embeddings,
+                "counts": rows.passages.counts,
+                "spans": rows.passages.spans,
+            }
+        table = rows.rows
+        if table["text_pair"].null_count == len(table):
+            table = table.drop_columns("text_pair")
+        tables[f"{prefix}rows"] = table if has_origins(table) else table.drop_columns(list(ORIGIN_COLUMNS))
+    tables["rows"] = tables["rows"].add_column(1, "label", _label_column(snapshot))
+    if snapshot.fitted is not None:
+        tensors["fitted"] = snapshot.fitted.arrays
+        tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
+    folder.mkdir(parents=True, exist_ok=True)
+    with save_lock(folder), InsideFolder.opened(folder, may_be_link=False) as inside:
+        old_names = unnamed_files(folder)
+        with staged(inside) as staging:
+            for role, arrays in tensors.items():
+                write_tensors(arrays, staging.path / role)
+            for role, table in tables.items():
+                write_table(table, staging.path / role)
+            files = {role: _rename_by_content(staging.path / role) for role in (*tensors, *tables)}
+            manifest = make_manifest(snapshot, classifier or {}, files)
+            (staging.path / MANIFEST).write_bytes(render_manifest(manifest))
+            names = list(staging.files())
+            flush_files(staging, names)
+            move_files(staging, inside, names)  # the manifest last
+        delete_files(inside, set(old_names) - set(names))
+    return manifest
+
+
+def _label_column(snapshot: Snapshot) -> pa.Array:
+    import pyarrow as pa
+
+    if not snapshot.multi_label:
+        return pa.array(snapshot.labels, pa.int64())
+    lengths = snapshot.labels.sum(1)
+    labels = np.nonzero(snapshot.labels)[1]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(labels, pa.int64()))
+
+
+def _rename_by_content(path: Path) -> FileEntry:
+    """Rename a file by its content, and return its entry in the manifest."""
+    size = path.stat().st_size
+    sha256 = sha256_of_file(path)
+    renamed = path.rename(path.with_name(file_name(path.name, sha256)))
+    return {"name": renamed.name, "bytes": size, "sha256": sha256}
+
+
+def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
+    """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
+    read, _ = read_consistently(folder, lambda _: _read_folder(folder, memory_map))
+    return read
+
+
+def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, Manifest]:
+    manifest = read_manifest(folder)
+    try:
+        return _read_snapshot(folder, manifest, memory_map), manifest
+    except FileNotFoundError as error:
+        raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
+
+
+def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapshot:
+    import pyarrow as pa
+
+    paths = {role: folder / entry["name"] for role, entry in manifest["files"].items()}
+    for role, entry in manifest["files"].items():
+        size = paths[role].stat().st_size
+        if size != entry["bytes"]:
+            raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
+        if not (memory_map and role in MAPPED_ROLES):
+            _check_sha256(paths[role], entry)
+    label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
+    columns = dict.fromkeys(TEXT_COLUMNS, pa.string()) | {"label": label}
+    if memory_map:
+        keys, probe, table = _map_examples(paths, manifest, columns)
+    else:
+        keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
+        table = _read_rows(paths["rows"], columns, manifest["rows"])
+    labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
+    rows = with_origin_columns(table).select(TEXT_COLUMNS)
+    examples = Snapshot(
+        keys=keys,
+        labels=labels,
+        rows=rows,
+        label_names=tuple(manifest["label_names"]),
+        next_id=manifest["next_id"],
+        options=IndexOptions(**manifest["index"]),
+        probe=probe,
+        passages=_read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
+    )
+    documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
+    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
+    return replace(examples, documents=documents, fitted=fitted)
+
+
+def _check_sha256(path: Path, entry: FileEntry) -> None:
+    if sha256_of_file(path) != entry["sha256"]:
+        raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
+
+
+def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
+    table = read_table(path, columns, count)
+    _check_ids(path, table["id"])
+    _check_origins(path, table)
+    return table
+
+
+def _check_origins(path: Path, rows: pa.Table) -> None:
+    fault = describe_invalid_origins(rows)
+    if fault is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+
+
+def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
+    fault = describe_invalid_ids(ids)
+    if fault is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+
+
+def _map_examples(
+    paths: dict[str, Path], manifest: Manifest, columns: dict[str, pa.DataType]
+) -> tuple[MappedKeys, np.ndarray | None, pa.Table]:
+    """Map keys and rows, and read the probe. The files are checked when they are first opened on this machine."""
+    import pyarrow as pa
+
+    path = paths["keys"]
+    shape = (manifest["rows"], manifest["dimension"])
+    with naming_file_in_errors(path):
+        file = KeyFile(path)
+        probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
+    _check_keys(path, manifest, shape, file.array, probe, set())
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        ids = []
+        for batch in read_batches(paths["rows"], columns, manifest["rows"]):
+            ids.append(batch["id"])
+            _check_origins(paths["rows"], pa.Table.from_batches([batch]))
+            yield batch
+        _check_ids(paths["rows"], pa.chunked_array(ids, pa.string()))
+
+    def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        for role in MAPPED_ROLES:
+            _check_sha256(paths[role], manifest["files"][role])
+        with naming_file_in_errors(path):
+            check_finite(file.array, "keys")
+        file.release()
+        return pa.schema(columns), batches()
+
+    checksums = [manifest["files"][role]["sha256"] for role in MAPPED_ROLES]
+    table = mapped_rows(sha256_of_parts(checksum.encode() for checksum in checksums), read)
+    return MappedKeys([file], checksums[0]), probe, table
+
+
+def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manifest) -> Snapshot:
+    import pyarrow as pa
+
+    path = paths["document_rows"]
+    count = manifest["documents"]["rows"]
+    keys, probe = _read_keys(paths["document_keys"], manifest, count)
+    if probe is not None:
+        raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
+    rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), count)
+    shared = sorted(ids_among(rows["id"], examples.rows))
+    if shared:
+        raise DatastoreError(f"{path}: the id {shared[0]!r} is that of an example too. {REMEDY}")
+    passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
+    return replace(
+        no_documents(examples),
+        keys=keys,
+        labels=np.zeros((count, 0), dtype=bool),
+        rows=rows,
+        next_id=manifest["documents"]["next_id"],
+        passages=passages,
+    )
+
+
+def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
+    import pyarrow as pa
+
+    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
+    if terms.null_count:
+        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
+    with naming_file_in_errors(paths["fitted"]):
+        return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
+
+
+def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, TypeError, ValueError) as error:  # TypeError and ValueError come from NumPy
+        raise DatastoreError(f"{path} is not a safetensors file: {error}. {REMEDY}") from error
+
+
+def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    tensors = _read_tensors(path)
+    keys = tensors.pop("keys", None)
+    probe = tensors.pop("probe", None)
+    _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
+    with naming_file_in_errors(path):
+        check_finite(keys, "keys")
+        if probe is not None:
+            check_finite(probe, "probe")
+    return keys, probe
+
+
+def _check_keys(
+    path: Path,
+    manifest: Manifest,
+    shape: tuple[int, int],
+    keys: np.ndarray | None,
+    probe: np.ndarray | None,
+    others: set[str],
+) -> None:
+    if keys is None or keys.shape != shape or keys.dtype != manifest["dtype"] or others:
+        found = "no 'keys'" if keys is None else f"'keys' of {keys.dtype} {keys.shape}"
+        if others:
+            found += f" and {sorted(others)}"
+        raise DatastoreError(
+            f"{path}: expected only a tensor 'keys' of {manifest['dtype']} {shape}, as in {MANIFEST}, found {found}. "
+            f"{REMEDY}"
+        )
+    if probe is not None and (probe.dtype != np.float32 or probe.shape[1:] != shape[1:]):
+        raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
+
+
+def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count: int | None) -> Passages | None:
+    if path is None:
+        return None
+    tensors = _read_tensors(path)
+    found = {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
+    expected = {
+        "keys": (manifest["dtype"], (count, manifest["dimension"])),
+        "spans": ("int64", (count, 2)),
+        "counts": ("int64", (len(rows),)),
+    }
+    if found != expected:
+        raise DatastoreError(f"{path} holds {found}, but {MANIFEST} needs {expected}. {REMEDY}")
+    passages = Passages(embeddings=tensors["keys"], counts=tensors["counts"], spans=tensors["spans"])
+    with naming_file_in_errors(path):
+        check_finite(passages.embeddings, "keys")
+        check_spans(passages, rows)
+    return passages
+
+
+def _read_labels(path: Path, column: pa.Array, manifest: Manifest) -> np.ndarray:
+    count = len(manifest["label_names"])
+    multi_label = manifest["multi_label"]
+    values = column.flatten() if multi_label else column
+    if column.null_count or values.null_count:
+        raise DatastoreError(f"{path}: a row has no label. {REMEDY}")
+    labels = values.to_numpy(zero_copy_only=False)
+    outside = labels[(labels < 0) | (labels >= count)]
+    if outside.size:
+        raise DatastoreError(f"{path}: label {outside[0]}, but there are {count} label names. {REMEDY}")
+    if not multi_label:
+        return labels
+    dense = np.zeros((len(column), count), dtype=bool)
+    dense[np.repeat(np.arange(len(column)), column.value_lengths().to_numpy(zero_copy_only=False)), labels] = True
+    return dense

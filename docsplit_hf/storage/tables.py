@@ -1,0 +1,164 @@
+"""Read and write tables of rows: checked Parquet files, and memory-mapped Arrow files in a cache on this machine.
+
+Single rows of a Parquet file cannot be read, so rows that stay on the disk are copied to an Arrow file in the cache.
+The cache may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..arrays.row_table import ORIGIN_COLUMNS
+from .atomic_replacement import locked
+from .inside_folder import temporary_file
+from .manifest import MANIFEST, REMEDY, DatastoreError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+logger = logging.getLogger(__name__)
+
+ROWS_PER_CHUNK = 16_384
+# A file may unpack to a thousand times its size, and to at least 64 MiB.
+MIN_UNPACKED_BYTES = 2**26
+MAX_UNPACKING = 1_000
+BYTES_PER_LIST_VALUE = 8
+OPTIONAL_COLUMNS = ("text_pair", *ORIGIN_COLUMNS)  # written only if a row has them
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table that ``read_table`` accepts."""
+    import pyarrow.parquet as pq
+
+    # Without the schema of Arrow, the file has plain Parquet types only.
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    if table.nbytes > _max_unpacked(path.stat().st_size):  # many equal texts, which read_table would refuse
+        pq.write_table(table, path, compression="none", use_dictionary=False, store_schema=False)
+
+
+def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = None) -> pa.Table:
+    """Read a table with exactly these columns; see ``read_batches``."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches(read_batches(path, columns, rows), pa.schema(columns))
+
+
+def read_batches(
+    path: Path, columns: dict[str, pa.DataType], rows: int | None = None, others: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """Read columns of a file of ``rows`` rows in batches; ``OPTIONAL_COLUMNS`` may be missing.
+
+    ``others``: accept further columns, which are not read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path)
+        if rows is not None and metadata.num_rows != rows:
+            raise DatastoreError(f"{path} has {metadata.num_rows} rows instead of the {rows} in {MANIFEST}. {REMEDY}")
+        schema = metadata.schema.to_arrow_schema().remove_metadata()
+        wanted = {name: kind for name, kind in columns.items() if name in schema.names or name not in OPTIONAL_COLUMNS}
+        found = []
+        for field in schema:
+            if others and field.name not in wanted:
+                continue
+            is_text = others and field.type == pa.large_string()  # which some writers use
+            found.append((field.name, pa.string() if is_text else field.type))
+        if len(found) != len(wanted) or dict(found) != wanted:
+            raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
+        _check_unpacked(path, _encoded_bytes(metadata))
+        unpacked = 0
+        texts = [name for name, kind in wanted.items() if kind == pa.string()]
+        # A repeated text is read once.
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+            for batch in file.iter_batches(ROWS_PER_CHUNK, columns=list(wanted)):
+                table = pa.Table.from_batches([batch]).select(list(wanted))
+                unpacked += _text_bytes(table)
+                _check_unpacked(path, unpacked)
+                table = table.cast(pa.schema(wanted)).combine_chunks()
+                table.validate(full=True)  # checks that texts are UTF-8
+                for name in columns:
+                    if name not in wanted:
+                        table = table.append_column(name, pa.nulls(len(table), pa.string()))
+                yield from table.select(list(columns)).to_batches()
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DatastoreError(f"{path} is not a Parquet file: {error}. {REMEDY}") from error
+
+
+def row_folder() -> Path:
+    """Return the folder ``docsplit_hf/rows`` below ``HF_HOME``."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "docsplit_hf" / "rows"
+
+
+def mapped_rows(
+    sha256: str, read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]], rewrite: bool = False
+) -> pa.Table:
+    """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``."""
+    import pyarrow as pa
+
+    path = row_folder() / f"{sha256}.arrow"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_suffix(".lock")):  # a second process waits for the first
+        if rewrite or not path.is_file():
+            start = time.perf_counter()
+            schema, batches = read()
+            with temporary_file(path.with_suffix(".tmp")) as temporary:
+                with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                    for batch in batches:
+                        writer.write_batch(batch)
+                temporary.replace(path)
+            seconds = time.perf_counter() - start
+            logger.info("Checked all files, and wrote ids, texts and labels to %s, in %.0f s.", path, seconds)
+    try:
+        with pa.memory_map(str(path)) as file:
+            return pa.ipc.open_file(file).read_all()
+    except pa.ArrowException as error:
+        raise ValueError(f"{path}, in the cache of this machine, is damaged ({error}): delete it.") from error
+
+
+def _check_unpacked(path: Path, unpacked: int) -> None:
+    """Raise for a file of kilobytes that unpacks to gigabytes: a stranger's datastore must not fill the memory."""
+    limit = _max_unpacked(path.stat().st_size)
+    if unpacked > limit:
+        raise DatastoreError(
+            f"{path} unpacks to {unpacked:,} bytes, but at most {limit:,} are expected of its size: it may be made to "
+            "fill the memory. Do not use it."
+        )
+
+
+def _max_unpacked(packed: int) -> int:
+    return MIN_UNPACKED_BYTES + MAX_UNPACKING * packed
+
+
+def _encoded_bytes(metadata: pq.FileMetaData) -> int:
+    """Bytes of the uncompressed pages, plus those of list values in memory, which may be compressed to bits."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    columns = [group.column(i) for group in groups for i in range(group.num_columns)]
+    lists = [column for column in columns if "." in column.path_in_schema]
+    return sum(column.total_uncompressed_size for column in columns) + BYTES_PER_LIST_VALUE * sum(
+        column.num_values for column in lists
+    )
+
+
+def _text_bytes(table: pa.Table) -> int:
+    """Bytes of the texts if each row had its own copy."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = [column for column in table.columns if isinstance(column.type, pa.DictionaryType)]
+    total = 0
+    for column in columns:
+        for chunk in column.chunks:
+            lengths = pc.take(pc.binary_length(chunk.dictionary), chunk.indices)
+            total += pc.sum(lengths).as_py() or 0
+    return total

@@ -1,0 +1,34 @@
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docsplit_hf.arrays.duplicates import first_of_equals, number_texts
+from docsplit_hf.arrays.row_table import make_rows
+from docsplit_hf.text.characters import replace_lone_surrogates
+
+PAIRS = st.tuples(st.sampled_from(["", "a", "b", "a\ud800", "b\x00"]) | st.text(), st.sampled_from([None, "", "a"]))
+
+
+def valid(text):
+    return text and replace_lone_surrogates(text)
+
+
+@given(st.lists(PAIRS, max_size=8), st.lists(PAIRS, max_size=8))
+@settings(deadline=None, max_examples=60)
+def test_content_numbers_are_equal_for_equal_texts_and_pairs(stored, given):
+    table = make_rows(
+        len(stored), map(str, range(len(stored))), *zip(*[map(valid, pair) for pair in stored], strict=True)
+    )
+    in_table, own = number_texts(table, [text for text, _ in given], [pair for _, pair in given])
+    assert (own >= 0).all() and len(in_table) == len(stored)
+    for pair, number in zip(given, own.tolist(), strict=True):
+        for other, found in zip(stored, in_table.tolist(), strict=True):
+            assert (number == found) == (tuple(map(valid, pair)) == tuple(map(valid, other)))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([None, "a"]), st.sampled_from(["x", "y"])), max_size=9)
+)
+def test_the_first_equal_example_is_found(examples):
+    columns = [list(column) for column in zip(*examples, strict=True)] or [[], [], []]
+    assert first_of_equals(*columns) == [examples.index(example) for example in examples]
+    assert first_of_equals(*columns[:2], [[label] for label in columns[2]]) == first_of_equals(*columns)

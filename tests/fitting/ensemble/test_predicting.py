@@ -1,0 +1,104 @@
+"""Predictions by fitted experts: shown neighbors and explanations."""
+
+import numpy as np
+import pytest
+
+from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
+from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS
+from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
+from docsplit_hf.fitting.prediction import RequestedParts, TextInputs, make_answer
+
+from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+@pytest.mark.parametrize("documents", [60, 0])
+def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(documents, multi_label):
+    store = fitted_store(documents=documents, multi_label=multi_label)
+    ready = prepare_experts(store.snapshot)
+    _, keys, texts = make_queries()
+    inputs = TextInputs(texts, Predictions(np.zeros((9, 0), np.float32), keys), documents=None)
+    shown = RequestedParts(neighbors=100)
+    prediction = predict_with_experts(ready, inputs, shown)
+    expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
+    propagated = {}
+    if documents:
+        soft_labels = ready.fitted.ensemble.learned.soft_labels[ready.places.of_all]
+        propagated = dict(zip(store.documents.ids, soft_labels, strict=True))
+    for row in range(9):
+        neighbors = make_answer(prediction, row, None, shown, best_only=True)["neighbors"]
+        assert len(neighbors) == min(72, 12 + documents)  # all of them: those beyond the 30 nearest have a weight of 0
+        assert sum(one["weight"] > 0 for one in neighbors) <= VOTERS
+        weights = [one["weight"] for one in neighbors]
+        assert sum(weights) == pytest.approx(1)
+        for are_documents in (False, True):  # nearest first; a document has fewer votes than an example
+            of_kind = [one["weight"] for one in neighbors if (one["id"] in propagated) == are_documents]
+            assert of_kind == sorted(of_kind, reverse=True)
+        proportions = np.zeros(3)
+        for one in neighbors:
+            given = one.get("labels") if multi_label else [one["label"]]
+            soft = propagated.get(one["id"], np.isin(NAMES, given))
+            proportions += one["weight"] * soft
+            if one["id"] in propagated and not multi_label:
+                assert (one["label"], one["label_probability"]) == (NAMES[soft.argmax()], pytest.approx(soft.max()))
+        np.testing.assert_allclose(proportions, expected[row], atol=1e-6)
+
+
+def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
+    store = fitted_store()
+    answers = score(store)
+    fitted = FittedExperts.from_state(store.fitted)
+    for row, probabilities in enumerate(answers.probabilities):
+        order = np.argsort(-probabilities)
+        for label in range(3):
+            found = explain(answers, fitted, row, label)
+            other = order[0] if order[0] != label else order[1]
+            assert found["against"] == NAMES[other]
+            odds = np.log(probabilities[label] / probabilities[other])
+            assert sum(found["experts"].values()) == pytest.approx(odds, abs=1e-6)
+            assert list(found["experts"]) == [*store.fitted.settings["weights"]]  # equal proportions shift nothing
+
+
+def test_with_several_labels_the_experts_add_up_to_the_log_odds_of_each():
+    store = fitted_store(multi_label=True)
+    answers = score(store)
+    fitted = FittedExperts.from_state(store.fitted)
+    for label, probability in enumerate(answers.probabilities[2]):
+        found = explain(answers, fitted, 2, label)
+        assert found["against"] is None
+        assert sum(found["experts"].values()) == pytest.approx(np.log(probability / (1 - probability)), abs=1e-6)
+
+
+def test_explaining_words_are_of_the_text_and_sorted_by_weight():
+    store = fitted_store()
+    labels, _, texts = make_queries()
+    answers = score(store)
+    fitted = FittedExperts.from_state(store.fitted)
+    for row, label in enumerate(labels):
+        words = explain(answers, fitted, row, int(label))["words"]
+        weights = [word["weight"] for word in words]
+        assert 0 < len(words) <= MAX_EXPLAINED_WORDS and weights == sorted(weights, reverse=True) and min(weights) > 0
+        assert all(word["word"] in texts[row].split() for word in words)
+        assert words[0]["word"] in OWN[label] and words[0]["word"] not in COMMON
+
+
+def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatch):
+    monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
+    store = fitted_store()
+    answers = score(store)
+    fitted = FittedExperts.from_state(store.fitted)
+    both = [explain(answers, fitted, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
+    pro, contra = (sum(word["weight"] for word in found["words"]) for found in both)
+    assert pro - contra == pytest.approx(both[0]["experts"]["words"], rel=1e-4)
+
+
+def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
+    store = fitted_store(texts=False)
+    answers = score(store)
+    fitted = FittedExperts.from_state(store.fitted)
+    assert explain(answers, fitted, 0, 0)["words"] == []
+    of_later_label = explain(answers, fitted, 0, 7)
+    assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])
+    assert "added after fit()" in of_later_label["note"]

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer, times_transposed
+from docsplit_hf.text.words import MAX_CHARACTERS, words_of
+
+from .stores import make_texts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The Fox's 2 dens, and 31 more.", ["the", "fox", "dens", "and", "31", "more"]),
+        ("Straße ÉTÉ", ["straße", "été"]),
+        ("北京大学", ["北京", "京大", "大学"]),
+        ("北", ["北"]),
+        ("I like 北京 x GPT4", ["like", "北京", "gpt4"]),
+        ("สวัสดี", ["สว", "วั", "ัส", "สด", "ดี"]),
+        ("ひらカナ", ["ひら", "らカ", "カナ"]),
+        ("한국어 단어", ["한국어", "단어"]),
+        ("... ! 1 a", []),
+        ("", []),
+    ],
+)
+def test_words_of_scripts_with_and_without_spaces(text, words):
+    assert words_of(text) == words
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.characters(exclude_categories=[])))
+def test_splitting_into_words_accepts_any_text(text):
+    """Of a spaced script they are scikit-learn's own."""
+    words = words_of(text)
+    assert all(words) and words == words_of(text.lower()) or text.lower() != text.lower().lower()
+    spaced = "".join(letter for letter in text if letter < "\u0e00")
+    assert words_of(spaced) == TfidfVectorizer().build_analyzer()(spaced)
+
+
+def test_the_end_of_a_very_long_text_is_not_read():
+    assert len(words_of("word " * MAX_CHARACTERS)) == MAX_CHARACTERS // 5
+
+
+@pytest.mark.parametrize("count", [30, 400])
+def test_tfidf_equals_scikit_learn_and_is_restored(count):
+    """With 200 texts and more, words of one text alone, and of most of them, are left out."""
+    texts = [*make_texts(np.arange(count) % 3), "lonely \ud800 half"]
+    vectorizer, words = fit_words(texts)
+    rare = {"min_df": 2, "max_df": 0.5} if count >= 200 else {}
+    stock = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **rare).fit(texts)
+    terms = stock.get_feature_names_out().tolist()
+    assert vectorizer.get_feature_names_out().tolist() == terms and ("lonely" in terms) == (count < 200)
+    saved = restore_vectorizer(terms, vectorizer.idf_.copy())
+    for other in (stock, vectorizer, saved):
+        found = other.transform(texts)
+        assert found.dtype == words.dtype == np.float32
+        assert np.array_equal(found.indptr, words.indptr) and np.array_equal(found.indices, words.indices)
+        assert np.array_equal(found.data, words.data)
+
+
+def test_texts_without_words_have_no_vectorizer():
+    assert (
+        fit_words(["", "..."]) is None and fit_words([""] * 300) is None and restore_vectorizer([], np.zeros(0)) is None
+    )
+    assert fit_words(["same words"] * 300) is None  # in each text: they tell nothing
+
+
+@pytest.mark.parametrize("texts", [0, 1, 30])
+def test_products_with_words_are_those_of_scipy_bit_for_bit(texts):
+    words = sp.random(texts, 400, density=0.05, format="csr", dtype=np.float32, random_state=0)
+    matrix = np.random.default_rng(0).normal(size=(7, 401)).astype(np.float32)[:, :-1]
+    np.testing.assert_array_equal(times_transposed(words, matrix), words @ matrix.T)

@@ -153,16 +153,27 @@ def compare(pile: Pile) -> dict[str, Measured]:
     """Measure all estimates on a pile."""
     counts = pile.example_counts + pile.document_counts
     true = counts / counts.sum()
-    examples = np.maximum(pile.example_counts / pile.example_counts.sum(), LEAST_PROPORTION)
     found = {}
     for name, of_documents in estimates(pile).items():
-        proportions = (of_documents * pile.document_counts.sum() + pile.example_counts) / counts.sum()
+        proportions = of_all_texts(pile, of_documents)
         if name == "half_way":
             proportions = smoothed(proportions)
-        shift = np.log(np.maximum(proportions, LEAST_PROPORTION)) - np.log(examples)
-        figures = weighted_figures(softmax(pile.test + shift, axis=1), pile.test_labels, pile.document_counts)
+        figures = shifted_figures(pile, proportions)
         found[name] = Measured(error=50 * float(np.abs(proportions - true).sum()), **figures)
     return found
+
+
+def of_all_texts(pile: Pile, of_documents: np.ndarray) -> np.ndarray:
+    """Proportions among examples and documents, ``(C,)``."""
+    counts = of_documents * pile.document_counts.sum() + pile.example_counts
+    return counts / counts.sum()
+
+
+def shifted_figures(pile: Pile, proportions: np.ndarray) -> dict[str, float]:
+    """Figures of the answers that are shifted to proportions among all texts."""
+    examples = np.maximum(pile.example_counts / pile.example_counts.sum(), LEAST_PROPORTION)
+    shift = np.log(np.maximum(proportions, LEAST_PROPORTION)) - np.log(examples)
+    return weighted_figures(softmax(pile.test + shift, axis=1), pile.test_labels, pile.document_counts)
 
 
 def estimates(pile: Pile) -> dict[str, np.ndarray]:

@@ -25,13 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from benchmarks.inputs import default_model
-from benchmarks.quality.few_labels.embedder import Embedder
-from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw, load_few_labels, rest
-from benchmarks.quality.few_labels.records import add_record, read_records
-from benchmarks.quality.proportions import make_pile, of_all_texts, shifted_figures
-from docsplit_hf import KNNDatastore
 from docsplit_hf.classification.ensemble import label_proportions
 from docsplit_hf.classification.ensemble.fitted_experts import PreparedExperts, prepare_experts, score_texts
 from docsplit_hf.classification.ensemble.fitting import fit_experts
@@ -39,6 +32,13 @@ from docsplit_hf.classification.ensemble.vector_experts import readable_names
 from docsplit_hf.classification.ensemble.word_experts import fit_vocabulary, vocabulary_scores
 from docsplit_hf.classification.label_sets import label_sets
 from docsplit_hf.classification.rejection import confidence_threshold
+
+from benchmarks.inputs import default_model
+from benchmarks.quality.few_labels.embedder import Embedder
+from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw, load_few_labels, rest
+from benchmarks.quality.few_labels.records import add_record, read_records
+from benchmarks.quality.proportions import make_pile, of_all_texts, shifted_figures
+from docsplit_hf import KNNDatastore
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "reliability"
 KEY = ("commit", "kind", "task", "examples", "exponent", "draw")

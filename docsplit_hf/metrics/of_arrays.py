@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import sklearn.metrics
 
 
 def accuracy(predictions: Any, references: Any) -> float:
     """Fraction of texts with the right label, or with all labels right."""
+    from sklearn.metrics import accuracy_score  # here, as importing docsplit_hf must not wait for it
+
     predicted, labels = predicted_labels(predictions, references)
-    return float(sklearn.metrics.accuracy_score(labels, predicted))
+    return float(accuracy_score(labels, predicted))
 
 
 def macro_f1(predictions: Any, references: Any) -> float:
     """Mean of F1 over the labels that occur or are predicted; with several labels per text, over all labels."""
+    from sklearn.metrics import f1_score
+
     predicted, labels = predicted_labels(predictions, references)
-    return float(sklearn.metrics.f1_score(labels, predicted, average="macro", zero_division=0))
+    return float(f1_score(labels, predicted, average="macro", zero_division=0))
 
 
 def log_loss(predictions: Any, references: Any) -> float:

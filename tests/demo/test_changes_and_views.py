@@ -129,7 +129,7 @@ def test_the_audit_finds_the_two_wrong_labels_and_omits_confirmed_ones(session):
 
 
 def test_the_figures_agree_with_the_held_out_texts(unchanged):
-    assert accuracy_text(unchanged) == "**95% right** (83–99%; word counts 73%, always the largest label 27%)"
+    assert accuracy_text(unchanged) == "**95% right** (83–99%; word counts 65%, always the largest label 27%)"
     assert sorted(int(row[1]) for row in labels_table(unchanged)) == [9, 9, 11, 11]
     recognized = [int(row[2][:-1]) for row in labels_table(unchanged)]
     assert recognized == sorted(recognized) and recognized[0] < 100  # the weakest first

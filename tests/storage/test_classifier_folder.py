@@ -16,7 +16,7 @@ from docsplit_hf.storage.manifest import DatastoreError
 
 from ..datastore.datastores import everything, fill
 
-ROBUSTNESS = Path(__file__).parents[3] / "benchmarks" / "release" / "robustness.py"
+ROBUSTNESS = Path(__file__).parents[2] / "benchmarks" / "release" / "robustness.py"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from docsplit_hf.storage.one_state import FolderState, read_consistently
 from .test_atomic_replacement import content
 from .test_atomic_replacement import write as write_files
 
-BESIDE_WRITERS = Path(__file__).parents[3] / "benchmarks" / "release" / "beside_writers.py"
+BESIDE_WRITERS = Path(__file__).parents[2] / "benchmarks" / "release" / "beside_writers.py"
 NAMES = ("1_Pooling/config.json", "config.json", "model.safetensors")
 
 

@@ -1,5 +1,6 @@
 # Everything here works on a fresh machine with Python 3.11+ and make.
 PYTHON ?= python3
+STEPS ?= 14
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
@@ -20,7 +21,7 @@ help: ## Show this list
 
 pretrain: .venv/package ## Pretrain the included encoder on the documentation of installed packages, then classify that with five labels
 	$(BIN)/accelerate launch examples/run_pretrain.py \
-		--dataset_name documentation --max_steps 14 --output_dir output/pretrain --overwrite_output_dir
+		--dataset_name documentation --max_steps $(STEPS) --output_dir output/pretrain --overwrite_output_dir
 	$(BIN)/python examples/few_labels.py --model_name_or_path output/pretrain
 
 test: .venv/installed ## Run the tests

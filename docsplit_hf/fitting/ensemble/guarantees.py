@@ -253,7 +253,7 @@ class Guarantees(NamedTuple):
     def describe(self, error: float) -> str:
         """Describe in sentences the error rates that can be guaranteed, and what ``error`` takes."""
         count = len(self.held_out.ids)
-        achievable = [error for error in CANDIDATE_ERRORS if np.isfinite(self.level_thresholds(error)).any()]
+        achievable = [rate for rate in CANDIDATE_ERRORS if np.isfinite(self.level_thresholds(rate)).any()]
         found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
         needed = self.texts_needed(error)
         forecast = (

@@ -33,7 +33,7 @@ class Undone(NamedTuple):
 
 
 def undo_sorting(folder: Path) -> Undone:
-    """Remove the sorted files that nobody has changed and whose originals are there, and sub-folders that are empty.
+    """Remove unchanged sorted files whose originals are there, and sub-folders that are empty.
 
     Args:
         folder: The folder with the manifest.

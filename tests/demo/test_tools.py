@@ -1,6 +1,5 @@
 """Tools of docsplit demo --mcp, with a real server and the client of the mcp library."""
 
-import asyncio
 import csv
 import json
 
@@ -9,6 +8,7 @@ import pytest
 from docsplit_hf.classification.row_files import read_rows
 from docsplit_hf.demo.uploads import example_texts
 
+from ..event_loops import run_elsewhere
 from .conftest import serving
 
 mcp = pytest.importorskip("mcp")
@@ -85,4 +85,4 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
                     assert failed and said in text
 
     with serving(folder, f"--mcp={folder / 'files'}") as url:
-        asyncio.run(converse(url))
+        run_elsewhere(converse(url))

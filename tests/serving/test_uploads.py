@@ -21,6 +21,7 @@ from docsplit_hf.serving.settings import ServerSettings
 from docsplit_hf.serving.uploads import text_of_upload, upload_of
 from docsplit_hf.text.files.failures import UNKNOWN_FORMAT, UnreadableFile
 
+from ..event_loops import run_elsewhere
 from ..text.files.sample_files import make_pdf
 
 
@@ -113,7 +114,7 @@ def test_files_that_are_read_slowly_hold_up_no_texts(fitted_folder, monkeypatch)
             is_released.set()
             return many, await asyncio.gather(*slow)
 
-    many, slow = asyncio.run(ask())
+    many, slow = run_elsewhere(ask())
     server.close()
     assert len(many.json()["answers"]) == 101
     assert {answer.status_code for answer in slow} == {200}

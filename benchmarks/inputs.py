@@ -22,8 +22,8 @@ from transformers import (
 )
 
 from docsplit_hf import load_package_documentation
-from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
-from docsplit_hf.text.load_documents import load_documents
+from docsplit_hf.encoding.small_bert import cached_small_bert_tokenizer
+from docsplit_hf.reading.load_documents import load_documents
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES: dict[str, Callable[..., PretrainedConfig]] = {

@@ -1,4 +1,4 @@
-"""Write the help of each command, shown by ``docsplit`` and in the documentation, to docsplit_hf/cli/command_line.md.
+"""Write the help of each command to docsplit_hf/apps/cli/command_line.md, which is shown there and in docs/.
 
     python docs/command_line.py
 
@@ -11,7 +11,7 @@ import io
 import os
 from unittest import mock
 
-from docsplit_hf.cli.commands import COMMANDS, HELP_PAGE
+from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
 
 BEGIN = """# Command line
 
@@ -19,7 +19,7 @@ The output of `--help` for each command. `--help_all` of `pretrain`, `classify` 
 including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash and zsh complete \
 them.
 
-The commands are the modules of `docsplit_hf/cli/`: `docsplit classify` runs `docsplit_hf/cli/classify.py`. \
+The commands are the modules of `docsplit_hf/apps/cli/`: `docsplit classify` runs `docsplit_hf/apps/cli/classify.py`. \
 `python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`.
 """
 

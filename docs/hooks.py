@@ -16,7 +16,7 @@ PAGES = {
     "index.md": Path("README.md"),
     "contributing.md": Path("CONTRIBUTING.md"),
     "docsplit_small_en.md": Path("model_cards/docsplit-small-en/README.md"),
-    "reference/command_line.md": Path("docsplit_hf/cli/command_line.md"),
+    "reference/command_line.md": Path("docsplit_hf/apps/cli/command_line.md"),
 }
 
 

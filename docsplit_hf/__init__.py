@@ -21,51 +21,51 @@ _MODULE_OF_NAME = {
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collator",
     "DataCollatorForLabeledExamples": "finetuning.labeled_collator",
-    "DocSplitClassifier": "classification.estimator",
+    "DocSplitClassifier": "classifier.estimator",
     "DocSplitProjection": "pretraining.docsplit_projection",
-    "DocumentEncoder": "encoders.document_encoder",
-    "EndpointClassifier": "encoders.backends.endpoint",
-    "EndpointEncoder": "encoders.backends.endpoint",
-    "FailedFile": "text.files.failures",
-    "FileOptions": "text.files.options",
-    "FileText": "text.files.places",
-    "KNNClassifier": "encoders.portable.modeling_knn_classifier",
-    "KNNClassifierConfig": "encoders.portable.configuration_knn_classifier",
-    "KNNClassifierPipeline": "classification.pipeline",
+    "DocumentEncoder": "encoding.document_encoder",
+    "EndpointClassifier": "encoding.backends.endpoint",
+    "EndpointEncoder": "encoding.backends.endpoint",
+    "FailedFile": "reading.files.failures",
+    "FileOptions": "reading.files.options",
+    "FileText": "reading.files.places",
+    "KNNClassifier": "encoding.portable.modeling_knn_classifier",
+    "KNNClassifierConfig": "encoding.portable.configuration_knn_classifier",
+    "KNNClassifierPipeline": "classifier.pipeline",
     "KNNClassifierTrainer": "finetuning.knn_classifier_trainer",
     "KNNClassifierTrainingArguments": "finetuning.arguments",
-    "KNNDatastore": "datastore.knn_datastore",
+    "KNNDatastore": "classifier.knn_datastore",
     "MTEBEncoder": "evaluation.mteb_encoder",
-    "connect_datastore": "datastore.milvus.connect",
-    "default_checkpoint": "encoders.checkpoints.checkpoint",
+    "connect_datastore": "connectors.milvus.connect",
+    "default_checkpoint": "encoding.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "finish_save": "storage.atomic_replacement",
-    "group_versions": "text.versions",
-    "load_documents": "text.load_documents",
-    "load_example_texts": "text.example_texts",
-    "load_files": "text.files.load_files",
-    "load_labeled_examples": "text.labeled_examples",
-    "load_package_documentation": "text.package_documentation",
+    "group_versions": "reading.versions",
+    "load_documents": "reading.load_documents",
+    "load_example_texts": "reading.example_texts",
+    "load_files": "reading.files.load_files",
+    "load_labeled_examples": "reading.labeled_examples",
+    "load_package_documentation": "reading.package_documentation",
     "load_system": "evaluation.systems",
     "metric_path": "metrics.registry",
-    "read_file": "text.files.reader",
-    "read_files": "text.files.reader",
-    "segment_documents": "text.segmentation.segment_documents",
+    "read_file": "reading.files.reader",
+    "read_files": "reading.files.reader",
+    "segment_documents": "reading.segmentation.segment_documents",
 }
 
 __all__ = [*_MODULE_OF_NAME]
 
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
-    from .classification.estimator import DocSplitClassifier as DocSplitClassifier
-    from .classification.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
-    from .datastore.knn_datastore import KNNDatastore as KNNDatastore
-    from .datastore.milvus.connect import connect_datastore as connect_datastore
-    from .encoders.backends.endpoint import EndpointClassifier as EndpointClassifier
-    from .encoders.backends.endpoint import EndpointEncoder as EndpointEncoder
-    from .encoders.checkpoints.checkpoint import default_checkpoint as default_checkpoint
-    from .encoders.document_encoder import DocumentEncoder as DocumentEncoder
-    from .encoders.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
-    from .encoders.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
+    from .classifier.estimator import DocSplitClassifier as DocSplitClassifier
+    from .classifier.knn_datastore import KNNDatastore as KNNDatastore
+    from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
+    from .connectors.milvus.connect import connect_datastore as connect_datastore
+    from .encoding.backends.endpoint import EndpointClassifier as EndpointClassifier
+    from .encoding.backends.endpoint import EndpointEncoder as EndpointEncoder
+    from .encoding.checkpoints.checkpoint import default_checkpoint as default_checkpoint
+    from .encoding.document_encoder import DocumentEncoder as DocumentEncoder
+    from .encoding.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
+    from .encoding.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
     from .evaluation.mteb_encoder import MTEBEncoder as MTEBEncoder
     from .evaluation.systems import load_system as load_system
     from .finetuning.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
@@ -79,19 +79,19 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer
     from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
+    from .reading.example_texts import load_example_texts as load_example_texts
+    from .reading.files.failures import FailedFile as FailedFile
+    from .reading.files.load_files import load_files as load_files
+    from .reading.files.options import FileOptions as FileOptions
+    from .reading.files.places import FileText as FileText
+    from .reading.files.reader import read_file as read_file
+    from .reading.files.reader import read_files as read_files
+    from .reading.labeled_examples import load_labeled_examples as load_labeled_examples
+    from .reading.load_documents import load_documents as load_documents
+    from .reading.package_documentation import load_package_documentation as load_package_documentation
+    from .reading.segmentation.segment_documents import segment_documents as segment_documents
+    from .reading.versions import group_versions as group_versions
     from .storage.atomic_replacement import finish_save as finish_save
-    from .text.example_texts import load_example_texts as load_example_texts
-    from .text.files.failures import FailedFile as FailedFile
-    from .text.files.load_files import load_files as load_files
-    from .text.files.options import FileOptions as FileOptions
-    from .text.files.places import FileText as FileText
-    from .text.files.reader import read_file as read_file
-    from .text.files.reader import read_files as read_files
-    from .text.labeled_examples import load_labeled_examples as load_labeled_examples
-    from .text.load_documents import load_documents as load_documents
-    from .text.package_documentation import load_package_documentation as load_package_documentation
-    from .text.segmentation.segment_documents import segment_documents as segment_documents
-    from .text.versions import group_versions as group_versions
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from .cli.commands import COMMANDS, REMOVED, completion, help_of
+from .apps.cli.commands import COMMANDS, REMOVED, completion, help_of
 from .extras import check_command
 
 WRONG_INPUT = 2  # exit code, the same as argparse's

@@ -8,11 +8,11 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
-from .classification.pipeline import KNNClassifierPipeline
-from .encoders.backends.endpoint import EndpointClassifier, EndpointClassifierConfig
-from .encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER, AutoModelWithoutHead
-from .encoders.portable.configuration_knn_classifier import KNNClassifierConfig
-from .encoders.portable.modeling_knn_classifier import KNNClassifier
+from .classifier.pipeline import KNNClassifierPipeline
+from .encoding.backends.endpoint import EndpointClassifier, EndpointClassifierConfig
+from .encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER, AutoModelWithoutHead
+from .encoding.portable.configuration_knn_classifier import KNNClassifierConfig
+from .encoding.portable.modeling_knn_classifier import KNNClassifier
 
 TASK = "docsplit-knn"
 

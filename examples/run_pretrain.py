@@ -4,7 +4,7 @@
         --dataset_name documents.jsonl --output_dir output/documents
 """
 
-from docsplit_hf.cli.pretrain import run
+from docsplit_hf.apps.cli.pretrain import run
 
 if __name__ == "__main__":
     run()

@@ -18,8 +18,8 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
-from docsplit_hf.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.apps.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
+from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.cli.evaluate_arguments import EvaluationArguments
-from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
+from docsplit_hf.apps.cli.evaluate_arguments import EvaluationArguments
+from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
 
 from .papers import PROTOCOLS
 from .papers_options import PAPERS, PaperSettings

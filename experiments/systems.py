@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.encoders.chunking import SEVERAL_VECTORS
-from docsplit_hf.encoders.document_encoder import DocumentEncoder
+from docsplit_hf.encoding.chunking import SEVERAL_VECTORS
+from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation.systems import (
     MAX_FEATURES,
     SYSTEMS_WITHOUT_ENCODER,

@@ -34,7 +34,7 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 def enter_folder(namespace):
     """Make a folder with what pages suppose to be there, and go into it."""
     import docsplit_hf  # here and below, since the process that hands tests out imports this file, too
-    from docsplit_hf.encoders.backends.openvino import export
+    from docsplit_hf.encoding.backends.openvino import export
 
     folder, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     namespace[FOLDER] = folder, patch
@@ -77,9 +77,9 @@ def embed_once(patch):
     """Have pipelines embed a text once in this process: many pages read the same documentation of packages."""
     import torch
 
-    from docsplit_hf.encoders import classifier_embedder
-    from docsplit_hf.encoders.checkpoints.fingerprint import encoder_fingerprint
-    from docsplit_hf.encoders.portable.run_encoder import engine_of
+    from docsplit_hf.encoding import classifier_embedder
+    from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
+    from docsplit_hf.encoding.portable.run_encoder import engine_of
 
     embed_chunks = classifier_embedder.embed_chunks
     names = ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments, serve
-from docsplit_hf.cli.embed import EmbeddingArguments
-from docsplit_hf.cli.embed_corpus import CorpusArguments
-from docsplit_hf.cli.encoder_arguments import EncoderArguments
-from docsplit_hf.cli.suggest import SuggestionArguments
-from docsplit_hf.cli.undo import UndoArguments
+from docsplit_hf.apps.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments, serve
+from docsplit_hf.apps.cli.embed import EmbeddingArguments
+from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
+from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
+from docsplit_hf.apps.cli.suggest import SuggestionArguments
+from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers

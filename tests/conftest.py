@@ -109,7 +109,7 @@ def texts():
 
 @pytest.fixture(scope="session")
 def tokenizer(texts):
-    from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
+    from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
 
     return train_small_bert_tokenizer(texts, vocab_size=300)
 

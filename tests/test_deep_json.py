@@ -3,9 +3,9 @@
 import pytest
 
 from docsplit_hf import load_labeled_examples
-from docsplit_hf.cli.hierarchy_option import read_hierarchy
-from docsplit_hf.encoders.checkpoints.sentence_transformers_files import load_projection
-from docsplit_hf.text.labels import separate_labels
+from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.encoding.checkpoints.sentence_transformers_files import load_projection
+from docsplit_hf.reading.labels import separate_labels
 
 DEEP = "[" * 100_000
 DEEP_ROW = f'{{"text": {DEEP}'

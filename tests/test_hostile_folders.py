@@ -24,9 +24,10 @@ from docsplit_hf import (
     KNNDatastore,
     finish_save,
 )
-from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
-from docsplit_hf.demo.sessions import SharedModel
-from docsplit_hf.encoders.checkpoints.checkpoint import (
+from docsplit_hf.apps.page.sessions import SharedModel
+from docsplit_hf.apps.server.edit_log import EditLog
+from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
+from docsplit_hf.encoding.checkpoints.checkpoint import (
     AutoModelWithoutHead,
     DamagedCheckpointError,
     find_checkpoint,
@@ -35,14 +36,13 @@ from docsplit_hf.encoders.checkpoints.checkpoint import (
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
-from docsplit_hf.serving.edit_log import EditLog
-from docsplit_hf.shards import ShardWriter
+from docsplit_hf.reading.files.failures import FailedFile
+from docsplit_hf.reading.files.load_files import write_failures
 from docsplit_hf.storage import inside_folder
 from docsplit_hf.storage.atomic_replacement import JOURNAL, SAVED, STAGING, replaced_at_once, valid_folder
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
-from docsplit_hf.text.files.failures import FailedFile
-from docsplit_hf.text.files.load_files import write_failures
+from docsplit_hf.storage.shards import ShardWriter
 from docsplit_hf.training.resuming import check_output_dir
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -499,7 +499,7 @@ def test_the_list_of_failures_takes_the_place_of_a_link(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_logs_of_a_corpus_are_not_written_to_files_elsewhere(kind, texts, tmp_path, monkeypatch):
-    embed_corpus = pytest.importorskip("docsplit_hf.cli.embed_corpus")
+    embed_corpus = pytest.importorskip("docsplit_hf.apps.cli.embed_corpus")
     make_victim(tmp_path)
     folder = tmp_path / "corpus"
     (folder / "logs").mkdir(parents=True)

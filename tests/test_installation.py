@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PREFIX = "docsplit_hf/encoders/checkpoints/docsplit-small-en/"
+PREFIX = "docsplit_hf/encoding/checkpoints/docsplit-small-en/"
 
 BUILD = """
 import sys
@@ -41,7 +41,7 @@ socket.socket, socket.getaddrinfo = Socket, resolve
 
 from transformers import Pipeline, PreTrainedModel, pipeline
 before = set(sys.modules)
-import docsplit_hf, docsplit_hf.text.segmentation.sentences
+import docsplit_hf, docsplit_hf.reading.segmentation.sentences
 loaded = [name for name in HEAVY if name in set(sys.modules) - before]
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
 loaded += [name for name in ("pymilvus", "grpc", "openai", "faiss", "pyarrow", "datasets") if name in sys.modules]

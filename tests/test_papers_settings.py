@@ -11,9 +11,9 @@ from docsplit_hf import (
     DocumentEncoder,
     KNNClassifierTrainingArguments,
 )
-from docsplit_hf.cli.classify_arguments import RunArguments as ClassificationArguments
-from docsplit_hf.cli.pretrain_arguments import RUN_ARGUMENTS, DataArguments
-from docsplit_hf.encoders.portable.configuration_knn_classifier import KNNClassifierConfig
+from docsplit_hf.apps.cli.classify_arguments import RunArguments as ClassificationArguments
+from docsplit_hf.apps.cli.pretrain_arguments import RUN_ARGUMENTS, DataArguments
+from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings
 from experiments.protocols import perceptron
 

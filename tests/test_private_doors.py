@@ -26,9 +26,9 @@ from transformers import (
 ROOT = Path(__file__).parents[1]
 TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
-TORCH_BACKEND = "encoders/backends/torch_backend.py"
-CLASSIFIER, PACKING = "encoders/portable/modeling_knn_classifier.py", "encoders/portable/run_encoder.py"
-FLASH, SOFTMAX = "encoders/portable/packed_attention.py", "encoders/portable/packed_attention.py"
+TORCH_BACKEND = "encoding/backends/torch_backend.py"
+CLASSIFIER, PACKING = "encoding/portable/modeling_knn_classifier.py", "encoding/portable/run_encoder.py"
+FLASH, SOFTMAX = "encoding/portable/packed_attention.py", "encoding/portable/packed_attention.py"
 CHECKPOINTS, RESUMING = "checkpoints are not saved as ours", "a run does not resume"
 ANSWERS = "a file of answers does not know its options"
 
@@ -50,7 +50,7 @@ DOORS = [
     (
         "_keys_to_ignore_on_save",
         PreTrainedModel,
-        "encoders/checkpoints/checkpoint.py",
+        "encoding/checkpoints/checkpoint.py",
         "projection heads get into checkpoints",
     ),
     ("_attn_implementation", PretrainedConfig, PACKING, "no encoder runs without padding"),
@@ -59,24 +59,24 @@ DOORS = [
     ("_supports_flash_attn", PreTrainedModel, CLASSIFIER, "classifiers refuse flash attention"),
     ("_supports_flex_attn", PreTrainedModel, CLASSIFIER, "classifiers refuse flex attention"),
     ("_supports_attention_backend", PreTrainedModel, CLASSIFIER, "classifiers refuse attention functions"),
-    ("_load_tokenizer", TextClassificationPipeline, "classification/pipeline.py", "an endpoint needs a tokenizer"),
-    ("_batch_size", TextClassificationPipeline, "classification/predict_file.py", ANSWERS),
-    ("_forward_params", TextClassificationPipeline, "classification/predict_file.py", ANSWERS),
+    ("_load_tokenizer", TextClassificationPipeline, "classifier/pipeline.py", "an endpoint needs a tokenizer"),
+    ("_batch_size", TextClassificationPipeline, "classifier/predict_file.py", ANSWERS),
+    ("_forward_params", TextClassificationPipeline, "classifier/predict_file.py", ANSWERS),
     ("_actions", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
-    ("_auto_class", PretrainedConfig, "encoders/backends/endpoint.py", "a folder gets a file of no use"),
+    ("_auto_class", PretrainedConfig, "encoding/backends/endpoint.py", "a folder gets a file of no use"),
     (
         "_linear_pointwise",
         torch.ops.mkldnn,
-        "encoders/backends/torch_backend.py",
+        "encoding/backends/torch_backend.py",
         "embedding is slower on a CPU of AMD",
     ),
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
-    ("_dynamo", torch, "encoders/compiled_layers.py", "some compiled layers run as if they were not"),
-    ("_tqdm", TrackedIterable, "demo/progress.py", "the page's bars show 1438 %"),
-    ("_encode_plus", PreTrainedTokenizerFast, "text/tokenization.py", "tokenizing is slower"),
+    ("_dynamo", torch, "encoding/compiled_layers.py", "some compiled layers run as if they were not"),
+    ("_tqdm", TrackedIterable, "apps/page/progress.py", "the page's bars show 1438 %"),
+    ("_encode_plus", PreTrainedTokenizerFast, "reading/tokenization.py", "tokenizing is slower"),
     ("_softmax_backward_data", torch.ops.aten, SOFTMAX, "packed training in 16 bits on a CPU fails"),
     ("_twenty_newsgroups", datasets, "experiments/tasks/known_tasks.py", "20News keeps headers and quotations"),
 ]

@@ -44,7 +44,7 @@ from docsplit_hf.fitting.ensemble.corpus import unit
 from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class
-from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 
 KEY = ("task", "part", "method", "seed")

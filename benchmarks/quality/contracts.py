@@ -45,7 +45,7 @@ from benchmarks.quality.few_labels.protocol import METRICS, FewLabels, draw, loa
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.chunking import read_chunks
+from docsplit_hf.encoding.chunking import read_chunks
 from docsplit_hf.evaluation.figures import COLORS, GRID, draw_curve, draw_legend, make_panels, save
 from docsplit_hf.evaluation.markdown_report import format_summary
 from docsplit_hf.evaluation.results import summarize

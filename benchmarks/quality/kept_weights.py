@@ -29,7 +29,7 @@ from benchmarks.quality.few_labels.protocol import draw, load_few_labels, scores
 from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.checkpoints.checkpoint import find_checkpoint
+from docsplit_hf.encoding.checkpoints.checkpoint import find_checkpoint
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics, half_texts
 from docsplit_hf.training.markdown import table

@@ -25,7 +25,7 @@ from benchmarks.quality.few_labels.options import RELIABILITY
 from benchmarks.quality.few_labels.protocol import FewLabels, Text, draw, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNClassifierPipeline
-from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_FOLDER
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees
 from docsplit_hf.fitting.label_sets import label_sets
 from docsplit_hf.fitting.rejection import guaranteed_limit, min_held_out_texts

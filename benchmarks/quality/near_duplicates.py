@@ -33,7 +33,7 @@ from docsplit_hf import (
     DataCollatorForDocSplit,
     segment_documents,
 )
-from docsplit_hf.encoders.small_bert import small_bert_config, train_small_bert_tokenizer
+from docsplit_hf.encoding.small_bert import small_bert_config, train_small_bert_tokenizer
 from docsplit_hf.training.markdown import table
 
 HELD_OUT = 500

@@ -25,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docsplit_hf.classification.ensemble import label_proportions
-from docsplit_hf.classification.ensemble.fitted_experts import PreparedExperts, prepare_experts, score_texts
-from docsplit_hf.classification.ensemble.fitting import fit_experts
-from docsplit_hf.classification.ensemble.vector_experts import readable_names
-from docsplit_hf.classification.ensemble.word_experts import fit_vocabulary, vocabulary_scores
-from docsplit_hf.classification.label_sets import label_sets
-from docsplit_hf.classification.rejection import confidence_threshold
+from docsplit_hf.classifier.ensemble import label_proportions
+from docsplit_hf.classifier.ensemble.fitted_experts import PreparedExperts, prepare_experts, score_texts
+from docsplit_hf.classifier.ensemble.fitting import fit_experts
+from docsplit_hf.classifier.ensemble.vector_experts import readable_names
+from docsplit_hf.classifier.ensemble.word_experts import fit_vocabulary, vocabulary_scores
+from docsplit_hf.classifier.label_sets import label_sets
+from docsplit_hf.classifier.rejection import confidence_threshold
 
 from benchmarks.inputs import default_model
 from benchmarks.quality.few_labels.embedder import Embedder

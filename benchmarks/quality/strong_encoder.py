@@ -28,7 +28,7 @@ from docsplit_hf import (
     DocumentEncoder,
     segment_documents,
 )
-from docsplit_hf.encoders.portable.run_encoder import pool
+from docsplit_hf.encoding.portable.run_encoder import pool
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore, describe_run
 from docsplit_hf.evaluation.runner import run_protocols

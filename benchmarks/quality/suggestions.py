@@ -21,7 +21,7 @@ from benchmarks.quality.few_labels.options import encoder_name, task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.active_learning import suggest
+from docsplit_hf.classifier.active_learning import suggest
 from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.metrics.registry import metric_class

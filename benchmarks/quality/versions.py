@@ -37,8 +37,8 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
 from docsplit_hf.fitting.ensemble import corpus, fitting
-from docsplit_hf.text.file_formats import read_json_rows
-from docsplit_hf.text.versions import VersionPairs
+from docsplit_hf.reading.file_formats import read_json_rows
+from docsplit_hf.reading.versions import VersionPairs
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

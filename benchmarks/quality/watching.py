@@ -15,8 +15,8 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classification.drift.measure import known_words, measure_period, sample
-from docsplit_hf.classification.drift.report import MEASURES, mean_change
+from docsplit_hf.fitting.drift.measure import known_words, measure_period, sample
+from docsplit_hf.fitting.drift.report import MEASURES, mean_change
 from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.training.markdown import table

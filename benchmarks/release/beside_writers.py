@@ -30,7 +30,7 @@ import transformers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerBase, pipeline
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline
-from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
+from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
 
 TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(
     [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10

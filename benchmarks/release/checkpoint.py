@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, load_package_documentation
-from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_FOLDER
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_FOLDER
 from docsplit_hf.storage.atomic_replacement import apply_umask_to_weights
 
 MOST_BYTES = 25_000_000

@@ -32,8 +32,8 @@ from safetensors import SafetensorError
 from transformers import BertConfig, BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, finish_save
-from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
-from docsplit_hf.serving.classifiers import copied
+from docsplit_hf.apps.server.classifiers import copied
+from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
 
 SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(SUBJECTS)]

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib import pyplot
 
-from docsplit_hf.datastore.knn_datastore import KNNDatastore
+from docsplit_hf.classifier.knn_datastore import KNNDatastore
 from docsplit_hf.evaluation.results import processor
 from docsplit_hf.training.markdown import table
 

@@ -27,7 +27,7 @@ from benchmarks.scale.fitting_growth import make_datastore
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.shards import ShardWriter, begin_corpus
+from docsplit_hf.storage.shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
 
 EXAMPLES = 1_100

@@ -29,7 +29,7 @@ from benchmarks.scale.datastore_index import machine
 from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import ids_among
-from docsplit_hf.datastore.milvus.collection import RemoteDatastoreError
+from docsplit_hf.connectors.milvus.collection import RemoteDatastoreError
 
 DIMENSION = 64
 ROWS = 300

@@ -29,10 +29,10 @@ ROOT = Path(__file__).parents[2]
 if __name__ == "__main__":  # docsplit_hf/__init__ imports torch, which is no part of reading
     runpy.run_path(str(ROOT / "docsplit_hf" / "text" / "files" / "start_worker.py"))["make_packages"]()
 
-from docsplit_hf.text.files.options import FileOptions  # noqa: E402
-from docsplit_hf.text.files.reader import read_files  # noqa: E402
-from docsplit_hf.text.files.records import encode_result  # noqa: E402
-from tests.text.files.sample_files import make_pdf  # noqa: E402
+from docsplit_hf.reading.files.options import FileOptions  # noqa: E402
+from docsplit_hf.reading.files.reader import read_files  # noqa: E402
+from docsplit_hf.reading.files.records import encode_result  # noqa: E402
+from tests.reading.files.sample_files import make_pdf  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "file_readers" / "scale.jsonl"
 WORDS = "the party of this agreement shall pay rent interest notice term law any other under section".split()
@@ -120,8 +120,8 @@ def kills(paths: list[Path], processes: int, cache: Path, count: int, folder: Pa
 
 def hostile(folder: Path) -> dict[str, Any]:
     """Read the hostile and damaged files of the tests with the usual limits."""
-    from tests.text.files.apart import read_apart
-    from tests.text.files.test_hostile import REFUSED  # it makes the files, in a hundred megabytes of memory
+    from tests.reading.files.apart import read_apart
+    from tests.reading.files.test_hostile import REFUSED  # it makes the files, in a hundred megabytes of memory
 
     folder.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []

@@ -25,7 +25,7 @@ from benchmarks.inputs import default_model
 from benchmarks.speed.side_by_side import ran_on, take_turns
 from benchmarks.speed.timed_training import common_arguments, load_segmented, make_collator
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments
-from docsplit_hf.encoders.small_bert import small_bert_config
+from docsplit_hf.encoding.small_bert import small_bert_config
 from docsplit_hf.training.markdown import table
 
 

@@ -22,7 +22,7 @@ import torch
 from benchmarks.inputs import load_texts
 from benchmarks.speed.side_by_side import ran_on, take_turns
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
 
 PRECISIONS = {"float32": {}, "int8": {"backend": "openvino", "precision": "int8"}}
 

@@ -34,7 +34,7 @@ from .snapshot import Snapshot
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..text.origins import Origin
+    from ..reading.origins import Origin
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..text.characters import replace_lone_surrogates
-from ..text.copies import label_set
+from ..reading.characters import replace_lone_surrogates
+from ..reading.copies import label_set
 from .keys import candidate_distances
 from .row_table import values_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..text.characters import replace_lone_surrogates
-from ..text.origins import Origin
+from ..reading.characters import replace_lone_surrogates
+from ..reading.origins import Origin
 from .keys import BLOCK_ROWS, as_matrix, check_finite
 from .passages import Passages
 
@@ -56,7 +56,7 @@ def make_rows(
             row = next(row for row, value in enumerate(values) if value and replace_lone_surrogates(value) != value)
             raise ValueError(
                 f"The {name} of row {row} has half a character (a lone surrogate) at {error.start}: clean it with "
-                "docsplit_hf.text.characters.replace_lone_surrogates."
+                "docsplit_hf.reading.characters.replace_lone_surrogates."
             ) from error
     table = pa.table(columns)
     repeated = _repeated(table["id"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..text.characters import replace_lone_surrogates
-from ..text.origins import PlaceShown
+from ..reading.characters import replace_lone_surrogates
+from ..reading.origins import PlaceShown
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
 from .keys import as_queries, exact_search, freeze, nearest_candidates
@@ -48,7 +48,7 @@ class FittedState:
             if not _is_text(term):
                 raise ValueError(
                     f"The term {term!r} of the vocabulary is not a string, or has half a character (a lone surrogate): "
-                    "clean it with docsplit_hf.text.characters.replace_lone_surrogates."
+                    "clean it with docsplit_hf.reading.characters.replace_lone_surrogates."
                 )
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..text.origins import Origin
+    from ..reading.origins import Origin
     from .passages import Passages
     from .snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
 

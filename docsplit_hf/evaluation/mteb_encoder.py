@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from ..encoders.backends.endpoint import split_name
-from ..encoders.chunking import SingleVector
+from ..encoding.backends.endpoint import split_name
+from ..encoding.chunking import SingleVector
 from ..extras import check_extra
 from .systems import TextEncoder, load_encoder
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from ..arrays.keys import as_matrix, check_finite
-from ..datastore.knn_datastore import KNNDatastore
+from ..classifier.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
 from ..fitting.ensemble.fitted_experts import PreparedExperts, score_texts
 from ..fitting.ensemble.fitting import fit_experts
@@ -24,7 +24,7 @@ from ..fitting.ensemble.report import LARGEST_CLASS
 from ..fitting.label_tree import FLAT, LabelTree
 from ..metrics.registry import rank_metrics, ranks_of_right
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
-from ..text.holding_out import hold_out_of_each_class
+from ..reading.holding_out import hold_out_of_each_class
 from .experiment import (
     Evaluation,
     EvaluationSettings,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..encoders.backends.endpoint import split_name
+from ..encoding.backends.endpoint import split_name
 from .experiment import Evaluation, EvaluationSettings, Experiment, Measurement, check_protocols, plan
 from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import Record, ResultStore, TaskDescription

@@ -16,11 +16,11 @@ from tqdm.auto import tqdm
 
 from ..arrays.passages import Passages
 from ..content_hash import sha256_of_json, sha256_of_parts
-from ..encoders.backends.endpoint import convert_options, is_address, load_endpoint, split_name
-from ..encoders.document_encoder import DocumentEncoder
+from ..encoding.backends.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..encoding.document_encoder import DocumentEncoder
+from ..reading.text_warnings import sum_up_warnings
+from ..reading.tokenization import check_texts
 from ..storage.inside_folder import write_file
-from ..text.text_warnings import sum_up_warnings
-from ..text.tokenization import check_texts
 
 logger = logging.getLogger(__name__)
 

@@ -16,15 +16,15 @@ from datasets import Dataset, DatasetDict
 
 from ..content_hash import sha256_of_parts
 from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
-from ..text.document_folders import documents_of, holds_documents, is_pattern
-from ..text.file_formats import find_columns, find_text_files
-from ..text.holding_out import groups_to_hold_out, hold_out_of_each_class
-from ..text.labeled_examples import load_labeled_examples
-from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
-from ..text.load_documents import load_documents
-from ..text.package_documentation import DOCUMENTATION, load_package_documentation
-from ..text.paper_tasks import load_task
-from ..text.sources import find_splits, refuse_missing_file
+from ..reading.document_folders import documents_of, holds_documents, is_pattern
+from ..reading.file_formats import find_columns, find_text_files
+from ..reading.holding_out import groups_to_hold_out, hold_out_of_each_class
+from ..reading.labeled_examples import load_labeled_examples
+from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.load_documents import load_documents
+from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
+from ..reading.paper_tasks import load_task
+from ..reading.sources import find_splits, refuse_missing_file
 
 logger = logging.getLogger(__name__)
 

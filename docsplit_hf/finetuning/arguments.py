@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from transformers.hf_argparser import HfArg
 
-from ..datastore.embed_examples import check_problem_type
-from ..encoders.embedders import make_embedder
-from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
-from ..encoders.portable.run_encoder import check_max_length
-from ..text.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..classifier.embed_examples import check_problem_type
+from ..encoding.embedders import make_embedder
+from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from ..encoding.portable.run_encoder import check_max_length
+from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights
 from .triplets import TRIPLET_CHOICES
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import evaluate
 import numpy as np
 
-from ..classification.model_card import TITLES
+from ..classifier.model_card import TITLES
 from ..fitting.ensemble.corpus import texts_in
 from ..fitting.ensemble.fitted_experts import prepare_experts
 from ..fitting.ensemble.held_out_scores import one_hot
@@ -20,14 +20,14 @@ from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, labe
 from ..fitting.prediction import RequestedParts, TextInputs
 from ..fitting.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
-from ..text.labels import label_array, texts_of
+from ..reading.labels import label_array, texts_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import Store
-    from ..encoders.text_embedder import TextEmbedder
+    from ..encoding.text_embedder import TextEmbedder
     from ..fitting.ensemble.fitted_experts import PreparedExperts
 
 

@@ -14,7 +14,7 @@ from huggingface_hub import HfApi
 from torch import nn
 from transformers import EvalPrediction
 
-from ..classification.calibration import (
+from ..classifier.calibration import (
     HELD_OUT_SOURCE,
     Calibration,
     KnownExamplesError,
@@ -23,18 +23,18 @@ from ..classification.calibration import (
     leave_one_out_rows,
     store_calibration,
 )
-from ..classification.editing import add_documents
-from ..classification.fit import fit
-from ..classification.model_card import save_classifier_card
-from ..datastore.knn_datastore import KNNDatastore
-from ..encoders.embedders import make_embedder
-from ..encoders.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
-from ..encoders.portable.run_encoder import use_packing
-from ..encoders.text_embedder import TextEmbedder
+from ..classifier.editing import add_documents
+from ..classifier.fit import fit
+from ..classifier.knn_datastore import KNNDatastore
+from ..classifier.model_card import save_classifier_card
+from ..encoding.embedders import make_embedder
+from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
+from ..encoding.portable.run_encoder import use_packing
+from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import classifier_probabilities
+from ..reading.labels import label_array, labels_by_name, texts_of
 from ..storage.classifier_folder import FOLDER, saved_together
 from ..storage.manifest import MANIFEST, named_files
-from ..text.labels import label_array, labels_by_name, texts_of
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer
 from ..training.markdown import describe_training, public_name

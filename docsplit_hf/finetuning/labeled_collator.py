@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 import torch
 
-from ..text.characters import replace_lone_surrogates
-from ..text.tokenization import WINDOW, count_tokens, input_beginnings
+from ..reading.characters import replace_lone_surrogates
+from ..reading.tokenization import WINDOW, count_tokens, input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -33,7 +33,7 @@ class DataCollatorForLabeledExamples:
 
     Example:
 
-        >>> from docsplit_hf.encoders.small_bert import train_small_bert_tokenizer
+        >>> from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
         >>> tokenizer = train_small_bert_tokenizer(["a small text"], vocab_size=40)
         >>> collator = DataCollatorForLabeledExamples(tokenizer, max_length=8)
         >>> batch = collator([{"text": "a small text", "label": 1}, {"text": "small", "label": 0}])

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 import numpy as np
 
 from ..arrays.snapshot import ExampleShown
-from ..text.origins import PlaceShown
+from ..reading.origins import PlaceShown
 from .label_tree import FLAT, NO_LEVEL, LabelTree, path_nodes
 
 if TYPE_CHECKING:
     from ..arrays.predictions import Predictions
     from ..arrays.snapshot import SearchResult
     from ..arrays.store import View
-    from ..text.origins import Origin
+    from ..reading.origins import Origin
 
 NO_CONTENT = "no content"  # reason of an answer without a label
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..arrays.row_table import is_multi_label
-from ..text.labels import label_name
-from ..text.origins import FILE_COLUMN, PLACES_COLUMN
+from ..reading.labels import label_name
+from ..reading.origins import FILE_COLUMN, PLACES_COLUMN
 
 logger = logging.getLogger(__name__)
 

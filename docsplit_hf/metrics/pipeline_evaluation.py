@@ -11,7 +11,7 @@ import numpy as np
 from datasets import Value
 from scipy.stats import bootstrap
 
-from ..text.labels import is_multi_label, label_array, label_names_of, texts_of, with_class_labels
+from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of, with_class_labels
 from .registry import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:

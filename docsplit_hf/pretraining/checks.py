@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
-from ..encoders.portable.run_encoder import check_max_length
+from ..encoding.portable.run_encoder import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from ..training.distributed import uses_fsdp
 from .arguments import ContrastiveTrainingArguments, TwoEncoderArguments

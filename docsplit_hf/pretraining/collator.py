@@ -11,15 +11,15 @@ import numpy as np
 import torch
 
 from ..content_hash import short_digest
-from ..encoders.portable.run_encoder import max_positions
-from ..text.tokenization import special_tokens_around
+from ..encoding.portable.run_encoder import max_positions
+from ..reading.tokenization import special_tokens_around
 from .streaming import EPOCH_KEY
 from .views import ViewFunction, count_views, get_views
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from ..text.segmentation.segment_documents import SegmentedDocument
+    from ..reading.segmentation.segment_documents import SegmentedDocument
 
 logger = logging.getLogger(__name__)
 

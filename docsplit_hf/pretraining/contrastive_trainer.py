@@ -17,9 +17,9 @@ from torch.utils.data import DataLoader
 from transformers import EvalPrediction, PreTrainedModel, TrainerCallback
 from transformers.trainer_utils import PredictionOutput, has_length
 
-from ..encoders.checkpoints.checkpoint import name_in_adapter
-from ..encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
-from ..encoders.portable.run_encoder import use_packing
+from ..encoding.checkpoints.checkpoint import name_in_adapter
+from ..encoding.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from ..encoding.portable.run_encoder import use_packing
 from ..storage.atomic_replacement import replaced_at_once
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily

@@ -15,9 +15,9 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
-from ..encoders.backends.registry import PRECISIONS
-from ..encoders.checkpoints.checkpoint import find_checkpoint
-from ..encoders.document_encoder import DocumentEncoder
+from ..encoding.backends.registry import PRECISIONS
+from ..encoding.checkpoints.checkpoint import find_checkpoint
+from ..encoding.document_encoder import DocumentEncoder
 from ..training.distributed import process_count
 from ..training.markdown import public_name
 from .arguments import ContrastiveTrainingArguments, overridden

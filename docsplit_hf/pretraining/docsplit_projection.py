@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..encoders.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
-from ..encoders.document_encoder import DocumentEncoder
+from ..encoding.checkpoints.sentence_transformers_files import save_dense_module, save_sentence_transformers_files
+from ..encoding.document_encoder import DocumentEncoder
 from ..storage.atomic_replacement import replaced_at_once
 from .half_retrieval import half_texts
 

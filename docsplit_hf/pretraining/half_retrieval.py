@@ -10,7 +10,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..metrics.registry import rank_metrics, ranks_of_right
-from ..text.segmentation.sentences import get_segmenter
+from ..reading.segmentation.sentences import get_segmenter
 from .views import docsplit
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING
 from transformers.utils import ModelOutput
 
-from ..encoders.checkpoints.checkpoint import (
+from ..encoding.checkpoints.checkpoint import (
     HubArguments,
     find_checkpoint,
     leave_unsaved,
@@ -23,7 +23,7 @@ from ..encoders.checkpoints.checkpoint import (
     open_checkpoint,
     override_config,
 )
-from ..encoders.portable.run_encoder import check_pooling, pool, run_encoder
+from ..encoding.portable.run_encoder import check_pooling, pool, run_encoder
 from ..storage.one_state import read_consistently
 from .collator import IGNORED_LABEL
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers.trainer_utils import has_length
 
-from ..encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
 from .model import DocSplitForward

@@ -11,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
-    from ..text.segmentation.segment_documents import SegmentedDocument
+    from ..reading.segmentation.segment_documents import SegmentedDocument
 
 logger = logging.getLogger(__name__)
 

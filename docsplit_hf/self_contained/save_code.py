@@ -14,8 +14,8 @@ ENTRY = "docsplit_knn_pipeline.py"
 HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
-FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "shards.py")
-# classification/ and the rooms that it imports from
+FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "storage/shards.py")
+# classifier/ and the rooms that it imports from
 ROOMS = (
     "text",
     "arrays",

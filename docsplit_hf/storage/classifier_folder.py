@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..content_hash import sha256_of_file
+from ..reading.sources import refuse_mistyped_path
 from ..self_contained.save_code import code_files
-from ..text.sources import refuse_mistyped_path
 from .atomic_replacement import model_files, replaced_at_once
 from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
 

@@ -19,7 +19,7 @@ from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import HubStrategy, has_length
 
 from ..cores import core_count
-from ..encoders.portable.run_encoder import PACKINGS
+from ..encoding.portable.run_encoder import PACKINGS
 from .distributed import process_count, uses_fsdp
 
 if TYPE_CHECKING:

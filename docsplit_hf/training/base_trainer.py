@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader, Dataset
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
-from ..encoders.checkpoints.checkpoint import unsaved_weights
-from ..encoders.compiled_layers import compile_layers, why_not_compiled
+from ..encoding.checkpoints.checkpoint import unsaved_weights
+from ..encoding.compiled_layers import compile_layers, why_not_compiled
 from ..storage.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..storage.inside_folder import refuse_links, write_file
 from .arguments import STEPS_WORTH_COMPILING, WITHOUT_WORKERS

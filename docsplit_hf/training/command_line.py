@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import torch
 from transformers import HfArgumentParser, set_seed
 
-from ..text.files.options import OCR_VARIABLE
+from ..reading.files.options import OCR_VARIABLE
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count
 from .resuming import check_output_dir, checkpoint_to_resume

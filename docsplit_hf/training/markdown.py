@@ -10,8 +10,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..reading.document_folders import is_pattern
 from ..storage.inside_folder import write_file
-from ..text.document_folders import is_pattern
 from .distributed import process_count
 
 if TYPE_CHECKING:

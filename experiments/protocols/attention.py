@@ -13,17 +13,17 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from docsplit_hf.encoders.backends.torch_backend import inference_mode
-from docsplit_hf.encoders.chunking import ChunkSettings
-from docsplit_hf.encoders.document_encoder import DocumentEncoder
-from docsplit_hf.encoders.embed_chunks import inference_batches
-from docsplit_hf.encoders.portable.run_encoder import attention_implementation, run_encoder
+from docsplit_hf.encoding.backends.torch_backend import inference_mode
+from docsplit_hf.encoding.chunking import ChunkSettings
+from docsplit_hf.encoding.document_encoder import DocumentEncoder
+from docsplit_hf.encoding.embed_chunks import inference_batches
+from docsplit_hf.encoding.portable.run_encoder import attention_implementation, run_encoder
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import EvaluationTask
-from docsplit_hf.text.characters import replace_lone_surrogates
-from docsplit_hf.text.text_warnings import read_fractions, warn_of_cut_texts
-from docsplit_hf.text.tokenization import TOKENIZER_BATCH
+from docsplit_hf.reading.characters import replace_lone_surrogates
+from docsplit_hf.reading.text_warnings import read_fractions, warn_of_cut_texts
+from docsplit_hf.reading.tokenization import TOKENIZER_BATCH
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import document_encoder

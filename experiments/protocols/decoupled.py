@@ -13,7 +13,7 @@ from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
-from docsplit_hf.text.paper_tasks import TASKS
+from docsplit_hf.reading.paper_tasks import TASKS
 
 from ..papers_options import CALIBRATED, FIXED, ORACLE, PaperSettings
 from ..systems import document_encoder, encoding_options

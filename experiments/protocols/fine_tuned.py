@@ -11,17 +11,17 @@ from datasets import ClassLabel, Dataset, Features, Value
 from sklearn.metrics import silhouette_score
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
-from docsplit_hf.classification.calibration import Calibration
-from docsplit_hf.encoders.checkpoints.checkpoint import open_checkpoint
-from docsplit_hf.encoders.embedders import make_embedder
-from docsplit_hf.encoders.portable.modeling_knn_classifier import KNNClassifier
+from docsplit_hf.classifier.calibration import Calibration
+from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
+from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.finetuning.knn_classifier_trainer import KNNClassifierTrainer
 from docsplit_hf.fitting.interpolation import classifier_probabilities
-from docsplit_hf.text.holding_out import hold_out_of_each_class
-from docsplit_hf.text.labels import texts_of
+from docsplit_hf.reading.holding_out import hold_out_of_each_class
+from docsplit_hf.reading.labels import texts_of
 
 from ..systems import document_encoder, encoding_options
 

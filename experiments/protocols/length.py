@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.encoders.chunking import read_chunks
+from docsplit_hf.encoding.chunking import read_chunks
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
 from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,

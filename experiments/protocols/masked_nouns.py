@@ -11,7 +11,7 @@ from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measuremen
 from docsplit_hf.evaluation.protocols import LabeledFeatures, labeled_features, logistic_predictions
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
-from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.reading.characters import replace_lone_surrogates
 
 from ..papers_options import PaperSettings
 from ..systems import document_encoder

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 
 from docsplit_hf.arrays.grouped_search import grouped_search
 from docsplit_hf.arrays.keys import exact_search
-from docsplit_hf.classification.calibration import calibrate
+from docsplit_hf.classifier.calibration import calibrate
 from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
 from docsplit_hf.evaluation.protocols import LabeledFeatures, held_out_settings, labeled_features
 from docsplit_hf.evaluation.systems import Features

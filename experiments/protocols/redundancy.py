@@ -21,8 +21,8 @@ from docsplit_hf.evaluation.experiment import (
 )
 from docsplit_hf.evaluation.systems import Features, System
 from docsplit_hf.evaluation.tasks import EvaluationTask
-from docsplit_hf.text.characters import replace_lone_surrogates
-from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.reading.characters import replace_lone_surrogates
+from docsplit_hf.reading.segmentation.sentences import get_segmenter
 
 from ..papers_options import NO_SEED, PaperSettings
 from ..taggers.load_tagger import tagger_settings

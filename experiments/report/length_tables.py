@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.encoders.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
+from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
 from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
 from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
 from docsplit_hf.evaluation.results import setting, summarize_records

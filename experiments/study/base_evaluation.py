@@ -15,7 +15,7 @@ import threadpoolctl
 from docsplit_hf.evaluation.protocols import LabeledFeatures, check_features, logistic_predictions
 from docsplit_hf.evaluation.systems import Features, TfidfSystem
 from docsplit_hf.evaluation.tasks import ClassificationTask
-from docsplit_hf.text.holding_out import hold_out_of_each_class
+from docsplit_hf.reading.holding_out import hold_out_of_each_class
 from experiments.study.base_runs import Size
 from experiments.study.run_study import VALIDATION_PER_CLASS, VALIDATION_TEST
 from experiments.study.study_runs import TASKS

@@ -19,7 +19,7 @@ from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.encoders.small_bert import small_bert_config
+from docsplit_hf.encoding.small_bert import small_bert_config
 from docsplit_hf.training.resuming import complete_checkpoints
 from experiments.study.base_runs import SPECIAL_TOKENS, Size, Stage
 from experiments.study.base_training import Deadline, TimeIsUpError, free_memory, make_trainer

@@ -34,9 +34,9 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit, DocumentEncoder, load_documents
-from docsplit_hf.encoders.small_bert import cached_small_bert_tokenizer
-from docsplit_hf.text.package_documentation import load_package_documentation
-from docsplit_hf.text.segmentation.segment_documents import segment_documents
+from docsplit_hf.encoding.small_bert import cached_small_bert_tokenizer
+from docsplit_hf.reading.package_documentation import load_package_documentation
+from docsplit_hf.reading.segmentation.segment_documents import segment_documents
 from experiments.study.base_evaluation import (
     Score,
     all_texts,

@@ -12,8 +12,8 @@ import torch
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-from docsplit_hf.cli.pretrain import load_pretrained, make_collator
-from docsplit_hf.cli.pretrain_arguments import parse_command_line
+from docsplit_hf.apps.cli.pretrain import load_pretrained, make_collator
+from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
 from docsplit_hf.pretraining.objectives import get_trainer_class
 from experiments.study.study_runs import Options, as_arguments

@@ -24,7 +24,7 @@ import torch
 from transformers import AutoTokenizer, set_seed
 
 import docsplit_hf
-from docsplit_hf.encoders.pruning import keep_frequent_tokens, keep_layers
+from docsplit_hf.encoding.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, sample_per_class
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.tasks import ClassificationTask

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.text.holding_out import hold_out_of_each_class
-from docsplit_hf.text.paper_tasks import load_task
-from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.reading.holding_out import hold_out_of_each_class
+from docsplit_hf.reading.paper_tasks import load_task
+from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.resuming import complete_checkpoints
 from experiments.study.long_start import write_long_start
 from experiments.study.study_runs import (

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from docsplit_hf.content_hash import sha256_of_json
-from docsplit_hf.text.segmentation.sentences import get_segmenter
+from docsplit_hf.reading.segmentation.sentences import get_segmenter
 
 from .parts_of_speech import Tagger, Word, within_bounds
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tqdm.auto import tqdm
 
-from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.reading.characters import replace_lone_surrogates
 
 logger = logging.getLogger(__name__)
 

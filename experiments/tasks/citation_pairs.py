@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from docsplit_hf.evaluation.tasks import content_hash
-from docsplit_hf.text.characters import replace_lone_surrogates
-from docsplit_hf.text.file_formats import read_json_rows
+from docsplit_hf.reading.characters import replace_lone_surrogates
+from docsplit_hf.reading.file_formats import read_json_rows
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from docsplit_hf.text.package_documentation import DOCUMENTATION
-from docsplit_hf.text.paper_tasks import TASKS
+from docsplit_hf.reading.package_documentation import DOCUMENTATION
+from docsplit_hf.reading.paper_tasks import TASKS
 
 from .wikipedia_tasks import WIKIPEDIA_TASKS
 

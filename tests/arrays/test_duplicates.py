@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf.arrays.duplicates import first_of_equals, number_texts
 from docsplit_hf.arrays.row_table import make_rows
-from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.reading.characters import replace_lone_surrogates
 
 PAIRS = st.tuples(st.sampled_from(["", "a", "b", "a\ud800", "b\x00"]) | st.text(), st.sampled_from([None, "", "a"]))
 

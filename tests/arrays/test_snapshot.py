@@ -11,7 +11,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 
-from ..datastore.datastores import NAMES, contents_of, make_datastore, make_fitted, make_queries, same
+from ..classifier.datastore.datastores import NAMES, contents_of, make_datastore, make_fitted, make_queries, same
 
 
 @pytest.mark.parametrize(

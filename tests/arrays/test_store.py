@@ -11,9 +11,9 @@ from transformers import BertModel, pipeline
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.changes import add_documents, add_rows, empty_snapshot
 from docsplit_hf.arrays.store import Store
-from docsplit_hf.datastore.milvus.remote_datastore import RemoteDatastore
+from docsplit_hf.connectors.milvus.remote_datastore import RemoteDatastore
 
-from ..classification.conftest import labels_of
+from ..classifier.conftest import labels_of
 
 
 class DictionaryStore:

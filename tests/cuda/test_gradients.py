@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from docsplit_hf.encoders.compiled_layers import compile_layers
-from docsplit_hf.encoders.portable.run_encoder import is_packed, use_packing
+from docsplit_hf.encoding.compiled_layers import compile_layers
+from docsplit_hf.encoding.portable.run_encoder import is_packed, use_packing
 from docsplit_hf.pretraining import info_nce as info_nce_module
 from docsplit_hf.pretraining.gradient_caching import RandomState
 from docsplit_hf.pretraining.info_nce import in_batch_info_nce, info_nce

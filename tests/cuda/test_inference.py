@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.portable.run_encoder import use_packing
+from docsplit_hf.encoding.portable.run_encoder import use_packing
 
 from .conftest import DEVICE, MAX_LENGTH
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from docsplit_hf.cli.commands import COMMANDS, HELP_PAGE, completion
+from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE, completion
 
 from .conftest import ROOT
 

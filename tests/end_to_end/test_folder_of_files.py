@@ -9,7 +9,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from docsplit_hf.classification.sorted_files import MANIFEST
+from docsplit_hf.classifier.sorted_files import MANIFEST
 
 from ..documents import write_damaged, write_docx, write_pdf
 from .forked import kill_script, start_script
@@ -21,7 +21,7 @@ def script_of(workshop):
 
     def make(command):
         path = workshop / f"{command}.py"
-        path.write_text(f"from docsplit_hf.cli.{command} import run\n\nif __name__ == '__main__':\n    run()\n")
+        path.write_text(f"from docsplit_hf.apps.cli.{command} import run\n\nif __name__ == '__main__':\n    run()\n")
         return path
 
     return make

@@ -5,10 +5,10 @@ import json
 import pytest
 from transformers import BertConfig, BertModel
 
-from docsplit_hf.cli.paper_settings import paper_settings
-from docsplit_hf.text.paper_tasks import TASKS
+from docsplit_hf.apps.cli.paper_settings import paper_settings
+from docsplit_hf.reading.paper_tasks import TASKS
 
-from ..text.test_paper_tasks import hub_splits
+from ..reading.test_paper_tasks import hub_splits
 from .conftest import ROOT
 
 SCRIPT = ROOT / "examples" / "run_classification.py"

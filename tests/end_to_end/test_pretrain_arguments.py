@@ -2,7 +2,7 @@
 
 import pytest
 
-from docsplit_hf.cli.pretrain_arguments import parse_command_line
+from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.objectives import get_arguments_class
 
 

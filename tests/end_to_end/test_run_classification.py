@@ -7,8 +7,7 @@ import torch
 from transformers import AutoTokenizer, HfArgumentParser, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.classification.row_files import read_rows
-from docsplit_hf.cli.classify_arguments import (
+from docsplit_hf.apps.cli.classify_arguments import (
     AuditArguments,
     DataArguments,
     DatastoreArguments,
@@ -17,8 +16,9 @@ from docsplit_hf.cli.classify_arguments import (
     RunArguments,
     check_options,
 )
-from docsplit_hf.cli.hierarchy_option import read_hierarchy
-from docsplit_hf.encoders.embedders import make_embedder
+from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.classifier.row_files import read_rows
+from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text

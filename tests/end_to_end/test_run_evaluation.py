@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.cli.evaluate import word_counts_win
+from docsplit_hf.apps.cli.evaluate import word_counts_win
 from docsplit_hf.evaluation.experiment import Measurement
 
 from .conftest import ROOT

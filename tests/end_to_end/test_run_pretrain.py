@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_RECIPE
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_RECIPE
 
 from .conftest import ROOT
 from .forked import run_two_processes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from datatrove.executor import LocalPipelineExecutor
 
-from docsplit_hf.corpus import EmbedDocuments, JsonlRangeReader
+from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader
 
 from ..conftest import make_text
 

@@ -8,7 +8,7 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.backends.endpoint import EndpointEncoder
+from docsplit_hf.encoding.backends.endpoint import EndpointEncoder
 from docsplit_hf.evaluation import systems
 from docsplit_hf.evaluation.systems import (
     EncoderSystem,

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
-from docsplit_hf.text.labeled_examples import load_labeled_examples
+from docsplit_hf.reading.labeled_examples import load_labeled_examples
 
 from ..documents import write_pdf
 

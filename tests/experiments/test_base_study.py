@@ -11,7 +11,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from docsplit_hf.cli.pretrain_arguments import parse_command_line
+from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import run_protocols

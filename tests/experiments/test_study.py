@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
-from docsplit_hf.cli.pretrain_arguments import parse_command_line
+from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
 from experiments.study.long_start import write_long_start

@@ -17,7 +17,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.encoders.portable.run_encoder import is_packed
+from docsplit_hf.encoding.portable.run_encoder import is_packed
 from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances
 

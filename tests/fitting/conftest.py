@@ -1,6 +1,6 @@
 """The pipelines of the tests of classification: some behavior of a fit is tested through them."""
 
-from ..classification.conftest import (  # noqa: F401
+from ..classifier.conftest import (  # noqa: F401
     classifier,
     examples,
     make_fitted,

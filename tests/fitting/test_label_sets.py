@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from docsplit_hf import KNNClassifierPipeline
-from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
+from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.fitting.label_sets import NO_LIMIT, label_set_limits, label_sets, nonconformity_of_right_labels
 from docsplit_hf.fitting.rejection import GUARANTEE_CONFIDENCE, importance_weights, min_held_out_texts
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from docsplit_hf.classification.predict_file import PredictionFiles, classify_file
-from docsplit_hf.demo.sessions import Limits, Session
-from docsplit_hf.demo.views import answer as answer_on_page
-from docsplit_hf.demo.views import coverage_text, error_rate_of
+from docsplit_hf.apps.page.sessions import Limits, Session
+from docsplit_hf.apps.page.views import answer as answer_on_page
+from docsplit_hf.apps.page.views import coverage_text, error_rate_of
+from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.finetuning.evaluation import describe_parts, evaluate_parts
 from docsplit_hf.fitting.ensemble.saved_state import check_state
 from docsplit_hf.fitting.label_tree import (

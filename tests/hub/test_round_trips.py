@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.classification.conftest import labels_of
-from tests.classification.test_save_code import nearly
+from tests.classifier.conftest import labels_of
+from tests.classifier.test_save_code import nearly
 from tests.environments import without_docsplit_hf
 
 from .server import serve

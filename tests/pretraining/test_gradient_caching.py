@@ -5,7 +5,7 @@ import contextlib
 import torch
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
-from docsplit_hf.encoders.portable.run_encoder import use_packing
+from docsplit_hf.encoding.portable.run_encoder import use_packing
 from docsplit_hf.pretraining.gradient_caching import RandomState, chunk_documents, join_views, step_in_chunks
 
 

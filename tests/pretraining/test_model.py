@@ -7,7 +7,7 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.encoders.portable.run_encoder import POOLINGS
+from docsplit_hf.encoding.portable.run_encoder import POOLINGS
 from docsplit_hf.pretraining.collator import IGNORED_LABEL
 from docsplit_hf.pretraining.model import ProjectionHead, use_projection_head
 

@@ -14,7 +14,7 @@ from transformers import BertModel, pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.storage.manifest import DatastoreError
 
-from ..datastore.datastores import everything, fill
+from ..classifier.datastore.datastores import everything, fill
 
 ROBUSTNESS = Path(__file__).parents[2] / "benchmarks" / "release" / "robustness.py"
 

@@ -21,7 +21,7 @@ from docsplit_hf.arrays.snapshot import FittedState, Snapshot
 from docsplit_hf.storage.datastore_files import read_datastore, write_datastore
 from docsplit_hf.storage.manifest import FILE_NAMES, DatastoreError, file_name, read_manifest, render_manifest
 
-from ..datastore.datastores import contents_of, make_fitted, make_passages
+from ..classifier.datastore.datastores import contents_of, make_fitted, make_passages
 
 
 def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True, whole=False, **changes):

@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoTokenizer, BertConfig, BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.encoders.checkpoints import checkpoint
+from docsplit_hf.encoding.checkpoints import checkpoint
 from docsplit_hf.storage import atomic_replacement
 from docsplit_hf.storage.atomic_replacement import SAVED, locked, replaced_at_once, save_lock
 from docsplit_hf.storage.one_state import FolderState, read_consistently

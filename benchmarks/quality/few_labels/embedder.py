@@ -16,8 +16,8 @@ from transformers import Pipeline, pipeline
 import docsplit_hf  # noqa: F401  registers "docsplit-knn"
 from benchmarks.quality.few_labels.protocol import FewLabels, Text
 from docsplit_hf.arrays.predictions import Predictions
-from docsplit_hf.encoders.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.encoders.text_embedder import TextEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.encoding.text_embedder import TextEmbedder
 from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.fitting.texts_and_labels import texts_and_pairs
 

@@ -18,7 +18,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from benchmarks.quality.few_labels.embedder import SAMPLE, Embedder
 from benchmarks.quality.few_labels.protocol import Answer, FewLabels, Text, as_one_text, rest
-from docsplit_hf.classification.estimator import DEFAULT_EXPERTS
+from docsplit_hf.classifier.estimator import DEFAULT_EXPERTS
 from docsplit_hf.evaluation.systems import WORDS
 
 DEFAULT_C = 10.0

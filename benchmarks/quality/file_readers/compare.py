@@ -129,7 +129,7 @@ def run(system: str, paths: Sequence[Path], packages: Path) -> Reading:
 READ = """
 import runpy, sys
 from pathlib import Path
-runpy.run_path("docsplit_hf/text/files/start_worker.py")["make_packages"]()
+runpy.run_path("docsplit_hf/reading/files/start_worker.py")["make_packages"]()
 from benchmarks.quality.file_readers.compare import read_all
 read_all(sys.argv[1], [Path(line) for line in sys.stdin.read().split("\\n")])
 """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 def docsplit_hf(path: Path) -> str:
     """Read with our reader, in this process."""
-    from docsplit_hf.text.files.formats import read_text
-    from docsplit_hf.text.files.options import FileOptions
+    from docsplit_hf.reading.files.formats import read_text
+    from docsplit_hf.reading.files.options import FileOptions
 
     return read_text(path.read_bytes(), path.name, FileOptions()).text
 
@@ -61,7 +61,7 @@ def mammoth(path: Path) -> str:
     """Read as HTML with mammoth."""
     import mammoth
 
-    from docsplit_hf.text.files.html_text import text_of_html
+    from docsplit_hf.reading.files.html_text import text_of_html
 
     with path.open("rb") as file:
         return text_of_html(mammoth.convert_to_html(file, convert_image=lambda _: []).value)

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...arrays.row_table import rows_at
-from ...text.characters import on_one_line
+from ...reading.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.fitted_experts import prepare_experts
 from ..ensemble.held_out_scores import are_texts

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
-from ...text.shingles import MAX_SHINGLES, Shingles, shingles_of
+from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ..ensemble.corpus import nearest_rows
 from ..texts_and_labels import joined_texts
 

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ...reading.characters import on_one_line
 from ...storage.inside_folder import write_file
-from ...text.characters import on_one_line
 
 Labels = str | list[str]
 MAX_TABLE_ROWS = 10  # of a printed table

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...text.text_warnings import log_at_end
+from ...reading.text_warnings import log_at_end
 from ..texts_and_labels import joined_texts
 from .tfidf import words_of
 

@@ -12,8 +12,8 @@ from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, 
 from ...arrays.keys import exact_search
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
-from ...text.characters import replace_lone_surrogates
-from ...text.versions import VersionPairs, groups_of_pairs, version_pairs
+from ...reading.characters import replace_lone_surrogates
+from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
 from ..texts_and_labels import joined_texts
 from .tfidf import FEW_TEXTS, fit_words, times_transposed
 

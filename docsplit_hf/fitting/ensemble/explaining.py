@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.words import words_of
+from ...reading.words import words_of
 from ..prediction import Explanation, WordWeight
 from .registry import EXPERTS
 
 if TYPE_CHECKING:
-    from ...text.files.places import Place
-    from ...text.origins import Origin
+    from ...reading.files.places import Place
+    from ...reading.origins import Origin
     from .fitted_experts import FittedExperts, ScoredTexts
 
 MAX_EXPLAINED_WORDS = 5

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...arrays.row_table import take_passages
-from ...text.versions import group_versions
+from ...reading.versions import group_versions
 from ..rejection import closeness
 from .corpus import texts_in
 from .expert import Features, TrainingData

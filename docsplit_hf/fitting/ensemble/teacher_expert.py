@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from ...content_hash import short_digest
-from ...text.characters import replace_lone_surrogates
+from ...reading.characters import replace_lone_surrogates
 from .corpus import texts_in
 from .expert import ArraySpec, Expert, FittedTeacher
 

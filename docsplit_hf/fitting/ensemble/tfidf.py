@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...text.characters import replace_lone_surrogates
-from ...text.words import words_of
+from ...reading.characters import replace_lone_surrogates
+from ...reading.words import words_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

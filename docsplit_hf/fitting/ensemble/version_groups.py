@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...text.versions import groups_of_pairs
+from ...reading.versions import groups_of_pairs
 from .report import SIGNIFICANT_DEVIATIONS
 
 if TYPE_CHECKING:

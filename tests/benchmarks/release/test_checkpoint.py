@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 from benchmarks.release import checkpoint
 from benchmarks.release.checkpoint import save_in_half_precision
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder
-from docsplit_hf.encoders.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoding.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 
 def save(folder, config, tokenizer, seed, **options):

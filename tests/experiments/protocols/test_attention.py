@@ -6,7 +6,7 @@ import torch
 from transformers import BertModel, LongformerConfig, LongformerModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoders.portable.run_encoder import is_packed
+from docsplit_hf.encoding.portable.run_encoder import is_packed
 from experiments.protocols.attention import attention_by_part_of_speech, word_weights
 from experiments.taggers.parts_of_speech import GROUPS, Word
 

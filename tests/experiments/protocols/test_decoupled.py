@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from docsplit_hf.classification.calibration import Calibration
+from docsplit_hf.classifier.calibration import Calibration
 from docsplit_hf.evaluation.experiment import Evaluation
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask

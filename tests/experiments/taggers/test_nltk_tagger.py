@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tag import PerceptronTagger
 
-from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.reading.characters import replace_lone_surrogates
 from experiments.taggers.nltk_tagger import nltk_tagger
 from experiments.taggers.parts_of_speech import GROUPS
 

@@ -3,7 +3,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.text.characters import replace_lone_surrogates
+from docsplit_hf.reading.characters import replace_lone_surrogates
 from experiments.taggers import parts_of_speech
 from experiments.taggers.parts_of_speech import GROUPS, within_bounds
 from experiments.taggers.spacy_tagger import spacy_tagger

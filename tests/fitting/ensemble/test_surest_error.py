@@ -1,6 +1,6 @@
 import numpy as np
 
-from docsplit_hf.datastore.knn_datastore import KNNDatastore
+from docsplit_hf.classifier.knn_datastore import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.surest_error import LEAST_GAIN, describe_surest_error
 

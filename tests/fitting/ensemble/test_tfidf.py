@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer, times_transposed
-from docsplit_hf.text.words import MAX_CHARACTERS, words_of
+from docsplit_hf.reading.words import MAX_CHARACTERS, words_of
 
 from .stores import make_texts
 

@@ -17,7 +17,7 @@ from docsplit_hf.fitting.ensemble.version_groups import (
     fraction_of_versions,
     version_groups,
 )
-from docsplit_hf.text.versions import VersionPairs
+from docsplit_hf.reading.versions import VersionPairs
 
 NAMES = ["original", "amended"]
 SIGN = {0: "hereby", 1: "whereas"}  # the word that shows the label

@@ -1,0 +1,1 @@
+"""The front ends: commands, the page in the browser, and the server."""

@@ -1,0 +1,60 @@
+"""Table of the commands of ``docsplit``, their help, and shell completion. Imports neither torch nor transformers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A command: the module in docsplit_hf that defines ``run()``, and one line of help."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "pretrain": Command("apps.cli.pretrain", "train an encoder on your unlabeled documents"),
+    "classify": Command("apps.cli.classify", "make a classifier from labeled texts, and classify other texts"),
+    "evaluate": Command("apps.cli.evaluate", "compare encoders and word counts on labeled texts"),
+    "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
+    "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
+    "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
+    "undo": Command("apps.cli.undo", "remove the files that classify has sorted into folders"),
+    "demo": Command("apps.cli.demo", "try it on a page in the browser"),
+    "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP"),
+}
+# Commands of earlier versions, and what to use instead.
+REMOVED = {
+    "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
+    "demo shows them on a page."
+}
+# Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
+HELP_PAGE = Path(__file__).with_name("command_line.md")
+# For bash and zsh: completes a command, then its options, otherwise files.
+COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
+_docsplit() {{
+    case "$COMP_CWORD:${{COMP_WORDS[1]}}" in
+        1:*) words="{commands}" ;;
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o default -F _docsplit docsplit
+"""
+
+
+def help_of(command: str) -> str:
+    """Return the output of ``docsplit COMMAND --help``."""
+    page = HELP_PAGE.read_text(encoding="utf-8")
+    return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
+
+
+def completion() -> str:
+    """Return a shell script that completes commands, and the options shown by ``--help``."""
+    cases: list[str] = []
+    for command in COMMANDS:
+        options = re.findall(r"^  (--\w+)", help_of(command), flags=re.MULTILINE)
+        cases.append(f'        *:{command}) words="{" ".join(options)}" ;;')
+    return COMPLETION.format(commands=" ".join(COMMANDS), cases="\n".join(cases))

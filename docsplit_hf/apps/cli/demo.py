@@ -1,0 +1,97 @@
+"""Command ``docsplit demo``: serve the page on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
+from ...extras import check_extra
+from ..page.sessions import Limits, SharedModel
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of ``docsplit demo``."""
+    parser = argparse.ArgumentParser(
+        prog="docsplit demo",
+        description="Serve a page that classifies documents from a few examples. No network is used.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--model", help="an encoder or a saved classifier; without it, the included encoder")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 allows connections from other machines"
+    )
+    parser.add_argument(
+        "--allowed_hosts",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="other host names of this server, such as a proxy's; * allows any name, for a public server",
+    )
+    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument(
+        "--mcp",
+        type=_folder,
+        metavar="FOLDER",
+        help="also serve AI assistants by MCP: their tools read and write files in this folder",
+    )
+    limits = parser.add_argument_group("limits")
+    helps = {
+        "rows": "texts in a file, and texts per visitor",
+        "megabytes": "size of an uploaded file",
+        "labels": "labels per visitor",
+        "characters": "length of a text",
+        "sessions": "visitors with stored texts; beyond it, the address with most loses its least recently used ones",
+        "disk_megabytes": "disk space for the stored texts of all visitors",
+    }
+    for field in fields(Limits):
+        limits.add_argument(f"--max_{field.name}", type=_count, default=field.default, help=helps[field.name])
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve the page until the process is stopped."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
+    try:
+        check_extra("mcp" if args.mcp else "demo", "docsplit demo")
+        from ..page.page import launch_page, make_page
+
+        limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
+        shared = SharedModel(args.model)
+        shared.new_pipeline()
+    except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
+        parser.exit(1, f"{error}\n")
+    page = make_page(shared, limits, args.mcp)
+    launch_page(
+        page,
+        limits,
+        host=args.host,
+        port=args.port,
+        allowed_hosts=args.allowed_hosts,
+        in_browser=args.open,
+        has_mcp=args.mcp is not None,
+    )
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder: give the folder with your files.")
+    return Path(text)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def run() -> None:
+    """Serve the page with the options of the command line."""
+    main()

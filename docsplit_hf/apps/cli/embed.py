@@ -1,0 +1,162 @@
+"""Embed the texts of a file: write its rows with their embeddings to a Parquet file.
+
+    docsplit embed --dataset_name new.csv --text_column body --output embeddings.parquet
+
+To continue an interrupted run, run the same command again: finished embeddings are kept in a folder beside the output.
+"""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import datasets
+from tqdm.auto import tqdm
+from transformers import HfArgumentParser
+from transformers.hf_argparser import HfArg
+
+from ...content_hash import sha256_of_parts
+from ...encoding.chunking import SINGLE_CHUNK
+from ...encoding.document_encoder import DocumentEncoder
+from ...reading.document_folders import list_of_failures
+from ...reading.load_documents import load_documents
+from ...reading.segmentation.segment_documents import check_text_column
+from ...reading.text_warnings import sum_up_warnings
+from ...storage.inside_folder import refuse_links
+from ...training.command_line import parse_arguments, run_script
+from .encoder_arguments import INT8_TEXTS, EncoderArguments
+
+PART_SIZE = 1_000  # a killed run loses the embeddings of one part
+MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 is prepared
+
+
+@dataclass
+class EmbeddingArguments:
+    """Input and output."""
+
+    dataset_name: str | None = HfArg(
+        default=None, help="Required. A file, a folder or pattern of files, or a data set on the Hub."
+    )
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    output: str = HfArg(
+        default="embeddings.parquet",
+        help="The .parquet file for the rows of the input and the column 'embedding'.",
+    )
+    truncate_dim: int | None = HfArg(
+        default=None, help="Keep only this many leading dimensions, for encoders trained with --matryoshka_dims."
+    )
+    max_passages: int | None = HfArg(
+        default=None,
+        help="Read at most this many passages per text, with --long_documents average or whole. The unread fraction "
+        "is logged. Default: all.",
+    )
+    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+
+
+class EncodeOptions(TypedDict):
+    """Arguments of ``DocumentEncoder.encode``."""
+
+    long_documents: str
+    truncate_dim: int | None
+    max_passages: NotRequired[int]
+
+
+def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
+    """Read all rows, in order; raise if one cannot be embedded."""
+    documents = load_documents(
+        arguments.dataset_name,
+        split=arguments.dataset_split,
+        test_size=0,
+        text_column=arguments.text_column,
+        csv_separator=arguments.csv_separator,
+        encoding=arguments.encoding,
+    )["train"]
+    check_text_column(documents, arguments.text_column)
+    if "embedding" in documents.column_names:
+        raise ValueError(f"{arguments.dataset_name} already has a column 'embedding': rename it.")
+    for row, text in enumerate(documents[arguments.text_column]):
+        if text is None:
+            raise ValueError(f"Row {row} of {arguments.dataset_name} has no text: leave it out.")
+    return documents
+
+
+def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, text_column: str) -> DocumentEncoder:
+    """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
+    if arguments.precision != "int8":
+        return DocumentEncoder.from_pretrained(
+            arguments.model_name_or_path, max_length=arguments.max_length, precision=arguments.precision
+        )
+    if len(rows) < MIN_INT8_TEXTS:
+        print(
+            "Preparing int8 takes time: for fewer than a thousand long texts or a few thousand short ones, "
+            "--precision float32 is faster."
+        )
+    sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
+    return DocumentEncoder.from_pretrained(
+        arguments.model_name_or_path,
+        max_length=arguments.max_length,
+        precision="int8",
+        backend="openvino",
+        calibration_texts=list(sample[text_column]),
+    )
+
+
+def embed_rows(
+    encoder: DocumentEncoder, rows: datasets.Dataset, text_column: str, options: "EncodeOptions", cache: Path
+) -> datasets.Dataset:
+    """Add embeddings to the rows; the folder ``cache`` keeps finished parts for the next run."""
+    fingerprint = encoder.fingerprint
+    parts: list[datasets.Dataset] = []
+
+    def embed(batch):
+        show_progress = options["long_documents"] not in SINGLE_CHUNK  # for the passages of long texts
+        return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
+
+    with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
+        for start in range(0, len(rows), PART_SIZE):
+            part = rows.select(range(start, min(start + PART_SIZE, len(rows))))
+            content = json.dumps([fingerprint, options, part.to_list()], default=str)
+            file = str(cache / f"{sha256_of_parts([content.encode()])}.arrow")
+            parts.append(part.map(embed, batched=True, batch_size=PART_SIZE, cache_file_name=file))
+            progress.update(len(part))
+    return datasets.concatenate_datasets(parts)
+
+
+def main() -> dict[str, Any]:
+    """Embed a file; return the figures for ``--json``."""
+    parser = HfArgumentParser((EmbeddingArguments, EncoderArguments), description=__doc__.split("\n")[0])
+    arguments, encoder_arguments = parse_arguments(parser)
+    if arguments.dataset_name is None:
+        parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
+    output = Path(arguments.output)
+    if output.suffix.lower() != ".parquet":
+        raise ValueError(f"{output}: embeddings are written as Parquet, so --output must end in .parquet.")
+    if output.exists():
+        raise ValueError(f"{output} exists already: choose another --output, or delete it.")
+    with list_of_failures(output.parent):
+        rows = read_rows(arguments)
+    encoder = load_encoder(encoder_arguments, rows, arguments.text_column)
+    cache = output.with_name(f"{output.name}.partial")
+    cache.mkdir(parents=True, exist_ok=True)
+    refuse_links(cache)
+    datasets.disable_progress_bars()  # one bar for all texts instead of one per part
+    with sum_up_warnings():
+        options = EncodeOptions(long_documents=encoder_arguments.long_documents, truncate_dim=arguments.truncate_dim)
+        if arguments.max_passages is not None:
+            options["max_passages"] = arguments.max_passages
+        embedded = embed_rows(encoder, rows, arguments.text_column, options, cache)
+    embedded.to_parquet(cache / "all")
+    os.replace(cache / "all", output)
+    shutil.rmtree(cache)
+    dimensions = len(embedded[0]["embedding"])
+    print(f"{len(embedded):,} embeddings of {dimensions} dimensions: {output}, column 'embedding'.")
+    return {"output": str(output), "embeddings": len(embedded), "dimensions": dimensions}
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "Finished embeddings are kept: run the same command again to continue.")

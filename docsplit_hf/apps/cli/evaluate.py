@@ -1,0 +1,175 @@
+"""Compare encoders and word counts on your documents: tables, figures, and every number.
+
+A file with a column of texts and a column of labels, and any checkpoints:
+
+    docsplit evaluate --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
+        --tasks my.csv --protocol full few_shot curve half_documents --output_dir output/mine
+
+To try it without a network, on the documentation of installed packages:
+
+    docsplit evaluate --models output/pretrain tfidf --tasks documentation
+
+To continue an interrupted run, run the same command again: results in results.json are not computed again. The tasks
+and protocols of the papers are in the repository: python -m experiments --help
+"""
+
+import dataclasses
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import HfArgumentParser
+
+from ...evaluation.experiment import EvaluationSettings, check_protocols
+from ...evaluation.figures import FIGURES, Draw, save_figures
+from ...evaluation.markdown_report import main_table, results_markdown
+from ...evaluation.results import ResultStore, describe_run, summarize_records
+from ...evaluation.runner import PROTOCOLS, run_protocols, short_names
+from ...evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
+from ...evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
+from ...extras import install_line, is_installed
+from ...fitting.label_tree import Hierarchy
+from ...reading.document_folders import list_of_failures
+from ...storage.inside_folder import write_file
+from ...training.command_line import parse_arguments, run_script
+from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
+from .hierarchy_option import read_hierarchy
+
+CLASSIFICATION_PROTOCOLS = {"full", "few_shot", "curve"}
+WHEN_STOPPED = "Finished results are kept: run the same command again to continue."
+WHY_WORD_COUNTS_WIN = (
+    "Why word counts win here: they read whole documents, while encoders read the first {max_length} tokens. With many "
+    "examples, most classes also have characteristic words, such as the names in a package. Encoders also use words "
+    "that are not in the examples, which helps when examples are few: compare few_shot and curve."
+)
+
+
+def word_counts_win(records: Sequence[Mapping[str, Any]], names: set[str]) -> bool:
+    """Return whether word counts are most accurate on all examples of any task; ``names``: names of these systems."""
+    frame = summarize_records(record for record in records if record["protocol"] == "full")
+    best = frame[frame["metric"] == "accuracy"].sort_values("mean").groupby("task")["system"].last()
+    return bool(best.isin(names).any())
+
+
+def load_tasks(
+    load: Callable[..., EvaluationTask], names: Sequence[Any], hierarchy: Hierarchy | None, **options: Any
+) -> list[EvaluationTask]:
+    """Load the tasks; their names must differ, and ``hierarchy`` must group the labels of one of them."""
+    tasks = []
+    for name in names:
+        task = load(name, **options)
+        if hierarchy is not None and isinstance(task, ClassificationTask):
+            task = dataclasses.replace(task, hierarchy=hierarchy)
+        if task.name in (other.name for other in tasks):
+            raise ValueError(f"Two tasks are named {task.name!r}, but tables need distinct names: rename a file.")
+        tasks.append(task)
+    if hierarchy is not None and not any(_has_tree(task) for task in tasks):
+        shown = ", ".join(task.name for task in tasks)
+        raise ValueError(
+            f"--hierarchy groups no labels of {shown}: give the separator in their names, or a .json file with the "
+            "parent of each label. Labels are a tree if some of them, but not all, have a common parent."
+        )
+    return tasks
+
+
+def _has_tree(task: EvaluationTask) -> bool:
+    return isinstance(task, ClassificationTask) and not task.tree.is_flat
+
+
+def load_systems(
+    arguments: EvaluationArguments, max_length: int, word_counts: Mapping[str, Any] = SYSTEMS_WITHOUT_ENCODER
+) -> dict[str, System]:
+    """Load the systems, by their names on the command line; tables show short names."""
+    cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
+    systems: dict[str, System] = {}
+    names = arguments.models
+    if not any(name.startswith("tfidf") for name in names) and CLASSIFICATION_PROTOCOLS & set(arguments.protocol):
+        names = [*names, "tfidf#name=word counts"]
+    for name, short in zip(names, short_names(names), strict=True):
+        strategies = arguments.long_documents
+        system = load_system(name, cache, max_length, arguments.bf16, strategies[0], word_counts)
+        system.name = short
+        variants = [system]
+        if len(strategies) > 1 and isinstance(system, EncoderSystem):
+            variants = system.with_strategies(strategies)
+        for variant in variants:
+            systems[f"{name}#name={variant.name}"] = variant
+    return systems
+
+
+def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: Mapping[str, Any]) -> None:
+    """Check the arguments before anything is loaded."""
+    if not arguments.models:
+        parser.error("--models must be given: tfidf, docsplit-small-en, a folder, or a model on the Hub")
+    if not arguments.tasks:
+        parser.error("--tasks must be given: your files and folders, or documentation")
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    check_protocols(arguments.protocol, protocols)
+    if arguments.figures and not is_installed("evaluation"):
+        arguments.figures = False
+        print(f"No figures are drawn, because matplotlib is not installed: {install_line('evaluation')}.")
+
+
+def evaluate(
+    arguments: EvaluationArguments,
+    settings: EvaluationSettings,
+    tasks: Sequence[EvaluationTask],
+    systems: Mapping[str, System],
+    command: Sequence[str],
+    measure: Callable[..., tuple[list[dict[str, Any]], list[str]]] = run_protocols,
+    report: Callable[..., str] = results_markdown,
+    first_table: Callable[..., str] = main_table,
+    figures: Mapping[str, Draw] = FIGURES,
+) -> dict[str, Any]:
+    """Compute missing results, write the report, and print a summary; return the figures for ``--json``."""
+    folder = Path(arguments.output_dir)
+    run = describe_run(command)
+    store = ResultStore(folder, run)
+    records_before = len(store.records)
+    start = time.monotonic()
+    records, left_out = measure(systems, tasks, arguments.protocol, settings, store)
+    if not records:
+        raise ValueError("Nothing was measured: " + " ".join(left_out))
+    drawn = save_figures(summarize_records(records), settings, folder, figures) if arguments.figures else []
+    text = report(records, store.runs, store.tasks, settings, run["command"], left_out, drawn)
+    write_file(folder / "results.md", text)
+    print(f"\n{first_table(records, store.tasks, settings)}\n")
+    word_counts = {system.name for system in systems.values() if not isinstance(system, EncoderSystem)}
+    if 0 < len(word_counts) < len(systems) and word_counts_win(records, word_counts):
+        print(f"{WHY_WORD_COUNTS_WIN.format(max_length=settings.max_length)}\n")
+    for line in left_out:
+        print(f"Left out: {line}")
+    minutes, seconds = divmod(round(time.monotonic() - start), 60)
+    new = len(store.records) - records_before
+    print(f"{len(records):,} records, {new:,} of them measured now in {minutes} min {seconds} s.")
+    print(f"All tables and figures: {folder / 'results.md'}")
+    print(f"Every number, with its seed and settings: {store.path}")
+    summary = json.loads(summarize_records(records).to_json(orient="records"))
+    return {"output_dir": arguments.output_dir, "summary": summary, "left_out": left_out}
+
+
+def main() -> dict[str, Any]:
+    """Evaluate systems on tasks; return the figures for ``--json``."""
+    parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
+    arguments, settings = parse_arguments(parser, main=MAIN_OPTIONS)
+    check(parser, arguments, PROTOCOLS)
+    with list_of_failures(arguments.output_dir):
+        tasks = load_tasks(
+            load_evaluation_task,
+            arguments.tasks,
+            hierarchy=read_hierarchy(arguments.hierarchy),
+            max_train_examples=settings.max_train_examples,
+            max_test_examples=settings.max_test_examples,
+            seed=settings.seed,
+            **arguments.file_options(),
+        )
+    return evaluate(arguments, settings, tasks, load_systems(arguments, settings.max_length), sys.argv)
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, WHEN_STOPPED)

@@ -1,0 +1,210 @@
+"""Arguments of ``docsplit pretrain``, in addition to those of TrainingArguments."""
+
+import argparse
+import dataclasses
+import sys
+from dataclasses import dataclass
+
+from transformers import BertConfig, HfArgumentParser
+from transformers.hf_argparser import HfArg
+
+from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
+from ...pretraining.arguments import OBJECTIVES, ContrastiveTrainingArguments
+from ...pretraining.objectives import get_arguments_class
+from ...pretraining.views import VIEWS, get_views
+from ...training.command_line import parse_arguments, read_json_option
+
+MAIN_OPTIONS = (
+    "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
+    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "matryoshka_dims", "num_train_epochs",
+    "max_steps", "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
+)  # fmt: skip
+SCRATCH_OPTIONS = ("hidden_size", "num_hidden_layers")
+
+
+@dataclass
+class ModelArguments:
+    """Model to train."""
+
+    _argument_group_name = "model"
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
+    )
+    from_scratch: bool = HfArg(
+        default=False, help="Train a small BERT with random weights and a vocabulary from your documents instead."
+    )
+    keep_layers: list[int] | None = HfArg(
+        default=None,
+        help="Keep only these layers of the model, counted from 0, such as 0 2 5 of six; the last one matters most.",
+    )
+    static: bool = HfArg(
+        default=False,
+        help="Keep no layers: an embedding is the mean of the token vectors, which is very fast to compute. Give a "
+        "--teacher to learn better vectors.",
+    )
+    vocab_size: int | None = HfArg(
+        default=None,
+        help="Size of the vocabulary. A pretrained model keeps only this many tokens, the most frequent in the "
+        "documents. Default: 8192 with --from_scratch, otherwise all.",
+    )
+    hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
+    num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
+    pooling: str | None = HfArg(
+        default=None, help="cls, mean, max or last. Default: the model's own, or cls; mean with --from_scratch."
+    )
+    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
+    lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
+    merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
+    config_overrides: dict | str | None = HfArg(
+        default=None,
+        help='Overrides of the model configuration, as JSON, such as \'{"hidden_dropout_prob": 0.1, '
+        '"attention_probs_dropout_prob": 0.1}\' for SimCSE on the small BERT, which has no dropout.',
+    )
+
+    def __post_init__(self) -> None:
+        if self.from_scratch and self.model_name_or_path is not None:
+            raise ValueError("Give either --from_scratch or --model_name_or_path, not both.")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in SCRATCH_OPTIONS and value != field.default and not self.from_scratch:
+                raise ValueError(f"--{field.name} {value} is for --from_scratch: a pretrained model has its own.")
+        self.config_overrides = read_json_option("config_overrides", self.config_overrides, "hidden_dropout_prob")
+        if self.config_overrides and self.model_name_or_path is None:
+            override_config(BertConfig(), self.config_overrides)  # before anything is loaded
+        if self.config_overrides and self.use_peft:
+            raise ValueError("An adapter does not contain the settings of --config_overrides: leave out --use_peft.")
+        if self.use_peft and (self.keep_layers or self.static or self.vocab_size):
+            raise ValueError(
+                "--keep_layers, --static and --vocab_size change the base model of an adapter: leave out --use_peft."
+            )
+        if self.static and self.keep_layers:
+            raise ValueError("--static keeps no layers, but --keep_layers keeps some: give only one of them.")
+        if self.static and self.pooling not in (None, "mean"):
+            raise ValueError(f"--static always uses the mean of the token vectors: leave out --pooling {self.pooling}.")
+        if self.from_scratch:
+            self.vocab_size = self.vocab_size or 8192
+            if self.keep_layers or self.static:
+                raise ValueError("--keep_layers and --static need a pretrained model: leave out --from_scratch.")
+        if self.merge_peft and not self.use_peft:
+            raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
+
+
+@dataclass
+class DataArguments:
+    """Training documents."""
+
+    _argument_group_name = "data"
+
+    dataset_name: str | None = HfArg(
+        default=None,
+        help="Required. A file, a folder or pattern of files, or a data set on the Hub. To try it: 'documentation', "
+        "the documentation of installed packages.",
+    )
+    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
+    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
+    streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
+    max_length: int | None = HfArg(
+        default=None,
+        help="Maximum length of a half in tokens. Default: that of the checkpoint, or up to 512; 128 without "
+        "--model_name_or_path.",
+    )
+    mlm_probability: float = HfArg(default=0.15, help="Fraction of the tokens to mask for MLM.")
+    views: str = HfArg(default="docsplit", help=f"How to make positive pairs: {', '.join(sorted(VIEWS))}.")
+    views_kwargs: dict | str | None = HfArg(
+        default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
+    )
+    single_sentence: str = HfArg(
+        default="drop",
+        help="How to treat documents of one sentence: drop, dropout_pair (pair them with themselves), or error.",
+    )
+    segmenter: str = HfArg(
+        default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."
+    )
+    language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
+    num_proc: int | None = HfArg(
+        default=None,
+        help="Number of processes that prepare the documents. Default: up to the number of cores, fewer for few "
+        "documents.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.dataset_name is None:
+            raise ValueError(
+                "--dataset_name must be given: a file, a folder, a data set on the Hub, or 'documentation' to try it "
+                "on the documentation of installed packages."
+            )
+        self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
+        get_views(self.views, self.views_kwargs)  # before anything is loaded
+
+
+def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
+    """Make the arguments class of an objective, with this command's defaults for evaluating and saving."""
+
+    @dataclass
+    class RunArguments(get_arguments_class(objective)):
+        _argument_group_name = "training"
+
+        output_dir: str = HfArg(default="output/pretrain", help="Folder for checkpoints and the model.")
+        overwrite_output_dir: bool = HfArg(
+            default=False,
+            help="Write to output_dir even if it is not empty; its checkpoints are moved to _overwritten/.",
+        )
+        per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process and evaluation batch.")
+        logging_steps: float = HfArg(default=10, help="Steps between two logs.")
+        eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
+        eval_steps: float | None = HfArg(default=None, help="Steps between two evaluations. Default: --save_steps.")
+        save_steps: float = HfArg(default=100, help="Steps between two checkpoints.")
+        save_total_limit: int | None = HfArg(default=2, help="Number of checkpoints to keep, including the best.")
+        load_best_model_at_end: bool | None = HfArg(
+            default=None,
+            metadata={"nargs": "?", "const": True},
+            help="Load the checkpoint with the best half retrieval at the end. Default: if there are evaluations and "
+            "checkpoints.",
+        )
+        resume_from_checkpoint: str | None = HfArg(
+            default=None, help="Checkpoint to continue from: 'last', or a folder checkpoint-<step>."
+        )
+
+        def __post_init__(self) -> None:
+            self.eval_steps = self.eval_steps or self.save_steps
+            if self.load_best_model_at_end is None:
+                self.load_best_model_at_end = "no" not in (self.eval_strategy, self.save_strategy)
+            super().__post_init__()
+
+    RunArguments.__name__ = RunArguments.__qualname__ = f"RunArguments_{objective}"
+    return RunArguments
+
+
+RUN_ARGUMENTS = {objective: _run_arguments(objective) for objective in OBJECTIVES}
+globals().update({kind.__name__: kind for kind in RUN_ARGUMENTS.values()})  # the Trainer pickles them by name
+
+
+def parse_command_line(description: str, arguments: list[str] | None = None):
+    """Return the parser for the chosen objective, and the arguments that it parsed: model, data, training."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--objective")
+    first.add_argument("--teacher")
+    chosen = first.parse_known_args(arguments)[0]
+    objective = chosen.objective or ("info_nce" if chosen.teacher is None else "distillation")
+    kinds = (ModelArguments, DataArguments, RUN_ARGUMENTS.get(objective, RUN_ARGUMENTS["info_nce"]))
+    parser = HfArgumentParser(kinds, description=description)
+    known = {name for kind in kinds for name in options_of(kind)}
+    options = (argument for argument in arguments if argument.startswith("--"))
+    for option in options:
+        name = option.partition("=")[0].removeprefix("--").replace("-", "_")
+        owners = [owner for owner, kind in RUN_ARGUMENTS.items() if name in options_of(kind)]
+        if owners and name not in known:
+            parser.usage = "%(prog)s [options]"
+            parser.error(f"unknown argument --{name}: it is an option of --objective {' and '.join(owners)}.")
+    return parser, parse_arguments(parser, arguments, MAIN_OPTIONS)
+
+
+def options_of(kind: type) -> set[str]:
+    """Return the names of the fields that a dataclass accepts."""
+    return {field.name for field in dataclasses.fields(kind) if field.init}

@@ -1,0 +1,186 @@
+"""Command ``docsplit serve``: classifiers behind an address, for other programs."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
+from ...extras import check_extra
+
+if TYPE_CHECKING:
+    from ..server.classifiers import Classifier
+    from ..server.settings import AnswerSettings
+
+HELP_OF_LIMITS = {
+    "megabytes": "size of a request",
+    "file_megabytes": "size of a request with uploaded files",
+    "files": "files in a request",
+    "body_seconds": "time in which a request must arrive",
+    "texts": "texts in a request",
+    "characters": "length of a text",
+    "tokens": "tokens that are read for a request, at four bytes each; more get status 413",
+    "label_characters": "length of the name of a label",
+    "labels": "labels of a classifier that takes edits",
+    "questions": "questions in a request for decisions",
+    "waiting_tokens": "tokens of texts that wait; further requests get status 429",
+    "seconds": "time for an answer",
+}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of ``docsplit serve``."""
+    from ..server.settings import AnswerSettings, Batching, Limits, ServerSettings
+
+    parser = argparse.ArgumentParser(
+        prog="docsplit serve",
+        description="Serve classifiers to other programs by HTTP: /v1/classify, /v1/systemone, /v1/decisions, "
+        "/v1/embeddings, /docs.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "folders",
+        nargs="+",
+        metavar="FOLDER",
+        help="a saved classifier, FOLDER or NAME=FOLDER; the first is the default",
+    )
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 allows connections from other machines"
+    )
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument(
+        "--allowed_hosts",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="other host names of this server, such as a proxy's; * allows any name",
+    )
+    parser.add_argument(
+        "--token_file",
+        metavar="FILE",
+        help="tokens of those who may ask, TOKEN or NAME=TOKEN on each line; also DOCSPLIT_SERVE_TOKEN",
+    )
+    parser.add_argument(
+        "--edit_token_file",
+        metavar="FILE",
+        help="tokens of those who may change examples and fit; also DOCSPLIT_SERVE_EDIT_TOKEN; without one, nobody may",
+    )
+    parser.add_argument("--open", action="store_true", help="let other machines ask without a token")
+    answers = parser.add_argument_group("answers")
+    answers.add_argument(
+        "--reject", type=float, default=AnswerSettings.reject, help="error rate to allow: unsure texts get no label"
+    )
+    answers.add_argument(
+        "--novelty",
+        type=float,
+        default=AnswerSettings.novelty,
+        help="with --reject: fraction of in-scope texts that may be rejected as novel",
+    )
+    answers.add_argument(
+        "--reject_label",
+        default=AnswerSettings.reject_label,
+        help="with --reject: the option of a choice that means none of the labels, such as other",
+    )
+    speed = parser.add_argument_group("speed")
+    speed.add_argument("--backend", choices=("torch", "openvino"), default=None, help="what computes the encoder")
+    speed.add_argument(
+        "--precision", choices=("float32", "int8"), default=None, help="int8 is faster, and needs the extra openvino"
+    )
+    speed.add_argument("--threads", type=_count, default=None, help="threads of torch; by default, one for each core")
+    speed.add_argument("--batch_tokens", type=_count, default=Batching.tokens, help="most tokens read together")
+    speed.add_argument(
+        "--wait_ms",
+        type=float,
+        default=1000 * Batching.wait_seconds,
+        help="longest time to wait for further requests, while several clients are active",
+    )
+    others = parser.add_argument_group("others")
+    others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
+    others.add_argument(
+        "--drift_seconds",
+        type=float,
+        default=ServerSettings.drift_seconds,
+        help="time between measurements of drift for /metrics; 0: none",
+    )
+    others.add_argument(
+        "--reload_seconds",
+        type=float,
+        default=ServerSettings.reload_seconds,
+        help="time between checks whether a folder was replaced; 0: none",
+    )
+    limits = parser.add_argument_group("limits")
+    for field in fields(Limits):
+        kind = float if isinstance(field.default, float) else _count
+        limits.add_argument(f"--max_{field.name}", type=kind, default=field.default, help=HELP_OF_LIMITS[field.name])
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve classifiers until the process is stopped."""
+    parser = make_parser()
+    args = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s:     %(message)s", stream=sys.stderr)
+    for name in ("httpx", "faiss.loader"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    try:
+        check_extra("serve", "docsplit serve")
+        _serve(args)
+    except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
+        parser.exit(1, f"{error}\n")
+
+
+def _serve(args: argparse.Namespace) -> None:
+    """Open the classifiers, and serve them."""
+    import torch
+
+    from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
+    from ..server.classifiers import Encoders, open_classifiers
+    from ..server.run import serve
+    from ..server.settings import AnswerSettings, Batching, Limits, ServerSettings
+
+    readers = Tokens.read(TOKEN_VARIABLE, args.token_file, "reader")
+    editors = Tokens.read(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
+    check_exposure(args.host, readers, args.open)
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
+    classifiers = open_classifiers(args.folders, Encoders(args.backend, args.precision))
+    answers = AnswerSettings(reject=args.reject, novelty=args.novelty, reject_label=args.reject_label)
+    for classifier in classifiers.values():
+        _check_answers(classifier, answers)
+    settings = ServerSettings(
+        limits=Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)}),
+        batching=Batching(tokens=args.batch_tokens, wait_seconds=args.wait_ms / 1000),
+        answers=answers,
+        log_texts=args.log_texts,
+        drift_seconds=args.drift_seconds,
+        reload_seconds=args.reload_seconds,
+    )
+    serve(classifiers, settings, Access(readers, editors), args.host, args.port, tuple(args.allowed_hosts))
+
+
+def _check_answers(classifier: Classifier, answers: AnswerSettings) -> None:
+    """Refuse a rate of errors that a classifier cannot keep, before any request."""
+    from ...classifier.call_options import checked_options
+
+    checked = checked_options(reject=answers.reject, novelty=answers.novelty, reject_label=answers.reject_label)
+    if answers.reject is None:
+        if checked:
+            raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
+        return
+    classifier.state.pipe(["A text to try the options on."], **checked)
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number
+
+
+def run() -> None:
+    """Serve classifiers with the options of the command line."""
+    main()

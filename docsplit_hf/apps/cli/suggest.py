@@ -1,0 +1,83 @@
+"""Write a file of the documents to label next, with an empty column for their labels.
+
+    docsplit suggest output/few --output labels/suggestions.csv --count 10
+
+Fill in the column, then make a classifier of all labels: the earlier ones are in labels/labeled.csv, with the same
+columns. Rows without a label are left out.
+
+    docsplit classify --no_training --dataset_name labels/ --train_split labeled+suggestions \
+        --unlabeled_name documents/ --output_dir output/more
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import HfArgumentParser, pipeline
+from transformers.hf_argparser import HfArg
+
+from ...classifier.active_learning import Suggestion
+from ...classifier.row_files import Row, check_output, write_rows
+from ...encoding.checkpoints.checkpoint import open_checkpoint
+from ...training.command_line import parse_arguments, run_script, show_log
+
+COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
+OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
+
+
+@dataclass
+class SuggestionArguments:
+    """Classifier and output."""
+
+    model_name_or_path: str | None = HfArg(
+        default=None,
+        help="Required, also as the first word without the name of the option: a classifier made with --no_training "
+        "and --unlabeled_name, whose documents these are.",
+    )
+    output: str = HfArg(
+        default="suggestions.csv",
+        help="The .csv, .jsonl or .parquet file for the documents, the most useful first. An existing file is not "
+        "replaced.",
+    )
+    count: int = HfArg(default=10, help="The number of documents.")
+    safe_csv: bool = HfArg(
+        default=False,
+        help="Make a .csv file safe to open in a spreadsheet, as docsplit classify does.",
+    )
+
+
+def row_of(suggestion: Suggestion) -> Row:
+    """Return the row of a document to label."""
+    row: Row = {name: suggestion[name] for name in ("id", "file", "text", "text_pair", "score")}
+    row["predicted_label"] = suggestion.get("labels", suggestion["label"])
+    row["label"] = None
+    return row
+
+
+def main() -> dict[str, Any]:
+    """Write the documents to label next; return the figures for ``--json``."""
+    parser = HfArgumentParser(SuggestionArguments, description=__doc__.split("\n")[0])
+    words = sys.argv[1:]
+    if words and not words[0].startswith("-"):
+        words = ["--model_name_or_path", *words]
+    (arguments,) = parse_arguments(parser, words)
+    if arguments.model_name_or_path is None:
+        parser.error("a classifier must be given: the --output_dir of docsplit classify")
+    output = Path(arguments.output)
+    check_output(output, arguments.safe_csv)
+    if output.exists():
+        raise ValueError(f"{output} is there already, and may have labels: choose another --output.")
+    show_log()
+    pipe = pipeline("docsplit-knn", model=open_checkpoint(arguments.model_name_or_path).path)
+    rows = [row_of(suggestion) for suggestion in pipe.suggest(arguments.count)]
+    columns = [name for name in COLUMNS if name not in OPTIONAL_COLUMNS or any(row[name] is not None for row in rows)]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_rows(output, lambda: rows, columns, arguments.safe_csv)
+    print(f"{len(rows):,} documents to label are in {output}, the most useful first: fill in the column 'label'.")
+    return {"output": str(output), "documents": len(rows)}
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "Run the same command again.")

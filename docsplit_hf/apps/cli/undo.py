@@ -1,0 +1,66 @@
+"""Remove the files that docsplit classify has sorted into folders, except those that are changed or the last copy.
+
+docsplit undo sorted/
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import HfArgumentParser
+from transformers.hf_argparser import HfArg
+
+from ...classifier.sorted_files import MANIFEST
+from ...classifier.undo_sorting import undo_sorting
+from ...training.command_line import parse_arguments, run_script
+
+SHOWN_FILES = 20
+
+
+@dataclass
+class UndoArguments:
+    """The folder of sorted files."""
+
+    folder: str | None = HfArg(
+        default=None,
+        help=f"Required, also without the name of the option: the folder with {MANIFEST}, the --predict_output of "
+        "docsplit classify. The original files are not touched.",
+    )
+
+
+def main() -> dict[str, Any]:
+    """Undo a sorting; return the figures for ``--json``."""
+    parser = HfArgumentParser((UndoArguments,), description=__doc__.split("\n")[0])
+    words = sys.argv[1:]
+    if len(words) == 1 and not words[0].startswith("-"):
+        words = ["--folder", *words]
+    (arguments,) = parse_arguments(parser, words)
+    if arguments.folder is None:
+        parser.error("a folder must be given: the one into which docsplit classify has sorted files")
+    folder = Path(arguments.folder)
+    undone = undo_sorting(folder)
+    print(f"{undone.removed:,} files were removed from {folder}.")
+    if undone.missing:
+        print(f"Files that were gone already: {undone.missing:,}.")
+    _print_kept("they were changed since they were sorted", undone.changed, folder)
+    _print_kept("their originals are gone or were changed", undone.without_original, folder)
+    if (folder / MANIFEST).exists():
+        print(f"To sort files into {folder} again, move these away, and run docsplit undo once more.")
+    return {"folder": str(folder), **undone._asdict()}
+
+
+def _print_kept(reason: str, names: list[str], folder: Path) -> None:
+    """Print the files that stay for a reason, if there are any."""
+    if not names:
+        return
+    print(f"Files that stay, as {reason}: {len(names):,}.")
+    for name in names[:SHOWN_FILES]:
+        print(f"  {name}")
+    if len(names) > SHOWN_FILES:
+        print(f"  ... all in {folder / MANIFEST}")
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "To continue, run the same command again.")

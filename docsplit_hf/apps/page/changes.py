@@ -1,0 +1,216 @@
+"""Change a visitor's texts: add, label and remove texts, save and load a classifier."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .sessions import Limits, Session, SharedModel, Suggestion, counted
+from .uploads import Texts
+
+if TYPE_CHECKING:
+    from ...classifier.knn_datastore import KNNDatastore
+    from ...classifier.pipeline import KNNClassifierPipeline
+
+SUGGESTIONS_PER_FIT = 10  # texts that are suggested together, so that they differ, before the next fit
+FIRST_CANDIDATES = 2_000  # texts from which the suggestions before any label are chosen
+
+
+def add_texts(session: Session, given: Texts) -> str:
+    """Add texts with and without labels, refit, and return a summary."""
+    pipe = session.pipe
+    labeled = [i for i, label in enumerate(given.labels) if label is not None]
+    rest = [i for i, label in enumerate(given.labels) if label is None]
+    before = session.counts()
+    session.limits.check_rows(before.texts + len(given.texts))
+    session.limits.check_labels([*session.labels, *(given.labels[i] for i in labeled)])
+    if labeled:
+        pipe.add_examples([given.texts[i] for i in labeled], [given.labels[i] for i in labeled], allow_new_labels=True)
+    if rest:
+        pipe.add_documents([given.texts[i] for i in rest], show_progress=True)
+    after = session.counts()
+    added_labeled = after.labeled - before.labeled
+    added_unlabeled = after.unlabeled - before.unlabeled
+    message = f"Added {counted(added_labeled, 'text')} with a label and {max(added_unlabeled, 0):,} without."
+    if given.left_out:
+        message += f" Left out {counted(given.left_out, 'row')} without a text."
+    already_there = len(given.texts) - added_labeled - added_unlabeled
+    if already_there > 0:
+        message += f" Not added again, as already there: {already_there:,}."
+    learn(session)
+    return message
+
+
+def give_label(session: Session, text: str, label: str, learn_now: bool = True) -> str:
+    """Set the label of a new or known text, and refit now or later."""
+    label = label.strip()
+    if not text.strip() or not label:
+        raise ValueError("Write a text and a label first.")
+    session.limits.check_texts([text])
+    pipe = session.pipe
+    store = pipe.datastore
+    session.limits.check_labels([*session.labels, label])
+    same = _ids_of(store, text)
+    if same and label in store.label_names:
+        pipe.relabel(dict.fromkeys(same, label))
+    else:
+        session.limits.check_rows(session.counts().texts + 1)
+        if same:
+            pipe.remove_examples(same)
+        pipe.add_examples([text], [label], allow_new_labels=True)
+    session.stale = True
+    if learn_now or not session.fitted:
+        learn(session)
+    return f"This text now has the label {label!r}."
+
+
+def keep_label(session: Session, text: str, _: str = "") -> str:
+    """Confirm the label of a text, so that the audit does not list it again."""
+    session.kept += _ids_of(session.pipe.datastore, text)
+    return "The label is confirmed."
+
+
+def remove_text(session: Session, text: str, _: str = "") -> str:
+    """Remove a text with or without a label, and refit."""
+    store = session.pipe.datastore
+    labeled = _ids_of(store, text)
+    unlabeled = _ids_of(None if store is None else store.documents, text)
+    if not labeled and not unlabeled:
+        raise ValueError("This text is not there any more.")
+    if labeled:
+        session.pipe.remove_examples(labeled)
+    if unlabeled:
+        session.pipe.remove_documents(unlabeled)
+    learn(session)
+    return "The text is removed."
+
+
+def _ids_of(store: KNNDatastore | None, text: str) -> list[str]:
+    """The ids of all rows with a text."""
+    return [] if store is None else [row_id for row_id, one in zip(store.ids, store.texts, strict=True) if one == text]
+
+
+def learn(session: Session) -> None:
+    """Fit the experts if there are at least two labels."""
+    pipe = session.pipe
+    session.stale = False
+    if pipe.model.config.num_labels or pipe.datastore is None:
+        return  # a classifier with a trained head has no experts
+    if session.counts().labels < 2:
+        pipe.datastore.fitted = None  # the experts were fitted on labels that were removed
+    else:
+        pipe.fit(show_progress=True)
+
+
+def suggested_text(session: Session) -> Suggestion | None:
+    """The next text to label; None if all have a label. When a batch of suggestions is used up, a new one is made."""
+    store = session.pipe.datastore
+    unlabeled = None if store is None else store.documents
+    unlabeled_texts = set(unlabeled.texts) if unlabeled else ()
+    if unlabeled and not any(one["text"] in unlabeled_texts for one in session.suggestions):
+        if session.stale:
+            learn(session)
+        count = min(SUGGESTIONS_PER_FIT, len(unlabeled))
+        try:
+            session.suggestions = session.pipe.suggest(count) if session.fitted else _first_suggestions(store, count)
+        except ValueError:
+            session.suggestions = session.pipe.suggest(count, again=True)  # only skipped texts are left
+    return next((one for one in session.suggestions if one["text"] in unlabeled_texts), None)
+
+
+def _first_suggestions(store: KNNDatastore, count: int) -> list[Suggestion]:
+    """Choose texts to label before the first fit, one of each large group of similar texts."""
+    import numpy as np
+
+    from ...classifier.active_learning import choose_documents
+
+    documents = store.documents
+    texts = documents.texts
+    ids = documents.ids
+    rows = np.random.default_rng(0).permutation(len(texts))[:FIRST_CANDIDATES]
+    chosen = choose_documents(
+        np.asarray(documents.keys[rows], np.float32),
+        np.ones(len(rows)),
+        np.asarray(store.keys, np.float32),
+        count,
+        [texts[row] or "" for row in rows],
+    )
+    suggestions = []
+    for choice in chosen:
+        row = rows[choice.row]
+        reason = f"One text of a group of {len(choice.cluster):,} similar ones"
+        suggestions.append(Suggestion(id=ids[row], text=texts[row], label=None, reason=reason))
+    return suggestions
+
+
+def save_classifier(session: Session) -> Path:
+    """Write the output of ``save_pretrained`` (safetensors, tables, JSON; no pickle) as a zip file."""
+    session.check_labeled()
+    target = session.folder / "classifier.zip"
+    # Not compressed: compression would take most of the time, and weights hardly shrink.
+    with tempfile.TemporaryDirectory(dir=session.folder) as folder, zipfile.ZipFile(target, "w") as archive:
+        session.pipe.save_pretrained(Path(folder, "classifier"))
+        for path in Path(folder).rglob("*"):
+            archive.write(path, path.relative_to(folder))
+    return target
+
+
+class LongTextOptions(NamedTuple):
+    """How a saved classifier reads long texts, as in its configuration."""
+
+    long_documents: str
+    passage_length: int | None
+
+
+def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClassifierPipeline:
+    """Make a pipeline with the texts of a saved classifier.
+
+    The saved weights are not read. Texts that another encoder embedded are refused.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            options = _unpack(path, Path(folder), limits)
+        except zipfile.BadZipFile as error:
+            raise ValueError(f"{path.name} is not a zip file: choose one that was saved here.") from error
+        try:
+            pipe = shared.new_pipeline(folder, options.long_documents, options.passage_length)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{path.name} cannot be used: {str(error).replace(folder, path.name)}") from error
+    counts = Session(pipe, limits).counts()
+    limits.check_rows(counts.texts)
+    limits.check_label_count(counts.labels)
+    return pipe
+
+
+def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
+    """Unpack only the datastore, into one folder whatever paths the archive has; return how long texts are read."""
+    from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
+
+    with zipfile.ZipFile(path) as archive:
+        entries = [entry for entry in archive.infolist() if Path(entry.filename).parent.name == "datastore"]
+        files = [entry for entry in entries if not entry.is_dir()]
+        configs = [entry for entry in archive.infolist() if entry.filename in ("classifier/config.json", "config.json")]
+        if not files or len(configs) != 1:
+            raise ValueError(f"{path.name} holds no classifier: choose a zip that was saved here.")
+        if sum(entry.file_size for entry in [*files, *configs]) > 4 * limits.megabytes * 10**6:
+            raise ValueError(f"{path.name} unpacks to more than this page takes.")
+        Path(folder, "datastore").mkdir()
+        for entry in files:
+            target = Path(folder, "datastore", Path(entry.filename).name)
+            with archive.open(entry) as source, open(target, "wb") as unpacked:
+                shutil.copyfileobj(source, unpacked)
+        try:
+            config = json.loads(archive.read(configs[0]))
+            options = LongTextOptions(config["long_documents"], config["passage_length"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path.name} does not record how its texts were read: choose a zip that was saved here."
+            ) from error
+    if options.long_documents not in LONG_DOCUMENTS or not isinstance(options.passage_length, int | None):
+        strategy = str(options.long_documents)[:40]
+        raise ValueError(f"{path.name} reads long texts by {strategy!r}, which is not known here.")
+    return options

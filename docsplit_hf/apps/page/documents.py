@@ -1,0 +1,176 @@
+"""Documents of visitors (PDF, Word, mail, ...): read, added, and classified, with the pages that decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, TypedDict
+
+from ...reading.files.failures import FailedFile
+from ...reading.files.finding import is_hidden
+from ...reading.files.options import MEGABYTE, FileOptions
+from ...reading.files.places import FileText
+from ...reading.files.reader import read_files
+from ...reading.origins import describe_place
+from .changes import learn
+from .document_links import LINKS
+from .given_files import GivenFile, below_common_folder, labels_of_folders
+from .sessions import Limits, Session, ShownPassage, counted, percentage
+from .uploads import NO_ANSWER, Classified, shortened
+from .views import SHOWN_WORDS, highlight_passage
+
+ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
+FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
+
+
+class TextOfFile(TypedDict):
+    """A text with its file and places, as a pipeline takes it."""
+
+    text: str
+    file: str
+    places: list[dict[str, str | int]]
+
+
+class DocumentAnswer(TypedDict):
+    """A row of the file of answers."""
+
+    file: str
+    label: str | None
+    score: float | None
+    page: str
+    reason: str | None
+
+
+class Documents(NamedTuple):
+    """Texts of files with their places, and the files that could not be read.
+
+    Attributes:
+        texts: The texts.
+        files: The file of each text.
+        labels: The label of each text by its sub-folder; None if sub-folders give no labels.
+        failed: The files that could not be read.
+    """
+
+    texts: list[TextOfFile]
+    files: list[Path]
+    labels: list[str] | None
+    failed: list[FailedFile]
+
+    @property
+    def failed_rows(self) -> list[list[str]]:
+        """Rows of a table of the files that could not be read."""
+        return [[one.file, shortened(_reason(one), 90), one.remedy] for one in self.failed]
+
+    def failed_summary(self) -> str:
+        """Describe how many files could not be read; empty if all were."""
+        return f" {counted(len(self.failed), 'file')} could not be read: see the list." if self.failed else ""
+
+
+def _reason(failed: FailedFile) -> str:
+    """The reason with its details."""
+    return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
+
+
+def read_documents(given: Sequence[GivenFile], limits: Limits, with_ocr: bool = False) -> Documents:
+    """Read uploaded files in processes that are ended when a file takes too long.
+
+    ``with_ocr``: whether to recognize the text of scanned pages.
+    """
+    if not given:
+        raise ValueError("Choose files or a folder first.")
+    limits.check_rows(len(given))
+    given = [file for file in given if not any(map(is_hidden, file.name.split("/")))]  # as in a folder on the disk
+    if not given:
+        raise ValueError("All of these files are hidden, or of the system: choose documents.")
+    options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
+    if with_ocr:
+        options = replace(options, ocr="tesseract")
+    paths = [file.path for file in given]
+    names = below_common_folder([file.name for file in given])
+    folders = labels_of_folders(names)
+    texts: list[TextOfFile] = []
+    files: list[Path] = []
+    labels: list[str] = []
+    failed: list[FailedFile] = []
+    for i, read in enumerate(read_files(paths, options)):
+        if isinstance(read, FileText):
+            places = [place._asdict() for place in read.places]
+            texts.append(TextOfFile(text=read.text, file=names[i], places=places))
+            files.append(paths[i])
+            if folders is not None:
+                labels.append(folders[i])
+        else:
+            failed.append(read._replace(file=names[i]))
+    return Documents(texts=texts, files=files, labels=labels if folders is not None else None, failed=failed)
+
+
+def add_documents(session: Session, given: Documents, label: str) -> str:
+    """Add documents, refit, and return a summary.
+
+    All get the given label; without one they get those of their sub-folders, or none.
+    """
+    label = label.strip()
+    labels = [label] * len(given.texts) if label else given.labels
+    before = session.counts()
+    session.limits.check_rows(before.texts + len(given.texts))
+    if labels is not None:
+        session.limits.check_labels([*session.labels, *labels])
+        session.pipe.add_examples(given.texts, labels, allow_new_labels=True)
+        different = counted(len(set(labels)), "label")
+        what = f"with the label {label!r}" if label else f"with {different}, the names of their folders"
+    else:
+        session.pipe.add_documents(given.texts, show_progress=True)
+        what = "without a label"
+    after = session.counts()
+    added = after.labeled - before.labeled if labels is not None else after.unlabeled - before.unlabeled
+    message = f"Added {counted(max(added, 0), 'document')} {what}."
+    if added < len(given.texts):
+        message += f" Not added again, as already there: {len(given.texts) - added:,}."
+    learn(session)
+    return f"{message}{given.failed_summary()}"
+
+
+def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:
+    """Classify documents, and write the answers with file and page.
+
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
+    """
+    from ...classifier.row_files import write_rows
+
+    session.check_labeled()
+    has_experts = session.fitted is not None
+    answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
+    rows: list[DocumentAnswer] = []
+    shown: list[list[str]] = []
+    passages: list[ShownPassage] = []
+    for path, document, answer in zip(given.files, given.texts, answers, strict=True):
+        page = describe_place(answer)
+        label = answer["label"] or NO_ANSWER
+        row = DocumentAnswer(
+            file=answer["file"], label=answer["label"], score=answer["score"], page=page, reason=answer.get("reason")
+        )
+        rows.append(row)
+        shown.append([answer["file"], label, percentage(answer["score"]), page])
+        explanation = answer.get("explanation", {})
+        words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+        passage = highlight_passage(document["text"], words, explanation.get("passage"))
+        caption = f"{answer['file']}, {page}" if page else answer["file"]
+        first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
+        link = LINKS.link(path, first_page)
+        passages.append(ShownPassage(f"{caption}: {label}", passage, link, first_page))
+    for failed in given.failed:
+        rows.append(DocumentAnswer(file=failed.file, label=None, score=None, page="", reason=_reason(failed)))
+    target = session.folder / "document_answers.csv"
+    write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
+    unsure = sum(answer["label"] is None for answer in answers)
+    summary = f"Classified {counted(len(answers) - unsure, 'document')}."
+    if unsure:
+        summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
+    return Classified(
+        path=target,
+        headers=["File", "Label", "Sure", "Page"],
+        rows=shown,
+        summary=f"{summary}{given.failed_summary()}",
+        passages=passages,
+    )

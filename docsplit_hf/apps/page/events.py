@@ -1,0 +1,556 @@
+"""Events of the page: each takes the key of a session and values, and returns new values of components by name."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from ...reading.columns import columns_of, guess_columns
+from . import uploads, views
+from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
+from .documents import Documents, add_documents, classify_documents, read_documents
+from .given_files import given_files
+from .kept_sessions import KeptSessions
+from .sessions import Limits, Session, SharedModel, counted
+
+if TYPE_CHECKING:
+    from ...classifier.pipeline import KNNClassifierPipeline
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE_CHARACTERS = 600
+
+
+def as_text(message: str) -> str:
+    """Escape a message for ``gr.Warning`` and ``gr.Info``, which take HTML."""
+    is_short = len(message) <= MAX_MESSAGE_CHARACTERS
+    return html.escape(message if is_short else f"{message[:MAX_MESSAGE_CHARACTERS]}...")
+
+
+def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
+    """Wrap an event so that its errors are shown to the visitor; unexpected ones only as a general sentence.
+
+    After an error no component changes; without this wrapper, Gradio would write "Error" over all of them.
+    """
+
+    @functools.wraps(event)
+    def wrapped(*args: Any, **kwargs: Any) -> dict:
+        """Call the event; return no changes after an error."""
+        try:
+            return event(*args, **kwargs)
+        except (ValueError, TypeError) as error:
+            logger.info("%s", error)
+            gr.Warning(as_text(str(error)), title="Not done")
+        except Exception:
+            logger.exception("The page failed.")
+            gr.Warning("Something went wrong here. Details are in the log of docsplit demo.", title="Not done")
+        return {}
+
+    return wrapped
+
+
+MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
+VISIBLE_ROWS = 6  # rows of a table that a telephone shows without scrolling
+SCROLL_HINT = " (scroll to see all)"
+LABEL_BUTTONS = 8  # labels with a button; a list has all of them
+LEAVE_OUT = "Leave out unsure answers"
+NO_LABELS = "(none)"  # the choice for files without a column of labels
+ENOUGH_TEXTS = 3  # texts of a label below which more are asked for
+# Shown in place of a step that cannot work yet.
+STEP_NEEDS = {
+    "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
+    "quality": "Nothing to measure yet: this step needs two labels with two texts each. Give labels in step 2 or 4.",
+    "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1.",
+    "use": "Nothing to answer with yet: this step needs a text with a label. Give labels in step 2 or 4.",
+}
+Key = str | None
+Values = dict[str, Any]
+
+
+class Events:
+    """Events of one server, with its encoder, limits and sessions."""
+
+    def __init__(self, shared: SharedModel, limits: Limits) -> None:
+        self.shared = shared
+        self.limits = limits
+        self.sessions = KeptSessions(shared, limits)
+
+    def opened(self, key: Key) -> Values:
+        """Open the page with the earlier texts of this browser."""
+        try:
+            return {"key": key} | self.head(key)
+        except ValueError as error:
+            if key is not None:
+                gr.Warning(as_text(f"Your earlier texts cannot be opened: {error}"))
+        key = secrets.token_urlsafe(32)
+        return {"key": key} | self.head(key)
+
+    def head(self, key: Key) -> Values:
+        """Show the state above all steps, the next thing to do, and the steps that can work."""
+        session = self.sessions[key]
+        counts = session.counts()
+        has_texts = counts.texts > 0
+        accuracy = views.accuracy_text(session)
+        status = "No texts yet"
+        if has_texts:
+            measured = views.mark_baselines(accuracy) or "not measured yet"
+            labeled = f"**{counts.labeled:,} labeled** ({counted(counts.labels, 'label')})"
+            status = f"**{counted(counts.texts, 'text')}** · {labeled} · {measured}"
+        can_work = {
+            "labels": has_texts,
+            "quality": bool(accuracy),
+            "next": counts.unlabeled > 0,
+            "use": counts.labeled > 0,
+        }
+        return {
+            "status": status,
+            "hint": _next_action(session),
+            "example": gr.Button(visible=not has_texts),
+            "undo": gr.Button(visible=len(self.sessions.steps(key)) > 1),
+            "clear": gr.Button(visible=has_texts),
+            "confirm": gr.Row(visible=False),
+            **{f"{step}_need": gr.Markdown(visible=not is_ready) for step, is_ready in can_work.items()},
+            **{f"{step}_body": gr.Column(visible=is_ready) for step, is_ready in can_work.items()},
+        }
+
+    def show(self, key: Key, step: str, percent: int, wanted: str = "") -> Values:
+        """Open or refresh a step, after learning from labels that were added since the last fit."""
+        if key is None:
+            return {}  # the first step opens before there is a key
+        session = self.sessions[key]
+        shown = {}
+        with session.lock:
+            if session.stale and step != "next":
+                learn(session)
+            if step == "labels":
+                shown = self.search(key, wanted)
+            elif step == "quality" and views.accuracy_text(session):
+                shown = self.measured(session) | self.allow(key, percent) | self.audit(session)
+            elif step == "next":
+                shown = self.suggest(key)
+            elif step == "use":
+                shown = _leave_out_box(session, percent)
+            return self.head(key) | {"step": step} | shown
+
+    def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
+        """Change the texts, and show what was done."""
+        with self.sessions.changing(key) as session:
+            message = change(session, *values)
+        gr.Info(as_text(message), duration=5)
+        return self.head(key)
+
+    def change_and_show(self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any) -> dict:
+        """Label, keep or remove a text, and then run another event."""
+        return self.change(key, change, text, label) | show_errors(then)(key, *values)
+
+    def undo(self, key: Key, *view: Any) -> Values:
+        """Undo the last change, and refresh the step."""
+        self.sessions.undo(key)
+        gr.Info("The last change is undone.", duration=5)
+        return {"answered": gr.Row(visible=False)} | self.show(key, *view)
+
+    def clear(self, key: Key, *view: Any) -> Values:
+        """Remove all texts."""
+        return self._replace(key, self.shared.new_pipeline(), "All texts are removed.", *view)
+
+    def open(self, key: Key, path: Key, *view: Any) -> Values:
+        """Replace the texts by those of a saved classifier."""
+        if path is None:
+            raise ValueError("Choose a file first.")
+        pipe = open_classifier(Path(path), self.shared, self.limits)
+        return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
+
+    def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
+        """Replace all texts by those of a pipeline, and refresh the step."""
+
+        def replace(session: Session) -> str:
+            session.replace(pipe)
+            return message
+
+        self.change(key, replace)
+        return {"answered": gr.Row(visible=False)} | self.show(key, *view)
+
+    def add_pasted(self, key: Key, labeled: str, unlabeled: str) -> Values:
+        """Add pasted lines, and clear the boxes."""
+        given = uploads.pasted_texts(labeled or "", unlabeled or "", self.limits)
+        return self.change(key, add_texts, given) | {"labeled": "", "unlabeled": ""}
+
+    def choose_columns(
+        self,
+        name: str,
+        given: list[str] | None,
+        encoding: Key = None,
+        separator: Key = None,
+        text: Key = None,
+        label: Key = None,
+    ) -> Values:
+        """Show how a table is read (encoding, separator, columns, as given or guessed) and its first rows.
+
+        ``name`` is "file" for files to add, and "new" for files to classify, which have no labels. Documents have none
+        of these choices, but OCR.
+        """
+        hidden = gr.skip() | {"visible": False}
+        has_label = name == "file"
+        choices = ("text", "rows", "label") if has_label else ("text", "rows")
+        file = uploads.table_of(given)
+        is_documents = bool(given) and file is None
+        shown = {f"{name}_ocr": gr.Checkbox(visible=is_documents)}
+        if has_label:
+            shown["docs_label"] = gr.Textbox(visible=is_documents)
+        if file is None:
+            return shown | {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
+        used_encoding = encoding or uploads.encoding_of(file)
+        used_separator = separator or uploads.separator_of(file, used_encoding)
+        values = shown | {
+            f"{name}_encoding": gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True),
+            f"{name}_separator": gr.Dropdown(
+                list(uploads.SEPARATORS), value=used_separator, visible=used_separator is not None
+            ),
+        }
+        try:
+            rows = uploads.rows_of(file, self.limits, uploads.FileOptions(used_encoding, used_separator))
+        except ValueError as error:  # another encoding or separator may work
+            gr.Warning(as_text(str(error)), title="Not done")
+            return values | {f"{name}_{part}": hidden for part in choices}
+        columns = columns_of(rows)
+        warning = uploads.column_warning(columns)
+        if warning and text is None:
+            gr.Warning(as_text(warning))
+        if encoding is None and used_encoding != uploads.UNICODE:
+            message = (
+                f"{file.name} is not encoded in UTF-8, and is read as {used_encoding}. If letters in the first rows "
+                "look wrong, choose another encoding."
+            )
+            gr.Warning(as_text(message))
+        if text not in columns:
+            text, label = guess_columns(rows, self.limits.labels)
+            label = label if len(columns) > 1 else NO_LABELS
+        values[f"{name}_text"] = gr.Dropdown(columns, value=text, visible=True)
+        values[f"{name}_rows"] = _first_rows(rows, columns, text, label if has_label and label in columns else None)
+        if has_label:
+            values[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
+        return values
+
+    def add_files(
+        self,
+        key: Key,
+        files: list[str] | None,
+        text: Key,
+        label: Key,
+        encoding: Key,
+        separator: Key,
+        documents_label: str = "",
+        with_ocr: bool = False,
+    ) -> Values:
+        """Add the rows of a table, or documents."""
+        table = uploads.table_of(files)
+        if table is None:
+            return self.add_documents(key, files or [], documents_label, with_ocr)
+        return self.add_table(key, table, text, label, encoding, separator)
+
+    def add_table(self, key: Key, file: Path, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
+        """Add the rows of a table."""
+        options = uploads.FileOptions(encoding, separator)
+        if text is None:
+            uploads.rows_of(file, self.limits, options)  # raises if the file itself is the cause
+            raise ValueError("Choose the column of texts.")
+        if label is None:
+            raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
+        label_column = None if label == NO_LABELS else label
+        given = uploads.texts_of_file(file, text, label_column, self.limits, options)
+        return self.change(key, add_texts, given) | {"file": None}
+
+    def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
+        """Add documents, and list those that cannot be read."""
+        given = read_documents(given_files(files), self.limits, with_ocr)
+        shown = {"file_failed": _failed_documents(given)}
+        if not given.texts:
+            gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
+            return shown
+        head = self.change(key, add_documents, given, label or "")
+        return head | shown | {"file": None, "docs_label": ""}
+
+    def open_document(self, key: Key, clicked: gr.EventData) -> Values:
+        """Show the passage that decided the answer to the document of a row."""
+        passages = self.sessions[key].passages
+        row = clicked.index[0]
+        if row >= len(passages):
+            return {}
+        found = passages[row]
+        opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
+        return {
+            "docs_passage": gr.HighlightedText(found.passage, label=found.caption, visible=True),
+            "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
+        }
+
+    def add_examples(self, key: Key) -> Values:
+        """Add the example texts, and answer the last one, which is long and has no label."""
+        if any(self.sessions[key].counts()):
+            raise ValueError("The example texts would mix with the texts that are here: clear these first.")
+        given = uploads.example_texts()
+        head = self.change(key, add_texts, given)
+        return head | {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")} | self.ask(key, given.texts[-1])
+
+    def search(self, key: Key, wanted: str = "", near: str | None = None) -> Values:
+        """List texts, and close the opened one."""
+        session = self.sessions[key]
+        if not any(session.counts()):
+            return {}
+        listed = views.listed_texts(session, wanted, near)
+        session.listed = listed.ids
+        return {"listed": gr.Dataframe(listed.rows, label=listed.caption), "opened": gr.Column(visible=False)}
+
+    def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a row of the list."""
+        session = self.sessions[key]
+        row = clicked.index[0]
+        return _opened(session, session.listed[row]) if row < len(session.listed) else {}
+
+    def map(self, key: Key, step: str) -> Values:
+        """Draw the map if step 2 is open."""
+        if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
+            return {}  # the page is loading, another step is open, or there is nothing to draw
+        with session.lock:
+            drawn = views.document_map(session)
+        return {"map": drawn.value, "mapped": drawn.caption}
+
+    def open_point(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a point of the map, and list those around it."""
+        row_id = str(getattr(clicked, "id", None))
+        opened = _opened(self.sessions[key], row_id)
+        return self.search(key, near=row_id) | opened
+
+    def measured(self, session: Session) -> Values:
+        """Show the accuracy, overall and by label, and the curve of answered texts."""
+        import pandas as pd
+
+        curve = pd.DataFrame({"wrong, %": views.ERROR_PERCENTAGES, "answered, %": views.answered_percentages(session)})
+        table = views.labels_table(session)
+        scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
+        texts = counted(session.fitted.settings.report.texts, "labeled text")
+        return {
+            "right": f"{views.accuracy_text(session)}. Measured on {texts}, each answered by a classifier that learned "
+            "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "
+            "counts words, and one that always gives the most frequent label.",
+            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first{scroll_hint}"),
+            "curve": gr.LinePlot(curve),
+        }
+
+    def allow(self, key: Key, percent: int) -> Values:
+        """Show how many texts get an answer at an error rate."""
+        session = self.sessions[key]
+        return {"allowed": views.coverage_text(session, int(percent)) if views.accuracy_text(session) else ""}
+
+    def audit(self, session: Session) -> Values:
+        """List the findings, and open the first one."""
+        audited = views.audit_findings(session)
+        session.findings = audited.findings
+        rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in audited.findings]
+        scroll_hint = SCROLL_HINT if len(rows) > VISIBLE_ROWS else ""
+        caption = f"{counted(len(rows), 'text')}, click one to read and correct it{scroll_hint}"
+        findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
+        return {"audited": audited.summary, "findings": findings} | _opened_finding(session, 0)
+
+    def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
+        """Open the text of a row of the findings."""
+        return _opened_finding(self.sessions[key], clicked.index[0])
+
+    def suggest(self, key: Key) -> Values:
+        """Show the text to label next, the reason, and its possible labels."""
+        session = self.sessions[key]
+        with session.lock:
+            suggestion = suggested_text(session)
+        if suggestion is None:
+            return {}
+        guess = [suggestion["label"]] if suggestion["label"] else []
+        reason = suggestion["reason"]
+        file = views.file_of(session, suggestion["id"])
+        source = "" if file is None else f"{file}: "
+        text = gr.Textbox(suggestion["text"], label=f"{source}{reason[:1].upper()}{reason[1:]}.")
+        return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
+
+    def skip(self, key: Key) -> Values:
+        """Show the next suggestion."""
+        session = self.sessions[key]
+        skipped = suggested_text(session)
+        session.suggestions = [suggestion for suggestion in session.suggestions if suggestion is not skipped]
+        return self.suggest(key)
+
+    def ask(self, key: Key, text: str, sure_only: bool = False, percent: int = 0) -> Values:
+        """Answer a text, and show the reasons."""
+        session = self.sessions[key]
+        with session.lock:
+            if session.stale:
+                learn(session)
+            found = views.answer(session, text, percent if sure_only else None)
+        neighbors = [gr.HighlightedText(one.passage, visible=True, label=one.caption) for one in found.neighbors]
+        neighbors += [gr.HighlightedText([], visible=False)] * (views.SHOWN_NEIGHBORS - len(neighbors))
+        other_labels = [name for name in [*found.probabilities, *session.labels] if name != found.label]
+        return {
+            "answered": gr.Row(visible=True),
+            "answer": views.answer_markup(found),
+            "answer_label": found.label,
+            "right_label": gr.Button(f"{found.label} is right"),
+            "words": gr.HighlightedText(found.words, visible=bool(found.words)),
+            "passage": gr.HighlightedText(found.passage, label=found.passage_caption),
+            **{f"near_{number}": one for number, one in enumerate(neighbors)},
+            **(_leave_out_box(session, percent) if percent else {}),
+            **_label_choices("answer", other_labels),
+        }
+
+    def confirm(self, key: Key, label: str, text: str, sure_only: bool, percent: int) -> Values:
+        """Add a text with the label of its answer."""
+        return self.change_and_show(self.ask, give_label, key, text, label, text, sure_only, percent)
+
+    def classify(
+        self,
+        key: Key,
+        files: list[str] | None,
+        sure_only: bool,
+        percent: int,
+        text: str,
+        encoding: Key = uploads.UNICODE,
+        separator: Key = None,
+        with_ocr: bool = False,
+    ) -> Values:
+        """Classify a table or documents, offer the answers for download, and list what cannot be read."""
+        session = self.sessions[key]
+        table = uploads.table_of(files)
+        given = None if table else read_documents(given_files(files or ()), self.limits, with_ocr)
+        with session.lock:
+            if session.stale:
+                learn(session)
+            error_rate = views.error_rate_of(session, percent) if sure_only else None
+            if given is None:
+                options = uploads.FileOptions(encoding, separator)
+                found = uploads.classify_upload(session, table, text, error_rate, options)
+                caption = "The first answers"
+            else:
+                found = classify_documents(session, given, error_rate)
+                caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
+            session.passages = found.passages
+        return {
+            "classified": found.summary,
+            "answers": gr.DownloadButton(value=str(found.path), visible=True),
+            "answer_rows": _answer_rows(found, caption),
+            "docs_passage": gr.HighlightedText([], visible=False),
+            "docs_open": gr.Button(visible=False),
+            "new_failed": _failed_documents(given),
+        }
+
+    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
+        """Classify the texts that have no label, and offer the answers for download."""
+        session = self.sessions[key]
+        if not session.store.documents:
+            raise ValueError("All texts of this page have a label: choose a file.")
+        path = session.folder / "texts.jsonl"
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in session.store.documents.texts))
+        return self.classify(key, [str(path)], sure_only, percent, "text")
+
+    def save(self, key: Key) -> Values:
+        """Save the classifier, and offer it for download."""
+        session = self.sessions[key]
+        with session.lock:
+            return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
+
+
+def _answer_rows(found: uploads.Classified, caption: str) -> gr.Dataframe | Values:
+    """Make the table of answers, with the first column the widest; hidden if there are none."""
+    if not found.rows:
+        return gr.skip() | {"visible": False}
+    widths = ["37%", "28%", "16%", "19%"] if "Page" in found.headers else ["54%", "28%", "18%"]
+    return gr.Dataframe(found.rows, headers=found.headers, column_widths=widths, label=caption, visible=True)
+
+
+def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
+    """Make the table of documents that could not be read; hidden if there are none."""
+    if given is None or not given.failed:
+        return gr.skip() | {"visible": False}  # without a value: the browser fails on a table without rows
+    caption = f"{counted(len(given.failed), 'file')} could not be read"
+    return gr.Dataframe(given.failed_rows, label=caption, visible=True)
+
+
+def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
+    """Make the table of a file's first rows, with the chosen columns first."""
+    roles = {} if label is None else {label: "label"}  # before the text, which fills a narrow screen
+    roles[text] = "text"
+    shown = list(dict.fromkeys([*roles, *columns]))[:MAX_SHOWN_COLUMNS]
+    caption = f"The first rows of {len(rows):,}"
+    if len(roles) > 1:
+        values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
+        caption += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
+    return gr.Dataframe(
+        [[uploads.shortened(row.get(name), 120) for name in shown] for row in rows[:4]],
+        headers=[f"{name} ({roles[name]})" if name in roles else name for name in shown],
+        column_widths=["300px" if name == text else "120px" for name in shown],
+        label=caption,
+        visible=True,
+    )
+
+
+def _next_action(session: Session) -> str:
+    """A sentence about what to do next."""
+    counts = session.counts()
+    if not counts.texts:
+        return "**Start:** drop files or a folder in step 1, or click *Try it with example texts*."
+    if counts.labels < 2:
+        where = (
+            "step 4 picks the most useful ones" if counts.unlabeled else "add some in step 1, or give labels in step 2"
+        )
+        return f"**Next:** give a few texts a label, with at least two different labels: {where}."
+    texts_per_label = Counter(session.store.labels.tolist())
+    few = sum(count < ENOUGH_TEXTS for count in texts_per_label.values())
+    if few:
+        share = f"{counted(few, 'label')} of {counts.labels}"
+        return f"**Next:** label more texts, in step 4. {share} have fewer than {ENOUGH_TEXTS}."
+    return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
+
+
+def _leave_out_box(session: Session, percent: int) -> Values:
+    """Make the box that leaves out unsure answers, with the allowed errors and the fraction of texts left out."""
+    limit = views.limit_text(session, int(percent))
+    if not limit:
+        label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
+        return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
+    return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {limit} (set in step 3)", interactive=True)}
+
+
+def _opened(session: Session, row_id: str) -> Values:
+    """Show a text with buttons to change its label."""
+    found = views.text_of(session, row_id)
+    caption = f"A text with the label {found.label}" if found.label else "A text without a label"
+    file = views.file_of(session, row_id)
+    if file is not None:
+        caption += f", from {file}"
+    other_labels = [name for name in session.labels if name != found.label]
+    shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
+    return shown | _label_choices("opened", other_labels)
+
+
+def _opened_finding(session: Session, row: int) -> Values:
+    """Show the text of a finding with buttons to correct its label; hidden if there is no such row."""
+    if row >= len(session.findings):
+        return {"finding": gr.Column(visible=False)}
+    finding = session.findings[row]
+    text = gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}")
+    names = [name for name in [finding.suggested, *session.labels] if name not in ("", finding.label)]
+    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {finding.label}")}
+    return shown | _label_choices("finding", names)
+
+
+def _label_choices(chooser: str, names: Iterable[str]) -> Values:
+    """Make buttons for the first labels, and a list of all labels if there are more."""
+    names = list(dict.fromkeys(names))
+    buttons = [gr.Button(name, visible=True) for name in names[:LABEL_BUTTONS]]
+    buttons += [gr.Button(visible=False)] * (LABEL_BUTTONS - len(buttons))
+    more = gr.Dropdown(sorted(names), value=None, visible=len(names) > LABEL_BUTTONS)
+    return {f"{chooser}_{number}": button for number, button in enumerate(buttons)} | {f"{chooser}_more": more}

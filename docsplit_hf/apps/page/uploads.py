@@ -1,0 +1,280 @@
+"""Read pasted and uploaded texts, with or without labels, and classify uploaded files."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...reading.columns import columns_of
+from ...reading.example_texts import load_example_texts
+from .sessions import Limits, Session, ShownPassage, counted, percentage
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
+TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
+UNICODE = "utf-8"
+SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
+EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
+# The first bytes of files that are not plain text (PDF, RTF), or are in UTF-32.
+UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
+# Sentences for parts of the error messages of pandas and of Python's JSON.
+PARSER_ERRORS = {
+    "EOF inside string": "a quotation mark is opened and never closed",
+    "No columns to parse": "it holds nothing but spaces and empty lines",
+    "maximum recursion depth": "its brackets are nested too deep",
+}
+MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
+# Tried in this order; the last one decodes any file.
+ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
+PREVIEW_ROWS = 20  # answers to a file that the page shows
+NO_ANSWER = "no answer"
+
+
+class Texts(NamedTuple):
+    """Texts, the label of each or None, and the number of rows left out for lack of text."""
+
+    texts: list[str]
+    labels: list[str | None]
+    left_out: int = 0
+
+
+class FileOptions(NamedTuple):
+    """How to read an uploaded file."""
+
+    encoding: str = UNICODE
+    separator: str | None = None  # a name in SEPARATORS; None: guessed from the first line
+
+    def csv_separator(self, path: Path) -> str | None:
+        """The separator of a table; None for files that are not tables."""
+        return SEPARATORS.get(self.separator or separator_of(path, self.encoding))
+
+    @property
+    def explicit_encoding(self) -> str | None:
+        """The encoding to read with; None for UTF-8, so that a file with a UTF-16 mark is read as UTF-16."""
+        return None if self.encoding == UNICODE else self.encoding
+
+
+DEFAULT_OPTIONS = FileOptions()
+Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
+
+
+def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
+    """Parse lines of ``label: text``, and lines of unlabeled texts."""
+    texts = []
+    labels = []
+    for number, line in enumerate(labeled.splitlines(), start=1):
+        if not line.strip():
+            continue
+        label, colon, text = (part.strip() for part in line.partition(":"))
+        if not (label and colon and text):
+            raise ValueError(f"Line {number} has no label: write it as 'label: text'. It is {line.strip()[:60]!r}.")
+        texts.append(text)
+        labels.append(label)
+    without_label = [line.strip() for line in unlabeled.splitlines() if line.strip()]
+    return _checked(Texts(texts + without_label, labels + [None] * len(without_label)), limits)
+
+
+def example_texts() -> Texts:
+    """Load the example texts of the package; the last one is long."""
+    examples = load_example_texts()
+    return Texts(examples["text"].tolist(), examples["label"].tolist())
+
+
+def encoding_of(path: Path) -> str:
+    """The first encoding that can decode a file; UTF-8 for a file with a UTF-16 mark."""
+    content = path.read_bytes()
+    if content[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):
+        return UNICODE
+    for encoding in ENCODINGS:
+        with contextlib.suppress(UnicodeDecodeError):
+            content.decode(encoding)
+            return encoding
+    return UNICODE
+
+
+def separator_of(path: Path, encoding: str) -> str | None:
+    """Guess the separator of a table from its first line, by name; None for files that are not tables."""
+    from ...reading.file_formats import file_format
+
+    if file_format(path) != "csv":
+        return None
+    with open(path, "rb") as file:
+        header = file.read(10_000).decode(encoding, errors="replace").partition("\n")[0]
+    first = "tab" if path.suffix.lower() == ".tsv" else "comma"
+    return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
+
+
+def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) -> list[Row]:
+    """Read the rows of a file; raise if there are none or too many."""
+    rows = list(itertools.islice(read_upload(path, options), limits.rows + 1))
+    limits.check_rows(len(rows))
+    if any(rows):
+        return rows
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path.name} is empty: choose another file.")
+    if path.suffix.lower() in (".csv", ".tsv"):
+        raise ValueError(f"{path.name} has a line with the names of columns, and no row below it: add the texts there.")
+    raise ValueError(f"{path.name} holds no row: write an object for each text, as {EXAMPLE_JSON_ROW}.")
+
+
+def check_ending(path: Path) -> None:
+    """Refuse a file with an ending that this page cannot read."""
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
+
+
+def table_of(given: Sequence[str] | None) -> Path | None:
+    """The table among files that were given; None if they are documents."""
+    paths = [Path(path) for path in given or ()]
+    if len(paths) == 1 and paths[0].suffix.lower() in ENDINGS:
+        return paths[0]
+    if len(paths) > 1 and all(path.suffix.lower() in TABLE_ENDINGS for path in paths):
+        raise ValueError(f"{paths[0].name} and {paths[1].name} are both tables: choose one at a time.")
+    return None
+
+
+def column_warning(columns: Sequence[str]) -> str:
+    """A warning about column names that look like texts or are repeated; empty if all look right."""
+    looks_like_text = next((name for name in columns if len(name.split()) > MAX_COLUMN_NAME_WORDS), None)
+    if looks_like_text is not None:
+        name = shortened(looks_like_text, 60)
+        return (
+            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
+            "write a line such as text,label above it, and choose the file again."
+        )
+    repeated = [name for name in columns if re.fullmatch(r"(.+)\.\d+", name) and name.rpartition(".")[0] in columns]
+    if repeated:
+        shown = ", ".join(repr(shortened(name, 60)) for name in repeated[:3])
+        return f"Some columns have the same name, and a number was added: {shown}. Check which one is chosen."
+    return ""
+
+
+def shortened(text: Any, max_characters: int = 180) -> str:
+    """Shorten a text for a cell: Gradio shows 200 characters and would cut within a word."""
+    text = " ".join(str(text or "").split())
+    return text if len(text) <= max_characters else f"{text[:max_characters].rsplit(' ', 1)[0]} …"
+
+
+def texts_of_file(
+    path: Path, text_column: str, label_column: str | None, limits: Limits, options: FileOptions = DEFAULT_OPTIONS
+) -> Texts:
+    """Read the texts and labels of a file; an empty label is None."""
+    rows = rows_of(path, limits, options)
+    columns_of(rows, text_column, label_column)
+    texts = []
+    labels = []
+    for number, row in enumerate(rows, start=1):
+        label = _label_name(row.get(label_column), number)
+        text = row.get(text_column)
+        if isinstance(text, str) and text.strip():
+            texts.append(text)
+            labels.append(label)
+    if not texts:
+        first = shortened(rows[0].get(text_column), 60)
+        raise ValueError(
+            f"No row has a text in the column {text_column!r}; the first one holds {first!r}: choose another column."
+        )
+    return _checked(Texts(texts, labels, left_out=len(rows) - len(texts)), limits)
+
+
+def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+    """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
+    from ...classifier.row_files import read_rows
+
+    check_ending(path)
+    with open(path, "rb") as file:
+        first = file.read(10_000)
+    has_control_characters = re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    if has_control_characters or first.startswith(UNREADABLE_BEGINNINGS):
+        raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
+    try:
+        yield from read_rows(path, csv_separator=options.csv_separator(path), encoding=options.explicit_encoding)
+    except ValueError as error:
+        if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
+            raise UnicodeError(f"{path.name} is not encoded in {options.encoding}: choose another encoding.") from error
+        for message, sentence in PARSER_ERRORS.items():
+            if message in str(error):
+                raise ValueError(f"{path.name} cannot be used: {sentence}.") from error
+        raise ValueError(str(error).replace(str(path), path.name)) from error
+
+
+def _label_name(value: Any, row_number: int) -> str | None:
+    """The name of a label in a row; None if it is empty."""
+    if value is None or value != value or (isinstance(value, str) and not value.strip()):
+        return None
+    if not isinstance(value, str | int | float):
+        raise ValueError(
+            f"The label of row {row_number} is {str(value)[:60]!r}: this page takes one name for each text."
+        )
+    return value.strip() if isinstance(value, str) else json.dumps(value)  # JSON's ``true`` stays ``true``
+
+
+def _checked(given: Texts, limits: Limits) -> Texts:
+    """Refuse no texts, and texts and labels beyond the limits."""
+    if not given.texts:
+        raise ValueError("There is no text to add: write one, or choose a file.")
+    limits.check_rows(len(given.texts))
+    limits.check_texts(given.texts)
+    limits.check_labels(label for label in given.labels if label is not None)
+    return given
+
+
+class Classified(NamedTuple):
+    """Answers to the rows of a table or to documents: the file of all of them, and what the page shows."""
+
+    path: Path
+    headers: list[str]  # of the rows
+    rows: list[list[str]]
+    summary: str  # a sentence or more
+    passages: Sequence[ShownPassage] = ()  # of each row; none for a table
+
+
+def classify_upload(
+    session: Session,
+    path: Path,
+    text_column: str,
+    error_rate: float | None,
+    options: FileOptions = DEFAULT_OPTIONS,
+) -> Classified:
+    """Classify the rows of a file, and write them with ``label`` and ``score``.
+
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
+    """
+    from ...classifier.predict_file import PredictionFiles, classify_file
+    from ...classifier.row_files import read_rows
+
+    session.check_labeled()
+    rows = rows_of(path, session.limits, options)
+    columns_of(rows, text_column)
+    session.limits.check_texts(str(row.get(text_column)) for row in rows)
+    target = session.folder / "answers.csv"
+    files = PredictionFiles(
+        path,
+        target,
+        text_column,
+        csv_separator=options.csv_separator(path),
+        encoding=options.explicit_encoding,
+        safe_csv=True,
+    )
+    if error_rate:
+        outcome = classify_file(session.pipe, files, overwrite=True, reject=error_rate)
+        added_columns = ("label", "score", "reason")
+    else:
+        outcome = classify_file(session.pipe, files, overwrite=True)
+        added_columns = ("label", "score")
+    shown_column = f"input_{text_column}" if text_column in added_columns else text_column
+    first_rows = []
+    for row in itertools.islice(read_rows(target), PREVIEW_ROWS):
+        label = row["label"] or NO_ANSWER if row["score"] else ""
+        first_rows.append([shortened(row[shown_column]), label, percentage(float(row["score"] or 0))])
+    summary = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
+    if outcome.rejected:
+        summary += f" {counted(outcome.rejected, 'row')} not sure enough, or without content, got no label."
+    if outcome.without_text:
+        summary += f" {counted(outcome.without_text, 'row')} without a text got no label."
+    return Classified(path=target, headers=["Text", "Label", "Sure"], rows=first_rows, summary=summary)

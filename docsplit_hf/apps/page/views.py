@@ -1,0 +1,450 @@
+"""The contents of the page, as functions of a session: figures, answers with reasons, audit findings, the map."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+
+from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from ...reading.origins import describe_place
+from .sessions import Finding, MapLayout, Session, counted, percentage
+from .uploads import shortened
+
+WORD = "word"  # the mark of a highlighted word
+ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
+SHOWN_NEIGHBORS = 3
+SHOWN_WORDS = 3
+SHOWN_LABELS = 3
+CONFIDENCE_WORDS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
+MAX_LISTED_TEXTS = 100
+NEARBY_TEXTS = 12  # listed around a point of the map
+MAX_POINTS = 2_000  # more points would overlap, and t-SNE would take long
+MIN_TEXTS_FOR_TSNE = 10
+
+HighlightedText = list[tuple[str, str | None]]  # parts of a text, each with its mark or None
+
+
+def highlight_words(text: str, words: Iterable[str]) -> HighlightedText:
+    """Split a text into parts that join to it again, with the words marked."""
+    parts = _pattern(words).split(text) if words else [text]
+    return [(part, WORD if number % 2 else None) for number, part in enumerate(parts) if part]
+
+
+def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[str, Any] | None) -> HighlightedText:
+    """Highlight the words in one passage of a text, or in all of it if ``passage`` is None."""
+    text = text or ""
+    if passage is None:
+        return highlight_words(text.strip(), words)
+    parts = highlight_words(text[passage["start"] : passage["end"]].strip(), words)
+    if passage["start"]:
+        parts.insert(0, ("… ", None))
+    if passage["end"] < len(text):
+        parts.append((" …", None))
+    return parts
+
+
+def _pattern(words: Iterable[str]) -> re.Pattern[str]:
+    """The pattern of the words: whole words, except in scripts without spaces."""
+    from ...fitting.ensemble.tfidf import words_of
+
+    longest = sorted(words, key=len, reverse=True)
+    # True if the tokenizer treats the word as part of a longer one, that is, if its script separates words by spaces.
+    with_spaces = [words_of(f"x{word}x") == [f"x{word}x"] for word in longest]
+    found = [
+        rf"(?<!\w){re.escape(word)}(?!\w)" if spaced else re.escape(word)
+        for word, spaced in zip(longest, with_spaces, strict=True)
+    ]
+    return re.compile(f"({'|'.join(found)})", re.IGNORECASE)
+
+
+def accuracy_text(session: Session) -> str:
+    """The accuracy with its interval, compared with word counts and the largest label; empty before a fit."""
+    if session.fitted is None or not session.fitted.settings.report.measured:
+        return ""
+    report = session.fitted.settings.report
+    found = report.ensemble_accuracy()
+    accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
+    words = percentage(accuracy[WORD_REGRESSION])
+    largest = percentage(accuracy[LARGEST_CLASS])
+    others = f"word counts {words}, always the largest label {largest}"
+    return f"**{percentage(found.accuracy)} right** ({found.low * 100:.0f}–{found.high:.0%}; {others})"
+
+
+def mark_baselines(accuracy: str) -> str:
+    """Mark the baselines in an accuracy text, so that narrow screens can hide them."""
+    interval, semicolon, baselines = accuracy.removesuffix(")").partition("; ")
+    return f'{interval}<span class="more">{semicolon}{baselines}</span>)' if semicolon else accuracy
+
+
+def labels_table(session: Session) -> list[list[str]]:
+    """Rows of label, number of held-out texts, accuracy and most frequent wrong label, by rising accuracy."""
+    held_out = session.fitted.guarantees.held_out
+    names = session.fitted.labels
+    predicted = held_out.probabilities.argmax(1)
+    rows = []
+    for number, name in enumerate(names):
+        own = predicted[held_out.labels[:, number]]
+        others = np.bincount(own[own != number], minlength=len(names))
+        taken_for = f"{names[others.argmax()]} ({others.max()})" if others.any() else ""
+        accuracy = np.mean(own == number) if len(own) else np.inf  # a label without held-out texts comes last
+        rows.append((accuracy, [name, f"{len(own):,}", percentage(accuracy) if len(own) else "", taken_for]))
+    return [row for _, row in sorted(rows, key=lambda row: row[0])]
+
+
+def answered_percentages(session: Session) -> np.ndarray:
+    """The percentage of texts that get an answer at each of ``ERROR_PERCENTAGES``, never decreasing."""
+    answered = [100 * session.fitted.guarantees.answered_fraction(percent / 100) for percent in ERROR_PERCENTAGES]
+    return np.maximum.accumulate(answered)
+
+
+def error_rate_of(session: Session, percent: int) -> float | None:
+    """The error rate, up to ``percent``, at which the most texts get an answer; None before a fit."""
+    if not accuracy_text(session):
+        return None
+    return float(ERROR_PERCENTAGES[answered_percentages(session)[:percent].argmax()] / 100)
+
+
+def coverage_text(session: Session, percent: int) -> str:
+    """Describe how many texts get an answer if ``percent`` of the answers may be wrong."""
+    fitted = session.fitted
+    error_rate = error_rate_of(session, percent)
+    is_answered, is_right = fitted.guarantees.held_out_outcomes(error_rate)
+    if is_answered.any():
+        fraction = fitted.guarantees.answered_fraction(error_rate)
+        rest = "" if is_answered.all() else ", the others are left to you"
+        answered = np.count_nonzero(is_answered)
+        count = f"{counted(answered, 'held-out text')} {'is' if answered == 1 else 'are'}"
+        wrong = np.count_nonzero(is_answered & ~is_right)
+        return (
+            f"**{percentage(fraction)} of the texts get an answer**{rest}. "
+            f"At this setting {count} answered, {wrong:,} of them wrongly."
+        )
+    possible = ERROR_PERCENTAGES[answered_percentages(session) > 0]
+    reason = f"no error rate up to {ERROR_PERCENTAGES[-1]}% can be guaranteed yet"
+    if len(possible):
+        reason = f"this error rate cannot be guaranteed yet, the lowest rate here is {possible[0]}%"
+    return f"**No text gets an answer**: {reason}. Label more texts to allow lower rates."
+
+
+def limit_text(session: Session, percent: int) -> str:
+    """Describe the errors that are allowed, and how many texts get no answer; empty before a fit."""
+    if not accuracy_text(session):
+        return ""
+    answered = float(answered_percentages(session)[percent - 1] / 100)
+    if answered == 0:
+        return f"at most {percent}% wrong cannot be guaranteed yet, so no text gets an answer"
+    if answered == 1:
+        return f"at most {percent}% wrong; every text gets an answer"
+    return f"at most {percent}% wrong; {percentage(1 - answered)} of the texts get no answer"
+
+
+class Neighbor(NamedTuple):
+    """A similar text of the visitor: its label with its part of the vote, and its nearest passage."""
+
+    caption: str
+    passage: HighlightedText
+
+
+class Answer(NamedTuple):
+    """An answer to a text, as the page shows it."""
+
+    label: str  # the most probable one, even if the answer is left out
+    is_given: bool  # False if the answer is left out as unsure
+    probabilities: dict[str, float]  # by label, the highest first
+    confidence: str  # a sentence
+    words: HighlightedText  # the decisive words
+    passage: HighlightedText  # the decisive passage
+    passage_caption: str
+    neighbors: list[Neighbor]
+
+
+def answer(session: Session, text: str, percent: int | None = None) -> Answer:
+    """Classify a text and explain the answer.
+
+    ``percent``: the percentage of answers that may be wrong; unsure answers are left out. None: all are given.
+    """
+    if not text.strip():
+        raise ValueError("Write a text to classify first.")
+    session.limits.check_texts([text])
+    session.check_labeled()
+    pipe = session.pipe
+    fitted = session.fitted
+    is_measured = fitted is not None and len(fitted.held_out.ids) > 0
+    error_rate = error_rate_of(session, percent) if percent else None
+    classify = partial(
+        pipe, text, return_neighbors=SHOWN_NEIGHBORS, explain=fitted is not None, return_novelty=is_measured
+    )
+    best = classify(reject=error_rate)[0] if error_rate else classify()[0]
+    probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
+    is_given = best["label"] is not None
+    label = best["label"] if is_given else next(iter(probabilities))
+    is_novel = is_measured and best["novelty"] > fitted.guarantees.novelty_limit()
+    if "reason" in best:
+        confidence = f"The text has {best['reason']}: no letters or digits, or only words that all labels have."
+    else:
+        confidence = _confidence_text(label, is_given, best["score"], is_novel, percent)
+        if label not in probabilities:  # a parent in a tree of labels
+            most_probable, probability = next(iter(probabilities.items()))
+            confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
+    explanation = best.get("explanation", {})
+    words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+    passage = explanation.get("passage")
+    is_part = passage is not None and passage["end"] - passage["start"] < len(text)
+    return Answer(
+        label=label,
+        is_given=is_given,
+        probabilities=probabilities,
+        confidence=confidence,
+        words=[part for word in words for part in ((word, WORD), ("  ", None))],
+        passage=highlight_passage(text, words, passage),
+        passage_caption=(
+            f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text"
+        ),
+        neighbors=[
+            Neighbor(
+                caption=f"{one['label']} · {percentage(one['weight'])} of the vote{_file_of(one)}",
+                passage=highlight_passage(one["text"], words, one.get("passage")),
+            )
+            for one in best["neighbors"]
+        ],
+    )
+
+
+def _file_of(neighbor: Mapping[str, Any]) -> str:
+    """The file of a neighbor, with the page of its passage; empty if it comes from no file."""
+    if "file" not in neighbor:
+        return ""
+    page = describe_place(neighbor.get("passage", {}))
+    return f" · {neighbor['file']}{f', {page}' if page else ''}"
+
+
+def _confidence_text(label: str, is_given: bool, score: float, is_novel: bool, percent: int | None) -> str:
+    """Describe how sure an answer is, or why it is left out and what it would have been."""
+    if is_given:
+        sureness = next(words for lowest, words in CONFIDENCE_WORDS if score >= lowest)
+        warning = ", but unlike all your texts: look at it yourself" if is_novel else ""
+        return f"{sureness}: {percentage(score)}{warning}."
+    if is_novel:
+        reason = "The text is unlike all of yours."
+    else:
+        reason = f"That is not sure enough for at most {percent}% wrong answers."
+    return f"It would have been {label}: {percentage(score)}. {reason}"
+
+
+def answer_markup(found: Answer) -> str:
+    """The HTML of an answer: label, confidence and the most probable labels. Texts from visitors are escaped."""
+    rows = [
+        f'<li><span class="name">{html.escape(label)}</span><span class="share">{percentage(probability)}</span>'
+        f'<span class="bar"><span style="width: {probability:.1%}"></span></span></li>'
+        for label, probability in list(found.probabilities.items())[:SHOWN_LABELS]
+    ]
+    headline = html.escape(found.label) if found.is_given else "No answer"
+    kind = "given" if found.is_given else "none"
+    listed = f'<ul aria-label="The most probable labels">{"".join(rows)}</ul>'
+    return f'<h2 class="{kind}">{headline}</h2><p>{html.escape(found.confidence)}</p>{listed}'
+
+
+class Findings(NamedTuple):
+    """Audit findings without those that the visitor has confirmed, wrong labels first, and a summary."""
+
+    summary: str
+    findings: list[Finding]
+
+
+def _have(count: int) -> str:
+    """The verb for a number of texts."""
+    return "has" if count == 1 else "have"
+
+
+def audit_findings(session: Session) -> Findings:
+    """Audit the labels of a session."""
+    audit = session.pipe.audit(show_progress=False)
+    found = []
+    for issue in audit.label_issues:
+        found.append(
+            Finding(
+                id=issue.id,
+                kind=f"maybe {issue.suggested}?",
+                label=issue.given,
+                suggested=issue.suggested,
+                why=f"Of the most similar texts, {issue.near_suggested} {_have(issue.near_suggested)} the label "
+                f"{issue.suggested} and {issue.near_given} {_have(issue.near_given)} {issue.given}.",
+                text=issue.text,
+            )
+        )
+    for group in audit.duplicates:
+        found.append(
+            Finding(
+                id=group.ids[-1],
+                kind="copies." if group.exact else "almost copies.",
+                label=" / ".join(dict.fromkeys(group.labels)),
+                suggested="",
+                why=f"{counted(len(group.ids), 'text')}{', with different labels' if group.labels_differ else ''}.",
+                text=group.text,
+            )
+        )
+    for outlier in audit.outliers:
+        found.append(
+            Finding(
+                id=outlier.id,
+                kind="like no other.",
+                label=outlier.label,
+                suggested="",
+                why=f"Its similarity to the nearest ones is {outlier.closeness:.2f}.",
+                text=outlier.text,
+            )
+        )
+    found = [finding for finding in found if finding.id not in session.kept]
+    summary = (
+        f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them "
+        f"wrong. {counted(len(found), 'text') if found else 'No text'} to look at."
+    )
+    return Findings(summary, found)
+
+
+class _Row(NamedTuple):
+    """A text of a session, with its label or None."""
+
+    id: str
+    label: str | None
+    text: str
+    file: str | None  # that the text comes from
+
+
+def _all_rows(session: Session) -> list[_Row]:
+    """The texts of a session, those with labels first."""
+    store = session.pipe.datastore
+    names = store.label_names
+    rows = [
+        _Row(row_id, names[label], text or "", origin and origin.file)
+        for row_id, label, text, origin in zip(store.ids, store.labels, store.texts, store.origins, strict=True)
+    ]
+    documents = store.documents
+    if documents is not None:
+        rows += [
+            _Row(row_id, None, text or "", origin and origin.file)
+            for row_id, text, origin in zip(documents.ids, documents.texts, documents.origins, strict=True)
+        ]
+    return rows
+
+
+class ListedTexts(NamedTuple):
+    """The list of texts in step 2: a caption, rows of label and text, and the ids of the rows."""
+
+    caption: str
+    rows: list[list[str]]
+    ids: list[str]
+
+
+def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> ListedTexts:
+    """List the texts that contain ``wanted`` or have it as label, or those around the point ``near`` on the map."""
+    rows = _all_rows(session)
+    if near is not None:
+        layout = session.map
+        distances = np.square(layout.positions - layout.positions[layout.ids.index(near)]).sum(1)
+        nearest = np.argsort(distances, kind="stable")[:NEARBY_TEXTS]
+        ranks = {layout.ids[number]: rank for rank, number in enumerate(nearest)}
+        found = sorted((row for row in rows if row.id in ranks), key=lambda row: ranks[row.id])
+        caption = "The texts around the point: click one to open it."
+    else:
+        wanted = wanted.strip().casefold()
+        found = [row for row in rows if wanted == (row.label or "").casefold() or wanted in _shown(row).casefold()]
+        first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
+        caption = f"{counted(len(found), 'text')}{first}: click one."
+    found = found[:MAX_LISTED_TEXTS]
+    shown = [[row.label or "", shortened(_shown(row), 90)] for row in found]
+    return ListedTexts(caption, shown, [row.id for row in found])
+
+
+def _shown(row: _Row) -> str:
+    """The text of a row, after the file that it comes from."""
+    return row.text if row.file is None else f"{row.file}: {row.text}"
+
+
+class MapValue(TypedDict):
+    """The map for ``map.js``: its points (x, y, number of the label or -1, id) and the names of the labels."""
+
+    points: list[list[float | int | str]]
+    labels: list[str]
+
+
+class DocumentMap(NamedTuple):
+    """The map of the texts, and a caption."""
+
+    caption: str
+    value: MapValue
+
+
+def document_map(session: Session) -> DocumentMap:
+    """Compute the map, and store its positions in the session."""
+    store = session.pipe.datastore
+    documents = store.documents
+    labels = session.labels
+    numbers = {name: number for number, name in enumerate(labels)}
+    rows = _all_rows(session)
+    all_keys = [store.keys] if documents is None else [store.keys, documents.keys]
+    keys = np.concatenate(all_keys).astype(np.float32)
+    # Sorted by text, so that the positions do not depend on labels.
+    order = np.array(sorted(range(len(rows)), key=lambda number: (rows[number].text, rows[number].id)))
+    caption = f"{counted(len(order), 'text')}."
+    if len(order) > MAX_POINTS:
+        order = np.sort(np.random.default_rng(0).choice(len(order), MAX_POINTS, replace=False))
+        caption = f"{MAX_POINTS:,} of {len(rows):,} texts, drawn at random."
+    shown = [rows[number] for number in order]
+    texts_hash = hash(tuple(row.text for row in shown))
+    is_same = session.map is not None and session.map.texts_hash == texts_hash
+    positions = session.map.positions if is_same else _positions(keys[order])
+    session.map = MapLayout(texts_hash, [row.id for row in shown], positions)
+    points = []
+    for row, (x, y) in zip(shown, positions.round(4), strict=True):
+        points.append([float(x), float(y), -1 if row.label is None else numbers[row.label], row.id])
+    return DocumentMap(caption, {"points": points, "labels": labels})
+
+
+class LabeledText(NamedTuple):
+    """A text, and its label or None."""
+
+    text: str
+    label: str | None
+
+
+def text_of(session: Session, row_id: str) -> LabeledText:
+    """Look up a text of the session by its id."""
+    store = session.pipe.datastore
+    if row_id in (ids := store.ids):
+        row = ids.index(row_id)
+        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]])
+    documents = store.documents
+    if documents is None or row_id not in (ids := documents.ids):
+        raise ValueError("This text is not there any more.")
+    return LabeledText(documents.texts[ids.index(row_id)] or "", None)
+
+
+def file_of(session: Session, row_id: str) -> str | None:
+    """The file that a text of the session comes from; None if it comes from none."""
+    store = session.pipe.datastore
+    for rows in (store, store.documents):
+        if rows is not None and row_id in (ids := rows.ids):
+            origin = rows.origins[ids.index(row_id)]
+            return None if origin is None else origin.file
+    return None
+
+
+def _positions(keys: np.ndarray) -> np.ndarray:
+    """Reduce embeddings, (texts, D), to two dimensions from 0 to 1, by t-SNE or, for few texts, by PCA."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    if len(keys) < 2:
+        return np.full((len(keys), 2), 0.5)
+    if len(keys) >= MIN_TEXTS_FOR_TSNE:
+        tsne = TSNE(perplexity=min(30, (len(keys) - 1) / 3), init="pca", random_state=0)
+        positions = tsne.fit_transform(keys)
+    else:
+        positions = PCA(2, random_state=0).fit_transform(keys)
+    return (positions - positions.min(0)) / np.maximum(np.ptp(positions, axis=0), 1e-9)

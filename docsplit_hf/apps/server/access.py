@@ -1,0 +1,148 @@
+"""Who may ask a server: bearer tokens compared in constant time, and the host names that it answers to."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..own_site_only import OwnSiteOnly, Refusal
+from .errors import FORBIDDEN, UNAUTHORIZED, Refused
+
+TOKEN_VARIABLE = "DOCSPLIT_SERVE_TOKEN"
+EDIT_TOKEN_VARIABLE = "DOCSPLIT_SERVE_EDIT_TOKEN"
+SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
+NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
+
+
+class Token(NamedTuple):
+    """A token's SHA-256, and the name that the edit log gives its owner."""
+
+    name: str
+    digest: bytes
+
+
+class Tokens:
+    """The tokens that open a part of the server; without any, ``allows_all`` decides."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tuple(tokens)
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    @classmethod
+    def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
+        """Read the token in an environment variable, and those in a file: a line each, ``TOKEN`` or ``NAME=TOKEN``.
+
+        Raises:
+            ValueError: If a token is shorter than 16 characters, or has spaces.
+        """
+        tokens = []
+        value = os.environ.get(variable)
+        if value:
+            tokens.append(_parsed(value.strip(), f"The environment variable {variable}", default_name))
+        if path is not None:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+            for number, line in enumerate(lines, start=1):
+                if line.strip() and not line.startswith("#"):
+                    tokens.append(_parsed(line.strip(), f"Line {number} of {path}", default_name))
+            if not tokens:
+                raise ValueError(f"{path} has no token: write one on a line, or NAME=TOKEN.")
+        return cls(tokens)
+
+    def owner(self, given: str | None) -> str | None:
+        """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
+        digest = sha256((given or "").encode()).digest()
+        found = None
+        for token in self._tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token.name
+        return found
+
+
+def _parsed(text: str, where: str, default_name: str) -> Token:
+    match = NAMED_TOKEN.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{where} is no token: write it without spaces, as TOKEN or NAME=TOKEN.")
+    token = match["token"]
+    if len(token) < SHORTEST_TOKEN:
+        raise ValueError(f"{where} has a token of {len(token)} characters: take at least {SHORTEST_TOKEN}.")
+    return Token(match["name"] or default_name, sha256(token.encode()).digest())
+
+
+class Access(NamedTuple):
+    """The tokens of readers and of editors."""
+
+    readers: Tokens
+    editors: Tokens
+
+    def check_reader(self, request: Request) -> None:
+        """Refuse a request without a token of a reader or an editor, if readers need one."""
+        if not self.readers:
+            return
+        given = token_of(request)
+        if self.readers.owner(given) is None and self.editors.owner(given) is None:
+            raise _unknown_token(given)
+
+    def editor(self, request: Request) -> str:
+        """The name of the editor who sends a request; others are refused."""
+        if not self.editors:
+            raise Refused(
+                FORBIDDEN,
+                "editing_is_off",
+                f"This server does not take edits: start it with {EDIT_TOKEN_VARIABLE} or --edit_token_file.",
+            )
+        given = token_of(request)
+        owner = self.editors.owner(given)
+        if owner is not None:
+            return owner
+        if self.readers.owner(given) is not None:
+            raise Refused(FORBIDDEN, "not_an_editor", "This token may read only: edits need the token of an editor.")
+        raise _unknown_token(given)
+
+
+def token_of(request: Request) -> str | None:
+    """The token in ``Authorization: Bearer TOKEN`` or, as some clients send it, in ``X-API-Key``."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and token:
+        return token.strip()
+    return request.headers.get("x-api-key")
+
+
+def _unknown_token(given: str | None) -> Refused:
+    if given is None:
+        message = "This server needs a token: send it as Authorization: Bearer TOKEN."
+        return Refused(UNAUTHORIZED, "missing_token", message)
+    return Refused(UNAUTHORIZED, "wrong_token", "The token is wrong.")
+
+
+def check_exposure(host: str, readers: Tokens, is_open: bool) -> None:
+    """Raise ValueError for an address that other machines reach, without a token and without ``--open``."""
+    if readers or is_open or host == "localhost":
+        return
+    try:
+        is_loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise ValueError(
+            f"--host {host}: other machines could ask this server, and it has no token. Set {TOKEN_VARIABLE}, give "
+            "--token_file, or pass --open to let everybody ask."
+        )
+
+
+class OwnHostOnly(OwnSiteOnly):
+    """Middleware that refuses other host names and other sites, as the page does, with an error as JSON."""
+
+    def answer(self, refusal: Refusal) -> Response:
+        """The response to a refused request."""
+        return Refused(refusal.status, "foreign_host", refusal.reason).response()

@@ -1,0 +1,170 @@
+"""make_app: the HTTP interface of a server, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ... import __version__
+from .access import OwnHostOnly
+from .body_limits import LimitedBodies
+from .errors import INTERNAL, TYPES, Refused, unprocessable
+from .routes.classify import CLASSIFY, add_classify
+from .routes.decisions import add_decisions
+from .routes.edits import add_edits
+from .routes.embeddings import add_embeddings
+from .routes.state import add_state_routes
+from .server import Server
+
+logger = logging.getLogger(__name__)
+
+DRIFT_REJECT = 0.05  # the error rate of drift reports, if the server has none
+CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
+DESCRIPTION = """Classifiers fitted on your own documents, behind an address.
+
+`/v1/classify` gives everything that a call of the pipeline gives. `/v1/systemone`, `/v1/decisions` and
+`/v1/embeddings` are protocols that other programs speak. `/v1/examples`, `/v1/fit`, `/v1/suggest` and `/v1/audit` need
+the token of an editor.
+"""
+
+
+def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, ...] = ()) -> FastAPI:
+    """Make the application of a server.
+
+    Args:
+        server: Its parts.
+        host: The address that it listens on, to which alone it answers.
+        allowed_hosts: Other host names, such as a proxy's.
+
+    Returns:
+        The application; its start and end are those of the server.
+    """
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(task) for task in _background_tasks(server)]
+        server.is_ready = True
+        yield
+        server.is_ready = False
+        for task in tasks:
+            task.cancel()
+        await asyncio.to_thread(server.close)
+
+    app = FastAPI(title="docsplit serve", version=__version__, description=DESCRIPTION, lifespan=lifespan)
+    _add_errors(app)
+    add_state_routes(app, server)
+    add_classify(app, server)
+    add_embeddings(app, server)
+    add_decisions(app, server)
+    add_edits(app, server)
+    # The last one that is added comes first.
+    app.add_middleware(LimitedBodies, limits=server.settings.limits, mixed_paths=(CLASSIFY,))
+    app.add_middleware(OwnHostOnly, server_host=host, allowed_hosts=allowed_hosts, command="docsplit serve")
+    app.add_middleware(Counted, server=server)
+    return app
+
+
+def _background_tasks(server: Server) -> list[Any]:
+    tasks = []
+    if server.settings.reload_seconds:
+        tasks.append(_reload_replaced(server))
+    if server.settings.drift_seconds:
+        tasks.append(_measure_drift(server))
+    return tasks
+
+
+async def _reload_replaced(server: Server) -> None:
+    """Serve folders that other programs replace, from then on."""
+    while True:
+        await asyncio.sleep(server.settings.reload_seconds)
+        for name, classifier in server.classifiers.items():
+            try:
+                editor = server.editors.get(name)
+                if editor is not None:  # after the edits under way, which replace the folder, too
+                    await asyncio.wrap_future(editor.run(editor.reload_if_replaced))
+                elif await asyncio.to_thread(classifier.is_replaced):
+                    await asyncio.to_thread(classifier.reload)
+            except Exception as error:  # of any type: the old state goes on answering
+                message = classifier.without_paths(str(error))
+                logger.warning("%s was replaced in its folder, and cannot be loaded: %s", name, message)
+
+
+async def _measure_drift(server: Server) -> None:
+    """Measure the drift of the last texts from time to time."""
+    reject = server.settings.answers.reject or DRIFT_REJECT
+    while True:
+        await asyncio.sleep(server.settings.drift_seconds)
+        for name, recent in server.recent.items():
+            await asyncio.to_thread(recent.measure, server.classifiers[name], server.metrics, reject)
+
+
+class Counted:
+    """ASGI middleware that counts requests, and answers errors that nothing else answers."""
+
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self.app = app
+        self.server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        status = CLIENT_HAS_GONE
+
+        async def counting_send(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, counting_send)
+        except Exception as error:  # of any type: a sentence, instead of a closed connection
+            refused = _internal_error(error)
+            if status != CLIENT_HAS_GONE:  # the head of the response is sent already, so the connection must be closed
+                raise RuntimeError("A response was broken off.") from None
+            await refused.response()(scope, receive, counting_send)
+        finally:
+            route = scope.get("route")
+            path = getattr(route, "path", "other")
+            self.server.metrics.count_request(path, status, time.perf_counter() - begun)
+
+
+def _internal_error(error: Exception) -> Refused:
+    """Log where an error came from, but not its message, which may have texts; and make the answer."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = " <- ".join(f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames[-6:]))
+    logger.error("%s in %s", type(error).__name__, places)
+    return Refused(INTERNAL, "internal_error", "The server failed to answer this request: its log says where.")
+
+
+def _add_errors(app: FastAPI) -> None:
+    async def refused(_: Request, error: Exception) -> Response:
+        return error.response()
+
+    async def http_error(_: Request, error: Exception) -> Response:
+        known = {404: "There is nothing at this address: /docs lists what there is.", 405: "This address takes others."}
+        message = known.get(error.status_code, str(error.detail))
+        return Refused(error.status_code, TYPES.get(error.status_code, "http_error"), message).response()
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"][1:])
+        return unprocessable(f"{field}: {first['msg']}.", field or None, first["type"]).response()
+
+    app.add_exception_handler(Refused, refused)
+    app.add_exception_handler(HTTPException, http_error)
+    app.add_exception_handler(RequestValidationError, invalid)

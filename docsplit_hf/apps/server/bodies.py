@@ -1,0 +1,92 @@
+"""Checks of the bodies of requests, and the options of a call that they ask for."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from ...classifier.call_options import CallOptions, checked_options
+from .errors import BAD_REQUEST, UNPROCESSABLE, Refused, unprocessable
+from .schemas import UNKNOWN_FIELD, AnswerOptions
+from .server import Server
+
+Body = TypeVar("Body", bound=BaseModel)
+LONGEST_FIELD = 200  # characters of a field's name, or of a number, in messages
+ZERO_IS_OFF = ("return_neighbors", "return_documents")
+
+
+async def parsed(request: Request, model: type[Body]) -> Body:
+    """The body of a request, checked; errors name the field, and show no content."""
+    return parsed_json(await request.body(), model)
+
+
+def parsed_json(content: bytes, model: type[Body]) -> Body:
+    """JSON, checked. pydantic's parser refuses JSON that is nested deeper than 200 levels."""
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        refusal = _refusal(error, content)
+    raise refusal
+
+
+def _refusal(error: ValidationError, content: bytes) -> Refused:
+    """A sentence on the first error that says most: on an unknown field, or on the innermost field."""
+    found = error.errors(include_url=False)
+    if found[0]["type"] == "json_invalid":
+        message = f"The body is not JSON that can be read: {found[0]['msg']}."
+        return Refused(BAD_REQUEST if not content else UNPROCESSABLE, "json_invalid", message)
+    body = from_json(content)
+    places = [_place(one, body) for one in found]
+    depths = [(one["type"] == UNKNOWN_FIELD, len(place)) for one, place in zip(found, places, strict=True)]
+    most = depths.index(max(depths))
+    told = found[most]
+    kind = told["type"]
+    field = ".".join(places[most])[:LONGEST_FIELD]
+    if kind == UNKNOWN_FIELD:
+        return unprocessable(f"{field}: {told['msg']}.", field, kind)
+    if kind == "missing":
+        return unprocessable(f"{field} is missing.", field, kind)
+    given = f", not {told['input']!r}" if isinstance(told["input"], (bool, int, float)) else ""
+    said = told["msg"].removeprefix("Input")
+    between = "" if said != told["msg"] else ": "
+    return unprocessable(f"{field or 'The body'}{between}{said}{given[:LONGEST_FIELD]}.", field or None, kind)
+
+
+def _place(error: ErrorDetails, body: Any) -> list[str]:
+    """The names that lead to the field of an error, without the types of unions that pydantic names among them."""
+    place = []
+    for part in error["loc"]:
+        if isinstance(body, dict) and part in body:
+            body = body[part]
+        elif isinstance(body, list) and isinstance(part, int):
+            body = body[part]
+        else:
+            continue
+        place.append(str(part))
+    if error["type"] == "missing":
+        place.append(str(error["loc"][-1]))
+    if error["type"] == UNKNOWN_FIELD:
+        place.append(str(error["ctx"]["name"]))
+    return place
+
+
+def options_of(request: AnswerOptions, server: Server) -> CallOptions:
+    """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
+    given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
+    for name in ZERO_IS_OFF:
+        if given[name] == 0:
+            del given[name]
+    if "top_k" in given:
+        given["top_k"] = given["top_k"] or None  # 0 asks for all labels
+    answers = server.settings.answers
+    if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
+        given["reject"] = answers.reject
+        if answers.novelty is not None:
+            given.setdefault("novelty", answers.novelty)
+    try:
+        return checked_options(**given)
+    except (ValueError, TypeError) as error:
+        raise unprocessable(str(error)) from None

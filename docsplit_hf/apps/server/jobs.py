@@ -1,0 +1,154 @@
+"""Jobs: texts of a request that wait and are read together, in short and in long queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...arrays.predictions import Predictions
+from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ...encoding.chunking import Chunk
+from ...encoding.classifier_embedder import CutTexts, EmbeddedChunks
+
+if TYPE_CHECKING:
+    from ...classifier.pipeline import PredictedTexts
+    from .classifiers import State
+
+BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
+SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them
+SLICE_CHARACTERS = 65_536
+# Options whose answers depend on the other texts of a call: how many neighbors are shown.
+OPTIONS_OF_WHOLE_CALLS = ("return_neighbors", "return_documents", "explain")
+
+
+class ReadTexts(NamedTuple):
+    """What a job returns: embeddings and, if they were asked for, predictions of its texts."""
+
+    embedded: Predictions
+    predicted: PredictedTexts | None
+    first_row: int  # of the job's texts in ``predicted``
+    token_count: int
+
+
+@dataclass
+class Job:
+    """Texts of a request that are read together."""
+
+    state: State
+    texts: list[str]
+    pairs: list[str | None]
+    options: CallOptions | None  # None: embeddings only
+    loop: asyncio.AbstractEventLoop
+    result: asyncio.Future[ReadTexts]
+    tokens: int  # an estimate; of a short job, then their number
+    is_long: bool  # by the estimate: it is tokenized and read in turns
+    cut: CutTexts | None = None  # a short job after it was tokenized; None for an encoder behind an endpoint
+    coming: Iterator[Chunk] | None = None  # of a long job: the chunks that are not tokenized yet
+    part: list[Chunk] = field(default_factory=list)  # of a long job: the chunks that are read next
+    embedded: EmbeddedChunks | None = None  # of a long job, so far
+    read_tokens: int = 0
+    is_dropped: bool = False  # nobody waits for it
+
+    def take_part(self, most_tokens: int) -> None:
+        """Tokenize the part of a long job that is read next."""
+        self.part = []
+        tokens = 0
+        for chunk in self.coming:
+            self.part.append(chunk)
+            tokens += len(chunk.input_ids)
+            if tokens >= most_tokens:
+                return
+        self.coming = None
+
+    @property
+    def has_further_turns(self) -> bool:
+        """Whether a long job is to be read further."""
+        return self.coming is not None and not self.is_dropped
+
+    def reading_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be read together."""
+        is_paired = any(pair is not None for pair in self.pairs)
+        return (*self.state.reading_key(), is_paired, *sorted(reading_options(self.options).items()))
+
+    def prediction_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be predicted together."""
+        if any(self.options.get(name) for name in OPTIONS_OF_WHOLE_CALLS):
+            return (id(self),)
+        return (id(self.state), *sorted(self.options.items()))
+
+    def finish(self, result: ReadTexts | None, error: BaseException | None = None) -> None:
+        """Hand the result to the event loop that waits for it."""
+
+        def hand_over() -> None:
+            if self.result.done():  # the client has gone, or waited too long
+                return
+            if error is not None:
+                self.result.set_exception(error)
+            else:
+                self.result.set_result(result)
+
+        self.loop.call_soon_threadsafe(hand_over)
+
+
+class Waiting:
+    """The jobs that wait, short and long ones in queues of their own that take turns."""
+
+    def __init__(self) -> None:
+        self.short: deque[Job] = deque()
+        self.long: deque[Job] = deque()
+        self._was_long = False
+
+    def __len__(self) -> int:
+        return len(self.short) + len(self.long)
+
+    def add(self, job: Job) -> None:
+        """Put a job at the end of its queue."""
+        (self.long if job.is_long else self.short).append(job)
+
+    def next_queue(self) -> deque[Job]:
+        """The queue whose turn it is; it is empty only if both are."""
+        self._was_long = bool(self.long) and not (self.short and self._was_long)
+        return self.long if self._was_long else self.short
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate of the number of tokens of a text."""
+    return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
+
+
+def reading_options(options: CallOptions | None) -> ReadingOptions:
+    """The options that say how texts are read."""
+    given = options or {}
+    return {name: given[name] for name in READING_OPTIONS if name in given}
+
+
+class TextSlice(NamedTuple):
+    """Texts of a request, or pairs, that wait together."""
+
+    texts: list[str]
+    pairs: list[str | None]
+
+
+def sliced(texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool) -> list[TextSlice]:
+    """Divide the texts of a request into slices; one, if its answers depend on all of them."""
+    if is_whole:
+        return [TextSlice(list(texts), list(pairs))]
+    slices: list[TextSlice] = []
+    characters = 0
+    for text, pair in zip(texts, pairs, strict=True):
+        is_full = bool(slices) and (len(slices[-1].texts) >= SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS)
+        if not slices or is_full:
+            slices.append(TextSlice([], []))
+            characters = 0
+        slices[-1].texts.append(text)
+        slices[-1].pairs.append(pair)
+        characters += len(text)
+    return slices
+
+
+def is_whole_call(options: CallOptions | None) -> bool:
+    """Whether answers depend on the other texts of a call."""
+    return options is not None and any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)

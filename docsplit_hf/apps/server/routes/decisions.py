@@ -1,0 +1,194 @@
+"""``/v1/systemone`` and ``/v1/decisions``: typed questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from pydantic import ValidationError
+from starlette.responses import JSONResponse, Response
+
+from ....classifier.call_options import CallOptions
+from ..bodies import parsed
+from ..classifiers import Classifier, State
+from ..decisions import (
+    Labels,
+    LabelScores,
+    Question,
+    openai_answer,
+    openai_question,
+    system_one_answer,
+    system_one_question,
+    text_of_input,
+    text_of_state,
+)
+from ..errors import Refused, unprocessable
+from ..schemas import DecisionsRequest, SystemOneQuestion, SystemOneRequest
+from ..server import Server
+from .documented import documented
+
+
+def add_decisions(app: FastAPI, server: Server) -> None:
+    """Add the addresses of typed questions."""
+
+    @app.post("/v1/systemone", tags=["decisions"], openapi_extra=documented(SystemOneRequest))
+    async def system_one(request: Request) -> Response:
+        """Answer typed questions about a state: choice among labels, and noul, whether it has one label."""
+        server.access.check_reader(request)
+        body = await parsed(request, SystemOneRequest)
+        return await _answer_system_one(body, server)
+
+    @app.post("/v1/decisions", tags=["decisions"], openapi_extra=documented(DecisionsRequest))
+    async def decisions(request: Request) -> Response:
+        """Answer typed questions about an input, as OpenAI's Decisions; a rejected text gets refusals."""
+        server.access.check_reader(request)
+        body = await parsed(request, DecisionsRequest)
+        _check_question_count(len(body.questions), server)
+        classifier = server.classifier(body.model)
+        state = classifier.state
+        labels = server.labels(state)
+        questions = [openai_question(number, given, labels) for number, given in enumerate(body.questions)]
+        options = _decision_options(server, body.x_reject)
+        _, results = await server.read(classifier, [text_of_input(body)], [None], options, state)
+        scores = server.label_scores(results[0], 0)
+        tokens = results[0].token_count
+        return JSONResponse(
+            {
+                "model": classifier.name,
+                "answers": [
+                    openai_answer(given, question, scores)
+                    for given, question in zip(body.questions, questions, strict=True)
+                ],
+                "usage": {
+                    "input_tokens": tokens,
+                    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                    "output_tokens": 0,
+                    "output_tokens_details": {"reasoning_tokens": 0},
+                    "total_tokens": tokens,
+                },
+                "x_version": state.version,
+            }
+        )
+
+
+def _decision_options(server: Server, reject: float | None) -> CallOptions:
+    try:
+        return server.decision_options(reject)
+    except ValueError as error:
+        raise unprocessable(str(error), "x_reject") from None
+
+
+def _check_question_count(count: int, server: Server) -> None:
+    most = server.settings.limits.questions
+    if not count:
+        raise unprocessable("Ask at least one question.", "questions", "missing")
+    if count > most:
+        raise unprocessable(f"{count:,} questions are too many: ask at most {most}.", "questions", "too_many")
+
+
+def _is_batch(state: Any) -> bool:
+    """Whether a state is Avrik's batch: a list of texts with ids."""
+    return (
+        isinstance(state, list)
+        and bool(state)
+        and all(
+            isinstance(item, dict)
+            and {"id", "text"} <= item.keys() <= {"id", "text", "questions"}
+            and isinstance(item["id"], str)
+            and isinstance(item["text"], str)
+            for item in state
+        )
+    )
+
+
+async def _answer_system_one(body: SystemOneRequest, server: Server) -> Response:
+    classifier = server.classifier(body.model)
+    state = classifier.state
+    options = _decision_options(server, body.x_reject)
+    if _is_batch(body.state):
+        return await _answer_batch(body, server, classifier, state, options)
+    questions = _system_one_questions(body.questions, server.labels(state), server)
+    _, results = await server.read(classifier, [text_of_state(body.state)], [None], options, state)
+    scores = server.label_scores(results[0], 0)
+    tokens = results[0].token_count
+    content = {
+        "model": classifier.name,
+        "answers": {question.name: system_one_answer(question, scores) for question in questions},
+        "usage": {"input_tokens": tokens, "output_tokens": 0},
+        "audit": _audit_fields(classifier, state, [tokens] * len(questions)),
+        "x_version": state.version,
+    }
+    return JSONResponse(content)
+
+
+def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: Labels, server: Server) -> list[Question]:
+    if given is None:
+        raise unprocessable("questions are missing.", "questions", "missing")
+    _check_question_count(len(given), server)
+    if "" in given:
+        raise unprocessable("A question has an empty name.", "questions", "empty")
+    return [system_one_question(name, question, labels) for name, question in given.items()]
+
+
+async def _answer_batch(
+    body: SystemOneRequest, server: Server, classifier: Classifier, state: State, options: CallOptions
+) -> Response:
+    """Answer Avrik's batch: texts with ids, each with questions of its own or those of all."""
+    labels = server.labels(state)
+    questions: list[list[Question] | Refused] = []
+    for item in body.state:
+        try:
+            own = item.get("questions")
+            asked = body.questions if own is None else _questions_of_item(own)
+            text_of_state(item["text"])
+            questions.append(_system_one_questions(asked, labels, server))
+        except Refused as refused:
+            questions.append(refused)
+    answered = [number for number, asked in enumerate(questions) if not isinstance(asked, Refused)]
+    scores: dict[int, LabelScores] = {}
+    tokens = 0
+    if answered:
+        texts = [body.state[number]["text"] for number in answered]
+        _, results = await server.read(classifier, texts, [None] * len(texts), options, state)
+        rows = [(result, row) for result in results for row in range(len(result.embedded.retrieval_embeddings))]
+        scores = {
+            number: server.label_scores(result, row) for number, (result, row) in zip(answered, rows, strict=True)
+        }
+        tokens = sum(result.token_count for result in results)
+    answers = []
+    for number, asked in enumerate(questions):
+        row_id = body.state[number]["id"]
+        if isinstance(asked, Refused):
+            error = {"code": asked.code, "message": asked.message, "field": asked.field}
+            answers.append({"id": row_id, "error": error})
+        else:
+            own_answers = {question.name: system_one_answer(question, scores[number]) for question in asked}
+            answers.append({"id": row_id, "answers": own_answers})
+    content = {
+        "model": classifier.name,
+        "results": answers,
+        "usage": {"input_tokens": tokens, "output_tokens": 0},
+        "audit": _audit_fields(classifier, state, [tokens]),
+        "x_version": state.version,
+    }
+    return JSONResponse(content)
+
+
+def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
+    try:
+        return {name: SystemOneQuestion.model_validate(question) for name, question in given.items()}
+    except (ValidationError, AttributeError):
+        raise unprocessable("The questions of a text are not questions.", "questions") from None
+
+
+def _audit_fields(classifier: Classifier, state: State, tokens: list[int]) -> dict[str, Any]:
+    """What Avrik's client requires: what the answers were made by."""
+    return {
+        "model_hash": state.weights_sha256,
+        "calibration_version": state.version,
+        "prompt_template_sha256": [],
+        "allowed_token_set_hash": [],
+        "input_tokens": tokens,
+        "backend": "docsplit_hf",
+        "precision": classifier.precision,
+    }

@@ -1,0 +1,129 @@
+"""Server: the parts of a running server, and how they read texts."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from ...classifier.call_options import CallOptions, checked_options
+from ...cores import core_count
+from ...fitting.label_tree import NO_LEVEL
+from .access import Access
+from .batching import Batcher, ReadTexts
+from .classifiers import Classifier, State
+from .decisions import Labels, LabelScores
+from .editing import Editor
+from .errors import NOT_FOUND, Refused, unprocessable
+from .metrics import Metrics, RecentTexts
+from .settings import ServerSettings
+
+# Names that clients send without having been given one: the first classifier answers.
+DEFAULT_MODELS = ("jev-latest", "docsplit")
+
+
+class Server:
+    """The parts of a running server."""
+
+    def __init__(
+        self, classifiers: dict[str, Classifier], settings: ServerSettings, access: Access, batcher: Batcher
+    ) -> None:
+        self.classifiers = classifiers
+        self.settings = settings
+        self.access = access
+        self.batcher = batcher
+        self.metrics = Metrics(batcher)
+        self.recent = {name: RecentTexts(settings.drift_texts) for name in classifiers}
+        self.editors: dict[str, Editor] = {}
+        # Files may take minutes: they are read in threads of their own.
+        self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
+        self.is_ready = False
+        if access.editors:
+            for name, classifier in classifiers.items():
+                self.editors[name] = Editor(classifier, settings.limits)
+
+    def close(self) -> None:
+        """Finish the work under way."""
+        self.is_ready = False
+        for editor in self.editors.values():
+            editor.close()
+        self.file_threads.shutdown(cancel_futures=True)
+        self.batcher.stop()
+
+    def classifier(self, name: str | None) -> Classifier:
+        """The classifier that a request names; without a name, the first one."""
+        if name is None or (name in DEFAULT_MODELS and name not in self.classifiers):
+            return next(iter(self.classifiers.values()))
+        found = self.classifiers.get(name)
+        if found is None:
+            known = ", ".join(self.classifiers)
+            message = f"There is no classifier {name[:100]!r} here: {known}."
+            raise Refused(NOT_FOUND, "model_not_found", message, "model")
+        return found
+
+    async def read(
+        self,
+        classifier: Classifier,
+        texts: list[str],
+        pairs: list[str | None],
+        options: CallOptions | None,
+        state: State | None = None,
+    ) -> tuple[State, list[ReadTexts]]:
+        """Read texts by the present state of a classifier, or by the given one, and count them."""
+        self.check_texts(texts, pairs)
+        state = state or classifier.state
+        try:
+            results = await self.batcher.read(state, texts, pairs, options)
+        except (ValueError, TypeError) as error:
+            raise unprocessable(classifier.without_paths(str(error))) from error
+        self.metrics.texts.labels(classifier.name).inc(len(texts))
+        if options is not None:
+            self.recent[classifier.name].add(texts, pairs)
+            if options.get("reject") is not None:
+                self.metrics.count_rejections(classifier.name, _rejections(results))
+        return state, results
+
+    def check_texts(self, texts: list[str], pairs: list[str | None]) -> None:
+        """Refuse too many texts, and texts that are too long."""
+        limits = self.settings.limits
+        if len(texts) > limits.texts:
+            raise unprocessable(f"{len(texts):,} texts are too many at a time: send at most {limits.texts:,}.", "texts")
+        for number, (text, pair) in enumerate(zip(texts, pairs, strict=True)):
+            length = len(text) + len(pair or "")
+            if length > limits.characters:
+                raise unprocessable(f"Text {number} has {length:,} characters: at most {limits.characters:,}.", "texts")
+
+    def label_scores(self, result: ReadTexts, row: int) -> LabelScores:
+        """What a classifier says of one text."""
+        prediction = result.predicted.prediction
+        row += result.first_row
+        names = prediction.label_names
+        rejection = prediction.rejection
+        # A question is about labels: a parent in a tree of labels is no answer to it.
+        is_rejected = None if rejection is None else bool(rejection.levels[row] < prediction.tree.level_count - 1)
+        return LabelScores(
+            probabilities=dict(zip(names, prediction.probabilities[row].tolist(), strict=True)),
+            is_rejected=is_rejected,
+            novelty=None if prediction.novelty is None else float(prediction.novelty[row]),
+            reason="no content" if is_rejected and rejection.has_no_content[row] else None,
+        )
+
+    def decision_options(self, reject: float | None) -> CallOptions:
+        """The options of answers to questions: the server's limits, or those of a request."""
+        answers = self.settings.answers
+        reject = answers.reject if reject is None else reject
+        if reject is None:
+            return {}
+        return checked_options(reject=reject, novelty=answers.novelty)
+
+    def labels(self, state: State) -> Labels:
+        """The labels of a classifier, for questions."""
+        return Labels(state.label_names, state.multi_label, self.settings.answers.reject_label)
+
+
+def _rejections(results: list[ReadTexts]) -> list[bool]:
+    """Whether each text was rejected."""
+    rejected: list[bool] = []
+    for result in results:
+        levels = result.predicted.prediction.rejection.levels
+        count = len(result.embedded.retrieval_embeddings)
+        rejected += (levels[result.first_row : result.first_row + count] == NO_LEVEL).tolist()
+    return rejected

@@ -1,0 +1,348 @@
+"""Addition and relabeling of examples and documents of a datastore, which is created if necessary."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from itertools import chain
+from numbers import Number
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import numpy as np
+
+from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
+from ..arrays.passages import Passages
+from ..arrays.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
+from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
+from ..fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
+from ..fitting.texts_and_labels import check_lengths, names_of_labels
+from ..reading.copies import label_set, warn_of_contradictions
+from ..reading.labels import describe_alike, plain_spelling
+from .file_inputs import GivenTexts, expand_paths, read_inputs, warn_of_failures
+from .knn_datastore import KNNDatastore
+
+if TYPE_CHECKING:
+    from ..arrays.snapshot import Snapshot
+    from ..arrays.store import Store
+    from ..encoding.text_embedder import TextEmbedder
+    from ..reading.origins import Origin
+
+logger = logging.getLogger(__name__)
+
+
+def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+    """Return the datastore, or a new one; without a head, ``labels`` determine whether a text may have several."""
+    config = embedder.model.config
+    multi_label = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    if datastore is None:
+        return new_datastore(embedder, config.label_names, multi_label)
+    return datastore.for_labels(multi_label)
+
+
+def new_datastore(embedder: TextEmbedder, label_names: Sequence[str], multi_label: bool) -> KNNDatastore:
+    """Make an empty datastore for the embeddings of an embedder."""
+    probe = embedder.probe()
+    return KNNDatastore.empty(probe.shape[1], label_names, multi_label=multi_label, probe=probe)
+
+
+def add_examples(
+    embedder: TextEmbedder,
+    datastore: Store,
+    texts: Any,
+    labels: Sequence[Any],
+    ids: Sequence[str] | None = None,
+    allow_new_labels: bool = False,
+    allow_duplicates: bool = False,
+    replace_ids: bool = False,
+) -> list[str]:
+    """Add examples as ``KNNClassifierPipeline.add_examples`` describes, and return their ids.
+
+    With ``replace_ids``, new examples replace existing ones with the same ids.
+    """
+    given = texts if isinstance(texts, GivenTexts) else read_inputs(texts)
+    count = len(given.texts) + len(given.failed)
+    if given.failed:
+        check_lengths(range(count), labels, ids)
+        labels = [labels[number] for number in given.numbers]
+        ids = None if ids is None else [ids[number] for number in given.numbers]
+        warn_of_failures(list(given.failed.values()), count)
+    added = _add_read_examples(embedder, datastore, given, labels, ids, allow_new_labels, allow_duplicates, replace_ids)
+    return given.in_order(added)
+
+
+def _add_read_examples(
+    embedder: TextEmbedder,
+    datastore: Store,
+    given: GivenTexts,
+    labels: Sequence[Any],
+    ids: Sequence[str] | None,
+    allow_new_labels: bool,
+    allow_duplicates: bool,
+    replace_ids: bool,
+) -> list[str]:
+    """Add examples whose texts were read, and return their ids."""
+    texts = given.texts
+    pairs = given.pairs
+    labels = names_of_labels(labels)
+    ids = None if ids is None else list(ids)
+    for i, text in enumerate(texts):
+        if not text.strip():
+            raise ValueError(f"Text {i} is empty: leave it out.")
+    check_lengths(texts, labels, ids)
+    if embedder.model.config.num_labels and not allow_new_labels:
+        _refuse_labels_new_to_head(labels, datastore.label_names)
+    replaced_ids = ids if replace_ids and ids is not None else []
+    found = datastore.view().get(texts, pairs, replaced_ids)
+    new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
+    warn_of_contradictions([*examples_of_texts(found, texts, pairs), *new_examples])
+    _warn_of_alike(labels, datastore.label_names)
+    ids_by_row: list[Any] = [None] * len(texts)  # ids of existing examples
+    first: Sequence[int] = range(len(texts))  # number of the first equal example among the given ones
+    if not allow_duplicates:
+        ids_by_row = ids_of_examples(found, texts, pairs, labels)
+        first = first_of_equals(texts, pairs, labels)
+    rows = [i for i in range(len(texts)) if first[i] == i and ids_by_row[i] is None]
+    if len(rows) < len(texts):
+        logger.warning(
+            "%d of %d examples are in the datastore already with the same label, and are not added again%s: "
+            "allow_duplicates=True adds them.",
+            len(texts) - len(rows),
+            len(texts),
+            "" if ids is None else ", nor are their ids",
+        )
+    if rows:
+        new_texts = [texts[i] for i in rows]
+        new_pairs = [pairs[i] for i in rows]
+        embedded = _embed_examples(embedder, found.documents, new_texts, new_pairs)
+        origins = _origins_of_examples(given, rows, found.documents)
+        added = datastore.add(
+            embedded.keys,
+            [labels[i] for i in rows],
+            new_texts,
+            new_pairs,
+            None if ids is None else [ids[i] for i in rows],
+            replacing=[*ids_among(replaced_ids, found.rows), *embedded.documents],
+            passages=embedded.passages,
+            **origins,
+        )
+        for i, added_id in zip(rows, added, strict=True):
+            ids_by_row[i] = added_id
+    return [ids_by_row[i] for i in first]
+
+
+def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
+    """Raise ValueError for labels that a trained classification head does not have."""
+    for given in labels:
+        for name in [given] if isinstance(given, str) else given:
+            _refuse_new_label(
+                name,
+                known,
+                f"The label {name!r}",
+                "This classifier was trained without it: allow_new_labels=True adds it, and only neighbors can predict "
+                "it.",
+            )
+
+
+def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
+    """Warn of new labels that differ from other labels only in spelling."""
+    given = Counter(chain.from_iterable([label] if isinstance(label, str) else label for label in labels))
+    new = {plain_spelling(name) for name in given.keys() - set(known)}
+    counts = {name: given[name] for name in (*known, *given) if plain_spelling(name) in new}
+    remark = describe_alike(counts, "If they are the same label, give them one name.")
+    if remark is not None:
+        logger.warning(remark)
+
+
+class _Embedded(NamedTuple):
+    """Embeddings of N texts."""
+
+    keys: np.ndarray  # float32 (N, D)
+    passages: Passages | None  # None if each text has one
+    documents: list[str]  # ids of documents with these texts, which become examples
+
+
+def _embed_examples(
+    embedder: TextEmbedder, documents: Snapshot | None, texts: list[str], pairs: list[str | None]
+) -> _Embedded:
+    """Embed texts; texts of ``documents`` keep their embeddings."""
+    if documents is None or not len(documents.keys):
+        keys, passages = _embed_in_sorted_order(embedder, texts, pairs)
+        return _Embedded(keys=keys, passages=passages, documents=[])
+    document_rows = rows_of_texts(documents.rows, texts, pairs)
+    keys = documents.keys[document_rows].astype(np.float32)  # rows of new texts are overwritten below
+    new = np.flatnonzero(document_rows < 0)
+    known = np.flatnonzero(document_rows >= 0)
+    passages = _by_text(known, take_passages(documents.passages, document_rows[known]))
+    if len(new):
+        keys[new], new_passages = _embed_in_sorted_order(embedder, [texts[i] for i in new], [pairs[i] for i in new])
+        passages |= _by_text(new, new_passages)
+    joined = None
+    if passages:
+        whole = {i: (keys[[i]], np.array([[0, len(text)]])) for i, text in enumerate(texts) if i not in passages}
+        by_text = passages | whole
+        joined = Passages.joined([by_text[i] for i in range(len(texts))])
+    ids = documents.rows["id"].take(np.unique(document_rows[known])).to_pylist()
+    return _Embedded(keys=keys, passages=joined, documents=ids)
+
+
+class _Origins(TypedDict, total=False):
+    """The argument of a store for files and places; absent if no text comes from a file."""
+
+    origins: list[Origin | None]
+
+
+def _origins_of_examples(given: GivenTexts, rows: Sequence[int], documents: Snapshot | None) -> _Origins:
+    """Files and places of new examples; those of the documents that become examples are kept."""
+    own = [None] * len(given.texts) if given.origins is None else given.origins
+    origins = [own[row] for row in rows]
+    if documents is not None and has_origins(documents.rows):
+        known = origins_of(documents.rows)
+        places = rows_of_texts(documents.rows, [given.texts[row] for row in rows], [given.pairs[row] for row in rows])
+        for number, place in enumerate(places.tolist()):
+            if origins[number] is None and place >= 0:
+                origins[number] = known[place]
+    return _Origins(origins=origins) if any(origin is not None for origin in origins) else _Origins()
+
+
+def _embed_in_sorted_order(
+    embedder: TextEmbedder, texts: list[str], pairs: list[str | None]
+) -> tuple[np.ndarray, Passages | None]:
+    """Embed texts in sorted order: batches change rounding, and results must not depend on the given order."""
+    order = sorted(range(len(texts)), key=lambda i: (texts[i], pairs[i] or ""))
+    embedded = embedder.embed([texts[i] for i in order], [pairs[i] for i in order])
+    back = np.argsort(order)
+    return embedded.retrieval_embeddings[back], take_passages(embedded.passages, back)
+
+
+def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Map the ``numbers`` of texts to their passages; empty without passages."""
+    return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
+
+
+class DescribedLabels(NamedTuple):
+    """Examples made from descriptions of labels."""
+
+    texts: list[str]
+    labels: list[str]
+    ids: list[str]
+
+
+def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
+    """Make an example of each description of a label.
+
+    Raises:
+        TypeError: If the descriptions are no mapping.
+        ValueError: If there are none, or a name or description is empty.
+    """
+    if not isinstance(descriptions, Mapping):
+        raise TypeError(
+            f"Expected {{label: description, ...}}, got {descriptions!r}: describe each label in a few words."
+        )
+    for name, description in descriptions.items():
+        if not isinstance(name, str) or not isinstance(description, str) or not (name.strip() and description.strip()):
+            raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
+    if not descriptions:
+        raise ValueError("There are no labels: give {label: description, ...}.")
+    return DescribedLabels(
+        texts=list(descriptions.values()),
+        labels=list(descriptions),
+        ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions],
+    )
+
+
+def add_documents(
+    embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
+) -> list[str | None]:
+    """Add documents as ``KNNClassifierPipeline.add_documents`` describes, and return their ids."""
+    if isinstance(texts, str):
+        raise TypeError(
+            f"Expected texts, got {texts!r}. To read a file or a folder: Path({texts!r}); one text: [text]."
+        )
+    given = read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress)
+    texts = given.texts
+    pairs = given.pairs
+    if given.failed:
+        count = len(texts) + len(given.failed)
+        check_lengths(range(count), ids=ids)
+        ids = None if ids is None else [ids[number] for number in given.numbers]
+        warn_of_failures(list(given.failed.values()), count)
+    if not texts:
+        logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
+    check_lengths(texts, ids=ids)
+    new = _new_texts(datastore, texts, pairs)
+    if len(new) < len(texts):
+        empty = sum(not text.strip() for text in texts)
+        logger.warning(
+            "%d of %d documents are not added: %d are empty, %d are in the datastore already or given twice.",
+            len(texts) - len(new),
+            len(texts),
+            empty,
+            len(texts) - len(new) - empty,
+        )
+    added: list[str | None] = [None] * len(texts)
+    if new:
+        new_texts = [texts[i] for i in new]
+        new_pairs = [pairs[i] for i in new]
+        new_ids = None if ids is None else [ids[i] for i in new]
+        keys, passages = _embed_in_sorted_order(embedder, new_texts, new_pairs)
+        origins = _Origins() if given.origins is None else _Origins(origins=[given.origins[i] for i in new])
+        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages, **origins)
+        for i, document_id in zip(new, added_ids, strict=True):
+            added[i] = document_id
+    return given.in_order(added)
+
+
+def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
+    """Numbers of the texts that are neither empty, nor in the datastore, nor repeated."""
+    snapshot = datastore.view().get(texts, pairs)
+    known = set()
+    for state in (snapshot, snapshot.documents):
+        if state is not None:
+            in_store, _ = number_texts(state.rows, texts, pairs)
+            known |= set(in_store.tolist())
+    new = []
+    _, numbers = number_texts(snapshot.rows, texts, pairs)
+    for i, number in enumerate(numbers.tolist()):
+        if texts[i].strip() and number not in known:
+            known.add(number)
+            new.append(i)
+    return new
+
+
+def _has_numbers(given: Any) -> bool:
+    """Whether a label, or one of several labels, is a number other than NaN, or a bool."""
+    labels = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
+    return any(isinstance(label, Number | np.bool_) and label == label for label in labels)
+
+
+def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
+    """Relabel examples as ``KNNClassifierPipeline.relabel`` describes."""
+    if not isinstance(labels, Mapping):
+        raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
+    multi_label = datastore.multi_label
+    numbers = {row_id: given for row_id, given in labels.items() if _has_numbers(given)}
+    labels = {**labels, **dict(zip(numbers, names_of_labels(list(numbers.values())), strict=True))}
+    for row_id, given in labels.items():
+        if not isinstance(row_id, str):
+            raise TypeError(f"The id {row_id!r} is not a string: give ids that add_examples returned.")
+        if isinstance(given, str) == multi_label or not isinstance(given, (str, list, tuple, set, frozenset)):
+            expected = "the name of a label"
+            if multi_label:
+                expected = "a list of names, as a text may have several labels here"
+            raise TypeError(f"The label of {row_id!r} is {given!r}: give {expected}.")
+        for label in given if multi_label else [given]:
+            which = f"The label {label!r} of {row_id!r}"
+            _refuse_new_label(label, datastore.label_names, which, "A new one comes with add_examples.")
+    datastore.relabel(labels)
+    if labels and datastore.fitted is not None:
+        logger.info("The neighbors use the new labels from now on; call fit() again for the other experts.")
+
+
+def _refuse_new_label(label: Any, known: Sequence[str], which: str, next_step: str) -> None:
+    """Raise ValueError for an unknown label; ``which`` names the label in the message."""
+    if label not in known:
+        near = get_close_matches(str(label), known, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{which} is none of {', '.join(known)}.{meant} {next_step}")

@@ -1,0 +1,248 @@
+"""Fit of the experts of a datastore, with weights chosen by folds of the examples or on held-out texts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..arrays.duplicates import rows_of_texts
+from ..arrays.row_table import encode_known_labels
+from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
+from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.ensemble.fitting import fit_experts, used_labels
+from ..fitting.ensemble.held_out_scores import HeldOut, are_texts
+from ..fitting.ensemble.log_linear_pool import ClassProportions
+from ..fitting.ensemble.report import FitReport
+from ..fitting.ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
+from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
+from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
+from ..fitting.label_tree import Hierarchy, remembered_hierarchy
+from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
+from ..reading.versions import group_versions
+from .active_learning import FITTED_STATE_LOCK, suggested_before
+from .teacher.endpoint_teacher import load_teacher
+from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
+
+if TYPE_CHECKING:
+    from ..arrays.snapshot import Snapshot
+    from ..arrays.store import Store
+    from ..encoding.text_embedder import TextEmbedder
+    from ..fitting.ensemble.fitted_experts import FittedExperts
+
+logger = logging.getLogger(__name__)
+
+COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddings are still useful
+MAX_COMPARED_TEXTS = 200  # examples, and documents
+BETTER_ENCODER = "BAAI/bge-small-en-v1.5"  # by published results with few labels: docs/encoders.md
+
+
+def fit(
+    embedder: TextEmbedder,
+    datastore: Store,
+    texts: Any = None,
+    labels: Sequence[Any] | None = None,
+    experts: Sequence[str] | None = None,
+    show_progress: bool = False,
+    corpus: KeptCorpus | None = None,
+    class_proportions: ClassProportions = "estimated",
+    teacher: str | Literal[False] | None = None,
+    teacher_texts: int = TEACHER_TEXTS,
+    hierarchy: Hierarchy | None = None,
+) -> FitReport:
+    """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
+    has_head = embedder.model.config.num_labels > 0
+    if (texts is None) != (labels is None):
+        raise ValueError("Give held-out texts and their labels, or neither.")
+    if texts is None and has_head:
+        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
+    view = datastore.view()
+    snapshot = view.all()
+    _check_teacher(teacher, teacher_texts, snapshot, has_head)
+    known_hierarchy = hierarchy
+    if hierarchy is None and datastore.fitted is not None:
+        known_hierarchy = datastore.fitted.settings.get(HIERARCHY_SETTING)
+        hierarchy = remembered_hierarchy(datastore.fitted.settings, used_labels(snapshot))
+    held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
+    _warn_of_one_vector(embedder, snapshot)
+
+    @cache  # the second fit needs the same embeddings
+    def embed_names(names: tuple[str, ...]) -> np.ndarray:
+        return embedder.embed(readable_names(names)).retrieval_embeddings
+
+    fit_on_all_texts = partial(
+        fit_experts,
+        snapshot,
+        experts,
+        held_out,
+        has_head,
+        show_progress,
+        make=(corpus or KeptCorpus()).make,
+        embed_names=embed_names,
+        class_proportions=class_proportions,
+        hierarchy=hierarchy,
+    )
+    answers = None
+    if teacher is None:
+        answers = remembered_answers(snapshot, used_labels(snapshot))
+    if isinstance(teacher, str) or answers is None:
+        fitted = fit_on_all_texts()
+    if isinstance(teacher, str):
+        answers = ask_teacher(teacher, teacher_texts, fitted, view, snapshot, show_progress)
+    if answers is not None:
+        fitted = fit_on_all_texts(teacher=answers)
+    used_answers = answers if TEACHER_SETTING in fitted.experts else None  # the expert has the name of the setting
+    documents = fitted.settings.report.documents
+    # Documents may mislead the experts; fewer documents than examples hardly do.
+    if held_out is None and documents > fitted.settings.report.examples:
+        without_documents = fit_experts(
+            replace(snapshot, documents=None if used_answers is None else answered_documents(snapshot, used_answers)),
+            experts,
+            show_progress=False,
+            embed_names=embed_names,
+            class_proportions=class_proportions,
+            left_out=documents,
+            version_fraction=fitted.settings.report.version_fraction,
+            teacher=used_answers,
+            hierarchy=hierarchy,
+        )
+        if _leaves_documents_out(fitted, without_documents, has_examples=bool(are_texts(snapshot).any())):
+            fitted = without_documents
+    state = fitted.to_state()
+    if answers is not None:
+        state = replace(
+            state,
+            settings=state.settings | {TEACHER_SETTING: answers.to_setting()},
+            arrays=state.arrays | {TEACHER_ANSWERS: answers.probabilities},
+        )
+    if known_hierarchy is not None:
+        saved_hierarchy = dict(known_hierarchy) if isinstance(known_hierarchy, Mapping) else known_hierarchy
+        state = replace(state, settings=state.settings | {HIERARCHY_SETTING: saved_hierarchy})
+    with FITTED_STATE_LOCK:
+        datastore.fitted = replace(
+            state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
+        )
+    report = fitted.settings.report
+    if report.foreign:
+        logger.info(report.describe_out_of_scope())
+    if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
+        _name_better_encoder()
+    return report
+
+
+def _leaves_documents_out(with_documents: FittedExperts, without: FittedExperts, has_examples: bool) -> bool:
+    """Decide whether documents are left out, by the log likelihoods of the held-out examples.
+
+    Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
+    not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
+    clearly better without them. Label descriptions alone need documents.
+    """
+    gain = without.settings.log_likelihood - with_documents.settings.log_likelihood
+    if with_documents.settings.report.versions_mislead and has_examples:
+        return gain >= -MIN_LOG_LIKELIHOOD_GAIN
+    return gain > MIN_LOG_LIKELIHOOD_GAIN
+
+
+def _check_teacher(
+    teacher: str | Literal[False] | None, teacher_texts: int, snapshot: Snapshot, has_head: bool
+) -> None:
+    """Refuse a teacher where its answers could not be used."""
+    if teacher is None or teacher is False:
+        return
+    if not isinstance(teacher, str):
+        raise TypeError(f"teacher must be an address, False or None, got {teacher!r}.")
+    load_teacher(teacher)  # a mistake in the address is found before anything is fitted
+    if isinstance(teacher_texts, bool) or not isinstance(teacher_texts, int) or teacher_texts < 1:
+        raise ValueError(f"teacher_texts must be a whole number from 1, got {teacher_texts!r}.")
+    if snapshot.multi_label:
+        raise ValueError("A teacher chooses one label for each text, and here a text may have several: leave it out.")
+    if has_head:
+        raise ValueError("A teacher helps classifiers without a trained head: leave it out, or take an encoder.")
+    if snapshot.documents is None or not len(snapshot.documents.keys):
+        raise ValueError("A teacher is asked about documents without labels, and there are none: add_documents(texts).")
+    if not any(snapshot.documents.rows["text"].to_pylist()):
+        raise ValueError("A teacher reads texts, and the documents have none: add them with texts.")
+
+
+def _encoder_name(embedder: TextEmbedder) -> str:
+    """Name of the encoder; empty if it has none, or is behind an endpoint."""
+    encoder_config = getattr(embedder.model.config, "encoder_config", None)
+    return getattr(encoder_config, "name_or_path", "")
+
+
+@cache  # once per process, not in each fit
+def _name_better_encoder() -> None:
+    logger.info(
+        "%s comes with docsplit_hf and needs no download. By published results with few labels, %s is better: "
+        "pipeline('docsplit-knn', model=%r) downloads it. docs/encoders.md compares encoders.",
+        DEFAULT_CHECKPOINT,
+        BETTER_ENCODER,
+        BETTER_ENCODER,
+    )
+
+
+def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
+    """Warn if different texts have nearly equal embeddings."""
+    cosine = least_cosine(snapshot)
+    if cosine is not None and cosine > COLLAPSED_COSINE:
+        logger.warning(
+            "The encoder %s gives nearly one vector for all texts: the least cosine of a sample is %.6f. Answers "
+            "depend on words alone. The encoder may be untrained or damaged, or made for another pooling. Try the one "
+            "that ships: pipeline('docsplit-knn').",
+            embedder.model.config.name_or_path or type(embedder.model).__name__,
+            cosine,
+        )
+
+
+def least_cosine(snapshot: Snapshot) -> float | None:
+    """Least cosine of two of at most 200 examples and 200 documents with different texts; None if there are no two."""
+    vectors = []
+    for rows in (snapshot, snapshot.documents):
+        if rows is None:
+            continue
+        texts = rows.rows["text"].slice(0, MAX_COMPARED_TEXTS).to_pylist()
+        places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
+        vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
+    joined = unit(np.concatenate(vectors))
+    return float((joined @ joined.T).min()) if len(joined) > 1 else None
+
+
+def _warn_of_versions(held_out: list[str], examples: list[str]) -> None:
+    """Warn if held-out texts are versions of examples."""
+    groups = group_versions(held_out + examples)
+    versions = int(np.isin(groups[: len(held_out)], groups[len(held_out) :]).sum())
+    if versions:
+        logger.warning(
+            "%d of %d held-out texts are versions of examples, such as drafts. If later texts are not, the measured "
+            "accuracy is too high: hold versions out together (docsplit_hf.group_versions finds them).",
+            versions,
+            len(held_out),
+        )
+
+
+def _held_out(embedder: TextEmbedder, snapshot: Snapshot, texts: Any, labels: Sequence[Any]) -> HeldOut:
+    """Embed held-out texts, except those that are among the examples."""
+    texts, pairs = texts_and_pairs(texts)
+    numbers = encode_known_labels(names_of_labels(labels), snapshot.label_names, snapshot.multi_label)
+    check_lengths(texts, numbers)
+    kept = np.flatnonzero(rows_of_texts(snapshot.rows, texts, pairs) < 0)
+    if not len(kept):
+        raise ValueError(f"All {len(texts)} held-out texts are among the examples: fit on others, or on none (folds).")
+    if known := len(texts) - len(kept):
+        logger.warning("%d of %d held-out texts are among the examples, and left out.", known, len(texts))
+    texts = [texts[i] for i in kept]
+    pairs = [pairs[i] for i in kept]
+    _warn_of_versions(joined_texts(texts, pairs), texts_in(snapshot.rows))
+    predictions = embedder.embed(texts, pairs)
+    return HeldOut(
+        embeddings=predictions.retrieval_embeddings,
+        texts=joined_texts(texts, pairs),
+        labels=numbers[kept],
+        logits=predictions.logits,
+    )

@@ -1,0 +1,213 @@
+"""Model card of a ``KNNClassifier`` with its datastore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport, printed_name
+from ..training.markdown import code_block, save_model_card, table
+
+if TYPE_CHECKING:
+    from ..arrays.store import Store
+    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
+
+# Titles of the evaluated parts and of two baselines, on the card and on the screen. The mixture is equation 3; the
+# experts are the fitted ensemble.
+TITLES = {
+    "classifier": "classifier",
+    "knn": "neighbors only",
+    "mixture": "mixture",
+    "experts": "ensemble",
+    "word_counts": WORD_REGRESSION,
+    "largest_class": LARGEST_CLASS,
+}
+METRIC_TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}
+MAX_LABELS_SHOWN = 20
+NOT_TRAINED = "None in this run: a pretrained encoder, with labeled examples."
+
+
+def save_classifier_card(
+    folder: str | Path,
+    location: str,
+    config: KNNClassifierConfig,
+    datastore: Store | None,
+    training: dict[str, str] | None = None,
+    log_history: Sequence[Mapping[str, float]] = (),
+    self_contained: bool = False,
+) -> None:
+    """Write the model card, ``README.md``.
+
+    Args:
+        folder: The folder to write to.
+        location: The name on the Hub, or the folder, for the usage examples.
+        config: The configuration of the classifier.
+        datastore: The datastore, if any.
+        training: Rows of the table on training: names and values. None: the classifier was not trained.
+        log_history: The logs of a ``Trainer``, with the last evaluation.
+        self_contained: Whether the classifier comes with the code of docsplit_hf.
+    """
+    fitted = _fitted(datastore)
+    base = getattr(config.encoder_config, "name_or_path", "")
+    metadata = {
+        "library_name": "transformers",
+        "pipeline_tag": "text-classification",
+        "base_model": base if base.count("/") == 1 or base == DEFAULT_CHECKPOINT else None,
+        "tags": ["docsplit-knn", "retrieval-augmented-classification", "nearest-neighbors", "text-classification"],
+    }
+    labels = _labels(config, datastore)
+    if fitted is not None:
+        labels += f"\n\n{_experts(fitted)}"
+    save_model_card(
+        folder,
+        __package__,
+        location,
+        metadata,
+        "faiss-cpu",
+        heads=_heads(config),
+        mixing=_mixing(config, fitted),
+        usage=_usage(location, config, fitted is not None, self_contained),
+        labels=labels,
+        evaluation=_evaluation(log_history),
+        training=table(("", "this run"), training.items()) if training else NOT_TRAINED,
+    )
+
+
+def _heads(config: KNNClassifierConfig) -> str:
+    """Phrase on the heads of the encoder, and on its endpoint, if any."""
+    heads = "no classification head"
+    if config.num_labels:
+        heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
+    endpoint = getattr(config, "endpoint", None)
+    if endpoint:
+        heads += f", behind {endpoint}: texts are sent there"
+    return heads
+
+
+def _mixing(config: KNNClassifierConfig, fitted: FitReport | None) -> str:
+    """Phrase on the way in which probabilities are computed."""
+    if fitted is not None:
+        documents = f" and on {fitted.documents:,} documents without labels" if fitted.documents else ""
+        return f"{len(fitted.shares)} experts, fitted on them{documents}, are mixed"
+    return "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
+
+
+def _fitted(datastore: Store | None) -> FitReport | None:
+    """Report of the fitted experts, if any."""
+    fitted = None if datastore is None else datastore.fitted
+    if fitted is None:
+        return None
+    # A datastore keeps any fitted state, also of other code. Fields with a default were added after the first version.
+    required = {
+        field.name for field in fields(FitReport) if field.default is MISSING and field.default_factory is MISSING
+    }
+    has_report = required <= fitted.settings.keys()
+    return FitReport.of(fitted.settings) if has_report else None
+
+
+def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool, self_contained: bool) -> str:
+    """Usage examples."""
+    code = f"""import docsplit_hf
+from transformers import pipeline
+
+pipe = pipeline("docsplit-knn", model="{location}")
+print(pipe("A text to classify.", return_neighbors=3))"""
+    if is_fitted:
+        code += """
+print(pipe("A text to classify.", explain=True))  # contributions of experts and words"""
+    usage = code_block(code)
+    if self_contained:
+        there = f"""from transformers import pipeline
+
+pipe = pipeline(model="{location}", trust_remote_code=True)"""
+        usage += f"\n\nWhere docsplit_hf is not installed, by the copy of it that is in here:\n\n{code_block(there)}"
+    if config.num_labels:
+        alone = f"""from transformers import AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_remote_code=True)"""
+        usage += f"\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+    return usage
+
+
+def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
+    """Paragraphs on the labels, the examples and the calibration."""
+    names = config.label_names if datastore is None else datastore.label_names
+    if datastore is None:
+        return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
+    if not datastore.is_saved_with_classifier:
+        return (
+            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a separate datastore, "
+            "outside this folder: pass it to the pipeline as `datastore`."
+        )
+    snapshot = datastore.view().all()
+    has_texts = snapshot.rows["text"].null_count < len(snapshot.rows)
+    counts = snapshot.labels.sum(0) if datastore.multi_label else np.bincount(snapshot.labels, minlength=len(names))
+    rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MAX_LABELS_SHOWN]
+    more = f"\n\nand {len(names) - len(rows)} more labels." if len(names) > len(rows) else ""
+    calibration = config.knn_calibration
+    how = "not calibrated" if calibration is None else f"chosen by log likelihood on {calibration['source']}"
+    alone = "" if _fitted(datastore) is None else "Without the experts: "
+    return (
+        f"{len(datastore):,} examples of {snapshot.keys.shape[1]} dimensions, "
+        f"{'with' if has_texts else 'without'} their texts. "
+        f"{alone}{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
+        f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
+    )
+
+
+def _experts(fitted: FitReport) -> str:
+    """Table of the weight of each expert, and of its metrics, if some texts were held out."""
+    weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
+    measured = {record["expert"]: _formatted(record[name] for name in METRIC_TITLES) for record in fitted.measured}
+    rows = [(printed_name(name), weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
+    remark = ""
+    if measured:
+        remark = " The figures are for the same texts, so those of the ensemble are slightly optimistic."
+    levels = _levels(fitted)
+    return (
+        f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
+        f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
+        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows) + levels
+    )
+
+
+def _levels(fitted: FitReport) -> str:
+    """Table of the metrics at each level of the tree of labels; empty for flat labels."""
+    if not fitted.levels:
+        return ""
+    errors = list(fitted.levels[0]["answered"])
+    rows = []
+    for number, level in enumerate(fitted.levels, start=1):
+        name = "labels" if number == len(fitted.levels) else f"level {number}"
+        answered = tuple(f"{level['answered'][error]:.0%}" for error in errors)
+        rows.append((name, f"{level['nodes']:,}", *_formatted([level["accuracy"], level["macro_f1"]]), *answered))
+    titles = ("", "number", METRIC_TITLES["accuracy"], METRIC_TITLES["macro_f1"])
+    titles += tuple(f"answered, `reject={error}`" for error in errors)
+    return (
+        "\n\nThe labels are a tree. With `reject`, a text whose label is too uncertain gets the deepest parent that is "
+        f"not. By level, on the same texts:\n\n{table(titles, rows)}"
+    )
+
+
+def _evaluation(log_history: Sequence[Mapping[str, float]]) -> str:
+    """Table of the last evaluation."""
+    evaluations = [logs for logs in log_history if any(name.endswith("_knn_accuracy") for name in logs)]
+    if not evaluations:
+        return "Not evaluated in this run."
+    metrics = evaluations[-1]
+    prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
+    rows = [
+        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRIC_TITLES))
+        for part, title in TITLES.items()
+        if f"{prefix}_{part}_accuracy" in metrics
+    ]
+    return f"On the {prefix} examples:\n\n" + table(("", *METRIC_TITLES.values()), rows)
+
+
+def _formatted(values: Iterable[float]) -> tuple[str, ...]:
+    return tuple(f"{value:.4f}" for value in values)

@@ -1,0 +1,880 @@
+"""KNNClassifierPipeline: ``pipeline("docsplit-knn")``, text classification by a classifier and labeled examples."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, TextClassificationPipeline
+
+from ..arrays.duplicates import rows_of_texts
+from ..arrays.predictions import Predictions
+from ..arrays.store import read_consistently
+from ..encoding.backends.registry import BackendOptions
+from ..encoding.chunking import SEVERAL_VECTORS
+from ..encoding.embedders import make_embedder
+from ..encoding.text_embedder import TextEmbedder
+from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
+from ..fitting.drift.measure import measure_drift
+from ..fitting.ensemble.content import have_no_content, warn_of_no_content
+from ..fitting.ensemble.corpus import KeptCorpus
+from ..fitting.ensemble.fitted_experts import PreparedExperts, prepare_experts
+from ..fitting.ensemble.predicting import predict_with_experts
+from ..fitting.interpolation import predict_with_neighbors
+from ..fitting.prediction import Prediction, RequestedParts, make_answer, text_inputs
+from ..fitting.texts_and_labels import as_list, joined_texts
+from ..reading.text_warnings import sum_up_warnings
+from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from ..storage.classifier_folder import CARD, saved_together, upload
+from .active_learning import suggest
+from .calibration import recalibrate, recalibrate_if_grown
+from .call_options import (
+    KNN_OPTIONS,
+    READING_OPTIONS,
+    CallOptions,
+    check_label_sets,
+    check_reading_options,
+    check_rejection,
+    checked_options,
+)
+from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
+from .file_inputs import expand_paths, labels_of_folders, raise_if_unreadable, read_inputs, with_unreadable
+from .fit import fit
+from .model_card import save_classifier_card
+from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
+
+if TYPE_CHECKING:
+    from ..arrays.store import Store, View
+    from ..fitting.audit.report import Audit, Labels
+    from ..fitting.drift.report import DriftReport
+    from ..fitting.ensemble.log_linear_pool import ClassProportions
+    from ..fitting.ensemble.report import FitReport
+    from ..fitting.label_tree import Hierarchy
+    from ..reading.origins import Origin
+    from .active_learning import Suggestion
+    from .calibration import Calibration
+    from .call_options import ReadingOptions
+
+logger = logging.getLogger(__name__)
+
+FIRST_WINDOW_TEXTS = 8  # texts of a stream that are sorted by length and read together at first
+WINDOW_TEXTS = 1024  # the most texts that are read together
+PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
+WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
+DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
+# Above this many documents per text, looking texts up is slower than embedding them.
+MAX_DOCUMENTS_PER_TEXT = 100
+
+
+class PredictedTexts(NamedTuple):
+    """Predictions of N texts, and the options that their answers are made with."""
+
+    prediction: Prediction
+    shown: RequestedParts
+    options: CallOptions
+
+    def answer(self, row: int) -> Any:
+        """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
+        return make_requested_answer(self.prediction, row, self.shown, self.options)
+
+
+class KNNClassifierPipeline(TextClassificationPipeline):
+    """Classify texts, or pairs of texts, with a classifier and the nearest labeled examples.
+
+    Import docsplit_hf, and make it by ``pipeline("docsplit-knn", model=...)``. The model is a ``KNNClassifier`` with
+    its datastore in the same folder or repository; or any encoder, which ``add_examples`` turns into a classifier
+    without training. ``pipeline("docsplit-knn")`` uses the encoder that ships with docsplit_hf. Inputs and outputs are
+    those of ``pipeline("text-classification")``.
+
+    Args:
+        model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
+        tokenizer: Its tokenizer; None for an ``EndpointClassifier``.
+        datastore: The labeled examples; or their folder or repository; or ``"milvus://HOST:19530/COLLECTION"``, a
+            collection that is created if it does not exist. None: the datastore in the model's folder or repository,
+            if any.
+        datastore_token: The token for a datastore in a private repository or on a server; ``token`` is for the model.
+        packing: Whether the model runs without padding: ``"auto"``, if results are the same; ``"on"``; ``"off"``.
+        long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
+            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
+            the model. None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given
+            (this is logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
+            256 with ``"late"``.
+        truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
+            trained for it (``matryoshka_dims``). None: as saved, by default all.
+        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: the model's current
+            backend. A datastore built at a different precision is rejected if that changes its neighbors.
+        **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
+
+    Raises:
+        ValueError: If the datastore was built by another encoder, or its long texts were read in another way.
+
+    Example:
+
+        >>> from transformers import BertModel
+        >>> from docsplit_hf.encoding.small_bert import small_bert_config, train_small_bert_tokenizer
+        >>> tokenizer = train_small_bert_tokenizer(["apples and pears", "iron and stone"], vocab_size=60)
+        >>> encoder = BertModel(small_bert_config(tokenizer))  # better: a pretrained one
+        >>> pipe = KNNClassifierPipeline(model=encoder, tokenizer=tokenizer, device="cpu")
+        >>> pipe.add_examples(["apples and pears", "iron and stone"], ["fruit", "mineral"])
+        ['0', '1']
+        >>> answer = pipe({"text": "apples and pears"}, k=1, return_neighbors=1)
+        >>> answer["label"], answer["neighbors"][0]["id"]
+        ('fruit', '0')
+    """
+
+    _load_tokenizer = None  # transformers tries to load one, and continues without: an endpoint has none
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: Any = None,
+        datastore: Store | str | Path | None = None,
+        datastore_token: str | bool | None = None,
+        packing: str = "auto",
+        long_documents: str | None = None,
+        passage_length: int | None = None,
+        truncate_dim: int | None = None,
+        backend: str | None = None,
+        precision: str | None = None,
+        calibration_texts: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        parts = open_parts(model, tokenizer, truncate_dim, datastore is None, datastore_token)
+        kwargs["task"] = "text-classification"  # the name in other libraries
+        super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
+        self.embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore, datastore_token)
+        is_strategy_known = parts.was_classifier or long_documents is not None
+        if not is_strategy_known and self.datastore is None:
+            # Safe only without a datastore: the texts of an existing one may have been read with another strategy.
+            long_documents = "whole"
+        set_reading_strategy(
+            self.embedder,
+            self.datastore if datastore is None else None,
+            long_documents=long_documents,
+            passage_length=passage_length,
+            truncate_dim=truncate_dim,
+        )
+        if datastore is not None:
+            warn_of_different_strategy(self.embedder, self.datastore, is_strategy_known)
+        self._experts: PreparedExperts | None = None
+        self._corpus = KeptCorpus()
+        if self.datastore is not None:
+            recalibrate_if_grown(self.model.config, self.datastore)
+
+    @property
+    def embedder(self) -> TextEmbedder:
+        """TextEmbedder of the current model and tokenizer."""
+        return make_embedder(self.model, self.tokenizer)
+
+    @sum_up_warnings()  # for a generator, warnings about truncated texts are logged as it is consumed
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """Classify texts.
+
+        Args:
+            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; the ``Path`` of a file
+                (PDF, Word, HTML, mail, ...); a list, array, Series, generator or data set of these; a DataFrame or
+                ``datasets.Dataset`` with the column ``text`` and optionally ``text_pair``; or the ``Path`` of a folder,
+                for all files in it.
+            **kwargs: Options:
+
+                - ``top_k``: the number of labels for each text; None for all.
+                - ``return_neighbors``, ``return_documents``: the number of nearest examples, and of nearest documents
+                  without labels, to return.
+                - ``explain``: whether to explain each answer, after ``fit``.
+                - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
+                  resemble no example, get no label. If labels are a tree, ``label`` is the deepest node above the most
+                  probable label for which the rate holds, such as ``"law > contracts"``.
+                - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
+                  known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
+                  of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
+                  texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
+                  documents of other labels, else False.
+                - ``reject_each_label``: whether the rate of ``reject`` holds among the answers with each label, not
+                  only among all answers together. Takes more examples of each label.
+                - ``reject_label``: the label of rejected texts, instead of None.
+                - ``labels_at``: the probability, such as 0.95, that the set ``labels`` of an answer holds the right
+                  label; all right ones, if a text may have several. The sets are as small as this allows.
+                - ``return_novelty``: whether to return how much a text differs from the examples.
+                - ``return_read``: whether to return the fraction of a text that was read.
+                - ``k``, ``knn_temperature``, ``knn_weight``: values to use instead of the calibrated ones. With any of
+                  them the answer mixes head and neighbors (equation 3 of Liang et al. 2023), even after ``fit``.
+                - ``batch_size``, ``max_tokens_per_batch``: the maximum number of texts, and of tokens, per batch.
+                - ``bf16``: whether to compute in bfloat16, faster on hardware that supports it, and slightly less
+                  exact; ``"auto"``: if supported.
+                - ``max_length``: the longest input in tokens.
+                - ``max_passages``: the maximum number of passages to read of a long text, if texts are read in
+                  passages; the part left out is logged.
+                - ``show_progress``: whether to show a progress bar.
+
+        Returns:
+            For each text its best label, a dictionary with ``label`` and ``score``; with ``top_k`` a list of the best
+            labels. For a single text without ``top_k`` a list of one, as in ``pipeline("text-classification")``.
+            Options add:
+
+            - ``neighbors``: the nearest examples, nearest first, each with its ``label`` (``labels``, if it may have
+              several), ``text``, ``text_pair`` if any, ``id``, ``distance`` (squared L2) and ``weight``, its share of
+              the vote (equation 2). After ``fit`` documents vote too: their ``label`` is the most probable one that
+              ``fit`` propagated to them, with ``label_probability``. With ``top_k``, each label has only the neighbors
+              with that label.
+            - ``explanation``: ``experts``, each expert's contribution to the log odds of the label versus the runner-up
+              (named in ``against``); and ``words``, the words that contribute most. For a label added after ``fit`` a
+              ``note`` instead.
+            - ``novelty``: the fraction of held-out examples with a higher familiarity than the text: near 1 for a text
+              of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
+            - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
+              threshold; thresholds are chosen on folds of the examples.
+            - ``path``, if labels are a tree (``hierarchy`` of ``fit``): the nodes from the top to the label, and the
+              most probable label, each with ``label`` and ``score``, the sum of the probabilities of its labels.
+            - ``labels``, with ``labels_at``: the set of labels, each with ``label`` and ``score``, most probable first.
+              It always has the most probable label. ``labels_per_class``: whether the probability holds for the texts
+              of each label (each has enough held-out examples), not only for all texts together.
+
+            For a file: ``file``, its path (relative to the folder, if a folder was given), and ``page`` (``pages``, if
+            it crosses their border), the page with the passage that speaks most for the label; ``sheet``, ``slide`` or
+            ``part`` in other formats. A file that cannot be read has no label and no score, and a ``reason`` and a
+            ``remedy``; a single one raises instead.
+
+            If texts are read in passages, an explanation has the ``passage`` with the highest probability of the label,
+            with ``start``, ``end`` and ``text``; each neighbor has ``passage``, its best-matching passage, and
+            ``text_passage``, the passage of the input that it matched. With ``reject``, ``label`` may be None, with the
+            ``reason`` ``"no content"`` for a text without letters and digits, or without words that tell labels apart.
+            With probability 0.9 over the choice of examples, the error rate is at most ``reject`` on texts of the same
+            distribution; in a tree, among the texts answered at each level, and at all levels together.
+
+        Raises:
+            TypeError: If an input is neither a text, such a dictionary, nor a path.
+            UnreadableFile: A ``ValueError``, if the input is a single file that cannot be read.
+            ValueError: If an argument is out of its range, or no examples have been added.
+        """
+        is_file = isinstance(inputs, Path) and inputs.is_file()
+        inputs = expand_paths(as_list(inputs))
+        if isinstance(inputs, list) and not inputs:
+            return []
+        answers = super().__call__(inputs, **kwargs)
+        if is_file:
+            raise_if_unreadable(answers[0])
+        # As for a text: a list of the best labels, or a list of one.
+        return answers[0] if is_file and "top_k" in kwargs else answers
+
+    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
+        """Predict texts that were embedded before, for programs that embed the texts of several calls together.
+
+        Args:
+            embedded: The result of ``embedder.embed`` for N texts.
+            texts: The N texts; pairs are joined, as ``joined_texts`` does.
+            options: Options of a call that ``checked_options`` has checked.
+
+        Returns:
+            The probabilities of all labels, from which ``answer(row)`` makes the answer that a call returns.
+
+        Raises:
+            ValueError: If options do not fit what was fitted, or no examples have been added.
+        """
+        datastore = self._datastore()
+        view = datastore.view()
+        shown = self._checked_parts(view, options)
+        predict = partial(self._predict, embedded=embedded, texts=texts, origins=None, shown=shown, options=options)
+        return PredictedTexts(read_consistently(datastore, view, predict), shown, options)
+
+    def add_examples(
+        self,
+        texts: Any,
+        labels: Sequence[Any] | None = None,
+        ids: Sequence[str] | None = None,
+        allow_new_labels: bool = False,
+        allow_duplicates: bool = False,
+    ) -> list[str]:
+        """Add labeled examples, which the next call uses.
+
+        Existing examples, with the same text and labels, are not added again, which is logged. Without a classification
+        head, k and temperature are calibrated again by leaving out each example in turn, whenever the number of
+        examples has grown by a tenth, unless they were calibrated on held-out texts.
+
+        Args:
+            texts: Texts, pairs of texts, or paths of files, in any form that a call takes.
+            labels: The name of the label of each text; a list of names if a text may have several labels. None: for the
+                ``Path`` of a folder, the name of the first sub-folder of each file.
+            ids: An id for each text, to remove it by. None: they are numbered.
+            allow_new_labels: Whether to accept labels that a trained head does not have; only neighbors can predict
+                these.
+            allow_duplicates: Whether to add existing examples again, so that they count twice.
+
+        Returns:
+            The ids, one for each text. An existing example keeps its id, even if ``ids`` has another one. None for a
+            file that cannot be read, which is logged.
+
+        Raises:
+            TypeError: If a text is not a string, or a label not a name.
+            ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
+        """
+        folder = texts
+        texts = expand_paths(texts)
+        if labels is None:
+            if not (isinstance(folder, Path) and folder.is_dir()):
+                raise TypeError(
+                    "labels are missing: give one for each text, or a Path of a folder with a sub-folder each."
+                )
+            labels = labels_of_folders(texts, folder)
+        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
+        added = add_examples(self.embedder, datastore, texts, labels, ids, allow_new_labels, allow_duplicates)
+        self._use_datastore_with_new_examples(datastore)
+        return added
+
+    def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
+        """Add labels by description, so that the pipeline answers before any text is labeled.
+
+        A description is an example like others.
+
+        Args:
+            descriptions: For each label a few words, or a sentence, about its texts. A new description replaces the
+                old one.
+
+        Returns:
+            The ids of the descriptions among the examples.
+
+        Raises:
+            ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
+        """
+        described = described_examples(descriptions)
+        labels: list[Any] = described.labels
+        if self.datastore is not None and self.datastore.multi_label:
+            labels = [[label] for label in labels]
+        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
+        added = add_examples(
+            self.embedder, datastore, described.texts, labels, described.ids, allow_duplicates=True, replace_ids=True
+        )
+        self._use_datastore_with_new_examples(datastore)
+        return added
+
+    def add_documents(
+        self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
+    ) -> list[str | None]:
+        """Add documents without labels, for ``fit`` to learn from.
+
+        A document that ``add_examples`` labels later becomes an example, and is not embedded again.
+
+        Args:
+            texts: Texts, pairs of texts, or paths of files, in any form that a call takes; or the ``Path`` of a folder.
+            ids: An id for each text, to remove it by. None: they are numbered, "d0", "d1", ...
+            show_progress: Whether to show a progress bar.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
+                call.
+
+        Returns:
+            The ids; None for empty or already stored texts, and for files that cannot be read: these are skipped, and
+            this is logged.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If an id is taken.
+        """
+        embedder = self._embedder_with(options).with_options(show_progress=show_progress)
+        datastore = datastore_for_adding(embedder, self.datastore)
+        added = add_documents(embedder, datastore, texts, ids)
+        self.datastore = datastore  # only now: a failed addition leaves no trace
+        return added
+
+    def remove_documents(self, ids: Sequence[str]) -> None:
+        """Remove documents.
+
+        Args:
+            ids: Ids that ``add_documents`` returned.
+
+        Raises:
+            ValueError: If no document has that id.
+        """
+        if self.datastore is None:
+            self._datastore()  # raises a ValueError that tells the user to add examples first
+        self.datastore.remove_documents(ids)
+
+    def fit(
+        self,
+        texts: Any = None,
+        labels: Sequence[Any] | None = None,
+        experts: Sequence[str] | None = None,
+        show_progress: bool = True,
+        class_proportions: ClassProportions = "estimated",
+        teacher: str | Literal[False] | None = None,
+        teacher_texts: int = 200,
+        hierarchy: Hierarchy | None = None,
+    ) -> FitReport:
+        """Fit the experts on all examples and documents, and choose their weights.
+
+        Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
+        without one. ``neighbors``: nearest examples and documents. ``words``: naive Bayes. ``topics``: similarity to
+        the centroid of each label's texts. ``vocabulary``: a linear probe of the words of the examples. ``names``:
+        similarity to the names of the labels. Labels of examples are propagated to documents, for neighbors, words and
+        topics to learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds
+        for some thousand documents, as none is embedded again.
+
+        Args:
+            texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained
+                head.
+            labels: The names of their labels.
+            experts: The names of the experts to use. None: all.
+            show_progress: Whether to show a progress bar.
+            class_proportions: The proportions of the labels among future texts. ``"estimated"``: if the examples were
+                sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
+                those of the examples are used. With held-out ``texts``, the proportions of these are used.
+                ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
+            teacher: The address of a decision model, ``"http://localhost:8000/v1#MODEL"``, which is asked about some
+                documents: their texts are sent there, and nowhere else. It learns no labels, and its answers are one
+                more expert, ``teacher``, a linear probe that is weighed like the others; later texts are classified
+                without it. Options follow the model, as in ``"...#MODEL#protocol=decisions#max_characters=8000"``:
+                also ``key_variable``, ``requests_per_minute`` and ``parallel_requests``. None: the answers of an
+                earlier fit are used, and nothing is sent. False: they are dropped.
+            teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
+                count.
+            hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
+                None: that of the earlier fit; without one, labels named like ``"law > contracts > lease"`` are a tree,
+                and others are not. A string: another separator, such as ``"/"``. A dictionary: the parent of each
+                label, and of each parent that has one itself. False: no tree. It changes no probability.
+
+        Returns:
+            The weights, and the accuracy of each expert; it prints as a table.
+
+        Raises:
+            TypeError: If ``hierarchy`` is none of these.
+            ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
+            EndpointError: If the teacher gives no answer, or one that cannot be used.
+        """
+        return fit(
+            self.embedder,
+            self._datastore(),
+            texts=texts,
+            labels=labels,
+            experts=experts,
+            show_progress=show_progress,
+            corpus=self._corpus,
+            class_proportions=class_proportions,
+            teacher=teacher,
+            teacher_texts=teacher_texts,
+            hierarchy=hierarchy,
+        )
+
+    def suggest(self, n: int = 10, again: bool = False) -> list[Suggestion]:
+        """Suggest documents to label next (active learning).
+
+        Documents and examples are clustered, and the clusters with the highest margin uncertainty and the fewest
+        examples give one document each. Label them with ``add_examples``, and call ``fit`` before the next batch.
+
+        Args:
+            n: The number of documents. About ten are best, as each batch uses the labels of the last one.
+            again: Whether to suggest documents again that an earlier call suggested, and that have no label yet.
+
+        Returns:
+            For each document its ``id``, ``text`` and ``text_pair``; the current answer, ``label`` and ``score``, and
+            ``labels`` if a text may have several; and the ``reason``. The most useful document comes first.
+
+        Raises:
+            ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
+        """
+        has_head = self.model.config.num_labels > 0
+        return suggest(self._datastore(), n, again, self.embedder if has_head else None)
+
+    @sum_up_warnings()
+    def measure_drift(
+        self, texts: Any, earlier: Any = None, reject: float = 0.05, show_progress: bool = False, **options: Any
+    ) -> DriftReport:
+        """Compare new texts with earlier ones, or with those of the datastore, after ``fit``.
+
+        Args:
+            texts: Texts, or pairs of texts, in any form that a call takes. Empty ones are counted, and left out.
+            earlier: Texts of an earlier period, to compare with. None: the documents without labels, or, without
+                documents, the examples that ``fit`` held out.
+            reject: The error rate to allow, as for a call: the report counts the texts without an answer.
+            show_progress: Whether to show a progress bar.
+            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
+                call.
+
+        Returns:
+            The changes, the new words, and the most novel texts; it prints as a table.
+
+        Raises:
+            TypeError: If a text is not a string.
+            ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
+        """
+        experts = self._prepare_experts(self._datastore().view().all())
+        if experts is None:
+            raise ValueError("Call fit() before measure_drift().")
+        embedder = self._embedder_with(options)
+        has_head = embedder.model.config.num_labels > 0
+        return measure_drift(embedder.embed, has_head, experts, texts, earlier, reject, show_progress)
+
+    def remove_examples(self, ids: Sequence[str]) -> None:
+        """Remove examples, so that the next call ignores them.
+
+        Args:
+            ids: Ids that ``add_examples`` returned, or that ``neighbors`` have.
+
+        Raises:
+            ValueError: If no example has that id.
+        """
+        self._datastore().remove(ids)
+
+    def relabel(self, labels: Mapping[str, Any]) -> None:
+        """Change the labels of the given examples: of all, or of none if one is refused. Nothing is embedded again.
+
+        Args:
+            labels: For each id of an example the name of its new label; a list of names if a text may have several.
+
+        Raises:
+            TypeError: If an id is not a string, or a label not a name.
+            ValueError: If no example has that id, or a label is new.
+        """
+        relabel(self._datastore(), labels)
+
+    def audit(self, show_progress: bool = True) -> Audit:
+        """Find wrong labels, copies and outliers among the examples, by the out-of-fold answers of ``fit``.
+
+        Nothing is changed: ``apply_audit`` applies the findings, and ``fit()`` learns from the result.
+
+        Args:
+            show_progress: Whether to show a progress bar.
+
+        Returns:
+            The findings; they print as tables.
+
+        Raises:
+            ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
+        """
+        self._raise_if_head_was_trained("audit")
+        return audit_snapshot(self._datastore().view().all(), show_progress)
+
+    def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
+        """Relabel examples marked by ``apply``, and remove those marked by ``remove``.
+
+        The last example of a label is never removed. Call ``fit()`` afterwards.
+
+        Args:
+            audit: The result of ``audit``, possibly edited.
+
+        Returns:
+            The new labels by id, and the ids of the removed examples.
+
+        Raises:
+            ValueError: If the audit is of other examples, or was applied already.
+        """
+        datastore = self._datastore()
+        changes = corrections(audit, datastore.view().all())
+        datastore.relabel(changes.labels)
+        datastore.remove(changes.removed)
+        return changes.labels, changes.removed
+
+    def datalab_inputs(self) -> DatalabInputs:
+        """Make the inputs of cleanlab's ``Datalab`` from the examples that ``fit`` held out.
+
+        ``Datalab(inputs.data, label_name="label").find_issues(pred_probs=inputs.pred_probs,
+        features=inputs.features)``; with ``task="multilabel"`` if a text may have several labels.
+
+        Returns:
+            The examples as a data set, with their probabilities and embeddings.
+
+        Raises:
+            ValueError: As for ``audit``.
+        """
+        self._raise_if_head_was_trained("datalab_inputs")
+        return datalab_inputs(self._datastore().view().all())
+
+    def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
+        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
+
+        Args:
+            texts: Held-out texts, not from the test set; those among the examples are ignored. None: each example is
+                left out in turn, with all its copies, and the weight of a trained head stays.
+            labels: The names of their labels.
+
+        Returns:
+            The calibration.
+
+        Raises:
+            TypeError: If a label is not a name.
+            ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
+        """
+        return recalibrate(self.embedder, self._datastore(), texts, labels)
+
+    def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
+        """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
+
+        The folder's content is replaced at once: a killed process leaves the old classifier or the new one.
+
+        Args:
+            save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
+            self_contained: Whether to include docsplit_hf's own code, with ``handler.py`` for Inference Endpoints and
+                ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works without
+                docsplit_hf. transformers then requires ``trust_remote_code`` even with docsplit_hf.
+            **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
+
+        Raises:
+            ValueError: If there are no examples to save, or ``self_contained`` is impossible.
+        """
+        datastore = self._datastore()
+        folder = Path(save_directory)
+        if self_contained:
+            check_folder(folder)
+        with saved_together(folder) as staging:
+            # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
+            # requires trust_remote_code even with docsplit_hf.
+            self.model.save_pretrained(staging, **kwargs)
+            if self.tokenizer is not None:  # an endpoint has none
+                self.tokenizer.save_pretrained(staging)
+            if (folder / CARD).exists():
+                logger.info("The model card in %s is left as it is.", folder)
+            else:
+                save_classifier_card(staging, str(folder), self.model.config, datastore, self_contained=self_contained)
+            if self_contained:
+                save_code(staging)
+            datastore.save_pretrained(staging)
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        commit_message: str = "Upload a docsplit-knn pipeline",
+        self_contained: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
+
+        Args:
+            repo_id, commit_message: The repository, and the message of the commit.
+            self_contained: As for ``save_pretrained``.
+            **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.
+
+        Returns:
+            The result of ``HfApi.upload_folder``.
+        """
+
+        def save(folder: Path, full_name: str) -> None:
+            self.save_pretrained(folder, self_contained)
+            save_classifier_card(folder, full_name, self.model.config, self._datastore(), self_contained=self_contained)
+
+        return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
+
+    def _raise_if_head_was_trained(self, method: str) -> None:
+        if self.model.config.num_labels:
+            raise ValueError(
+                f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
+                "them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
+            )
+
+    def _use_datastore_with_new_examples(self, datastore: Store) -> None:
+        """Use a datastore to which examples were added."""
+        self.datastore = datastore
+        recalibrate_if_grown(self.model.config, datastore)
+        if datastore.fitted is not None:
+            logger.info("The neighbors use the new examples from now on; call fit() for the other experts.")
+
+    def get_iterator(
+        self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: CallOptions, __: Any
+    ) -> Iterator[Any]:
+        """Classify the texts window by window.
+
+        Lists are read in windows of 1,024 texts, or 256 with a progress bar, and fewer if they are long. Generators
+        start with a window of ``batch_size`` (default 8), which doubles up to 1,024.
+        """
+        has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
+        stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
+        batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
+        first_size = WINDOW_TEXTS if has_items else min(batch_size or FIRST_WINDOW_TEXTS, WINDOW_TEXTS)
+        total = len(inputs) if has_items else None
+        return self._answers(stream, first_size, total, {**options, "batch_size": batch_size})
+
+    def run_single(self, inputs: Any, _: Any, options: CallOptions, __: Any) -> Any:
+        """Classify one text or pair."""
+        return next(self._answers(iter([inputs]), 1, 1, options))
+
+    def check_model_type(self, supported_models: Any) -> None:
+        """Accept any model: encoders have been turned into a ``KNNClassifier``."""
+
+    def _sanitize_parameters(self, **options: Any) -> tuple[CallOptions, CallOptions, CallOptions]:
+        # Preprocess, forward and postprocess are one step here, _answers, so all options are forward options.
+        return {}, checked_options(**options), {}
+
+    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: CallOptions) -> Iterator[Any]:
+        """Answer a stream of texts, at first ``size`` at a time."""
+        datastore = self._datastore()
+        view = datastore.view()
+        shown = self._checked_parts(view, options)
+        show_progress = options.get("show_progress", False)
+        reading = {name: options[name] for name in READING_OPTIONS if name in options}
+        embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
+        can_reuse = self._can_reuse_embeddings(options)
+        most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
+        done = 0
+        # With fewer texts the embedder's own bar suffices.
+        is_shown = show_progress and (total is None or total > PROGRESS_WINDOW_TEXTS)
+        with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
+            while window := _next_inputs(stream, min(size, most)):
+                if done:  # the store may have changed since the last window
+                    datastore = self._datastore()
+                    view = datastore.view()
+                given = read_inputs(window, done)
+                texts = given.texts
+                pairs = given.pairs
+                answers = []
+                if texts:
+                    with self.device_placement():
+                        if view.fitted is not None and can_reuse:
+                            embedded = embed_or_reuse(embedder, view, texts, pairs)
+                        else:
+                            embedded = embedder.embed(texts, pairs)
+                    joined = joined_texts(texts, pairs)
+                    if view.fitted is not None and "reject" not in options:
+                        warn_of_no_content(have_no_content(view, joined), joined, done)
+                    answer = partial(self._answers_from_view, embedded, joined, given.origins, shown, options)
+                    answers = read_consistently(datastore, view, answer)
+                yield from with_unreadable(answers, given, best_only="top_k" not in options)
+                progress.update(len(window))
+                done += len(window)
+                size = min(2 * size, WINDOW_TEXTS)
+
+    def _checked_parts(self, view: View, options: CallOptions) -> RequestedParts:
+        """Check options that depend on what was fitted, and return the parts of an answer that they request."""
+        experts = self._prepare_experts(view)
+        check_rejection(options, experts, view.label_names)
+        check_label_sets(options, experts, view.label_names)
+        shown = RequestedParts(
+            neighbors=options.get("return_neighbors", 0),
+            documents=options.get("return_documents", 0),
+            explanation=options.get("explain", False),
+            novelty=options.get("return_novelty", False),
+            read=options.get("return_read", False),
+        )
+        if shown.read and not self.embedder.is_local:
+            raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
+        return shown
+
+    def _can_reuse_embeddings(self, options: CallOptions) -> bool:
+        """Whether stored embeddings of documents equal those of this call."""
+        config = self.model.config
+        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
+        is_cut = "max_length" in options or "max_passages" in options
+        return is_one_vector and not is_cut and not options.get("return_read", False)
+
+    def _embedder_with(self, options: ReadingOptions) -> TextEmbedder:
+        check_reading_options(options)
+        return self.embedder.with_options(**options)
+
+    def _answers_from_view(
+        self,
+        embedded: Predictions,
+        texts: list[str],
+        origins: list[Origin | None] | None,
+        shown: RequestedParts,
+        options: CallOptions,
+        view: View,
+    ) -> list[Any]:
+        """Answer embedded texts by the examples and documents of one view."""
+        prediction = self._predict(view, embedded, texts, origins, shown, options)
+        return [make_requested_answer(prediction, row, shown, options) for row in range(len(texts))]
+
+    def _predict(
+        self,
+        view: View,
+        embedded: Predictions,
+        texts: list[str],
+        origins: list[Origin | None] | None,
+        shown: RequestedParts,
+        options: CallOptions,
+    ) -> Prediction:
+        """Predict with the fitted experts; otherwise, or with one of ``KNN_OPTIONS``, with head and neighbors."""
+        config = self.model.config
+        reject = options.get("reject")
+        labels_at = options.get("labels_at")
+        experts = self._prepare_experts(view)
+        inputs = text_inputs(texts, embedded, view, shown, origins)
+        if experts is not None and not any(name in options for name in KNN_OPTIONS):
+            lost = options.get("novelty")
+            each_label = options.get("reject_each_label", False)
+            return predict_with_experts(experts, inputs, shown, reject, lost, labels_at, each_label)
+        if shown.explanation or shown.novelty or reject is not None or labels_at is not None:
+            raise ValueError(
+                "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
+                "leave out k, knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: "
+                "fit(texts, labels)."
+            )
+        if config.num_labels == 0 and options.get("knn_weight", 1) != 1:
+            raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
+        return predict_with_neighbors(
+            inputs,
+            view,
+            k=options.get("k", config.k),
+            temperature=options.get("knn_temperature", config.knn_temperature),
+            weight=options.get("knn_weight", config.knn_weight),
+            shown=shown,
+        )
+
+    def _prepare_experts(self, view: View) -> PreparedExperts | None:
+        # Local variable: other threads may set self._experts meanwhile.
+        experts = prepare_experts(view, self._experts)
+        self._experts = experts
+        return experts
+
+    def _datastore(self) -> Store:
+        """The datastore, if it has any examples.
+
+        Raises:
+            ValueError: If it has none.
+        """
+        if self.datastore is None or not len(self.datastore):
+            name = self.model.config.name_or_path
+            has_head = self.model.config.num_labels > 0
+            raise ValueError(
+                f"No labeled examples yet{f' in {name}' if name else ''}: call add_examples(texts, "
+                "labels), with a few texts of each label, or give a datastore to the pipeline."
+                + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
+            )
+        return self.datastore
+
+
+def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
+    """Make the answer to one text, as the options of a call request it."""
+    return make_answer(
+        prediction,
+        row,
+        top_k=options.get("top_k"),
+        shown=shown,
+        best_only="top_k" not in options,
+        reject_label=options.get("reject_label"),
+    )
+
+
+def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:
+    """The next ``max_inputs`` inputs of a stream; fewer if they are long, so that memory is bounded."""
+    inputs = []
+    characters = 0
+    for given in itertools.islice(stream, max_inputs):
+        inputs.append(given)
+        texts = given.values() if isinstance(given, dict) else [given]
+        characters += sum(len(text) for text in texts if isinstance(text, str))
+        if characters >= WINDOW_CHARACTERS:
+            break
+    return inputs
+
+
+def embed_or_reuse(
+    embedder: TextEmbedder, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> Predictions:
+    """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
+    if not 0 < view.count("documents") <= MAX_DOCUMENTS_PER_TEXT * len(texts):
+        return embedder.embed(texts, text_pairs)
+    documents = view.get(texts, text_pairs).documents
+    rows = rows_of_texts(documents.rows, texts, text_pairs)
+    is_stored = rows >= 0
+    if not is_stored.any():
+        return embedder.embed(texts, text_pairs)
+    embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
+    embeddings[is_stored] = documents.keys[rows[is_stored]]
+    new = np.flatnonzero(~is_stored)
+    if len(new):
+        embedded = embedder.embed([texts[i] for i in new], [text_pairs[i] for i in new])
+        embeddings[new] = embedded.retrieval_embeddings
+    return Predictions(logits=np.empty((len(texts), 0), dtype=np.float32), retrieval_embeddings=embeddings)

@@ -1,0 +1,67 @@
+"""Check of a datastore that was built in another precision than the model runs in."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays.probe import PROBE_TEXTS, in_one_precision
+from ..reading.text_warnings import unlogged
+
+if TYPE_CHECKING:
+    from ..arrays.store import Store
+    from ..encoding.text_embedder import TextEmbedder
+
+logger = logging.getLogger(__name__)
+
+SAMPLED_ROWS = 256  # some may have no text
+COMPARED_TEXTS = 64  # of the sampled rows
+COMPARED_NEIGHBORS = 10
+MIN_RECALL = 0.8
+
+
+def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:
+    """Refuse a datastore of another precision if too few neighbors of its own texts stay the same."""
+    if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
+        return
+    own = _precision_name(probe)
+    built = _precision_name(datastore.probe)
+    mismatch = f"The datastore was built in {built}, but the model runs in {own}"
+    if own == built:
+        mismatch += " of another export"
+    remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
+    sample = datastore.sample(SAMPLED_ROWS, SAMPLED_ROWS)
+    known = np.flatnonzero(sample.rows["text"].is_valid())
+    if not len(known):
+        raise ValueError(f"{mismatch}: its neighbors cannot be compared, because it has no texts. {remedy}")
+    checked = sample.take(np.random.default_rng(0).permutation(known)[:COMPARED_TEXTS])
+    columns = checked.rows.to_pydict()
+    with unlogged():
+        embedded = embedder.embed(columns["text"], columns["text_pair"])
+    before = datastore.search(checked.keys, COMPARED_NEIGHBORS + 1, checked.passages).ids
+    after = datastore.search(embedded.retrieval_embeddings, COMPARED_NEIGHBORS + 1, embedded.passages).ids
+    recall = _recall(columns["id"], before, after)
+    result = (
+        f"{100 * recall:.1f} % of the {COMPARED_NEIGHBORS} nearest neighbors of {len(before)} of its texts are the same"
+    )
+    if recall < MIN_RECALL:
+        raise ValueError(f"{mismatch}: {result}, fewer than {100 * MIN_RECALL:.0f} %. {remedy}")
+    logger.warning("%s: %s. The datastore is used.", mismatch, result)
+
+
+def _precision_name(probe: np.ndarray) -> str:
+    """The precision that a probe was made in; only int8 models have more rows than texts."""
+    return "int8" if len(probe) > len(PROBE_TEXTS) else "float32 or bfloat16"
+
+
+def _recall(ids: list[str], before: list[list[str]], after: list[list[str]]) -> float:
+    """Mean fraction of the neighbors before, without the row itself, that are neighbors after."""
+    fractions = []
+    for row_id, ids_before, ids_after in zip(ids, before, after, strict=True):
+        neighbors_before = {*[found for found in ids_before if found != row_id][:COMPARED_NEIGHBORS]}
+        neighbors_after = {*[found for found in ids_after if found != row_id][:COMPARED_NEIGHBORS]}
+        common = len(neighbors_before & neighbors_after)
+        fractions.append(common / len(neighbors_before) if neighbors_before else 1.0)
+    return float(np.mean(fractions))

@@ -1,0 +1,448 @@
+"""Classification of all texts of a file, or all files of a folder, into another file; interrupted runs are resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tqdm.auto import tqdm
+
+from ..content_hash import sha256_of_file, sha256_of_parts
+from ..encoding.backends.registry import precision_settings
+from ..encoding.checkpoints.fingerprint import encoder_fingerprint
+from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.prediction import NO_CONTENT
+from ..reading.document_folders import FAILED, documents_of, holds_documents, name_of_document
+from ..reading.file_formats import find_text_files
+from ..reading.files.failures import FailedFile
+from ..reading.files.load_files import write_failures
+from ..reading.origins import describe_place
+from ..reading.sources import refuse_mistyped_path
+from ..reading.text_warnings import sum_up_warnings
+from ..storage.atomic_replacement import locked, open_or_make
+from ..storage.inside_folder import open_plain
+from .call_options import KNN_OPTIONS, checked_options
+from .file_inputs import FileInput
+from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
+from .sorted_files import REPORTS, Sorted, check_folder, sort_files
+
+if TYPE_CHECKING:
+    from .call_options import CallOptions
+    from .pipeline import KNNClassifierPipeline
+    from .sorted_files import Link
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PredictionFiles:
+    """File with the texts to classify, or folder with the files to classify, and file for the answers."""
+
+    source: Path  # a file, a folder of .txt files or of documents, or a pattern of files
+    target: Path  # .csv, .jsonl or .parquet
+    text_column: str = "text"
+    text_pair_column: str | None = None
+    csv_separator: str | None = None
+    encoding: str | None = None
+    safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
+    sorted_folder: Path | None = None  # folder to sort the files into, by label
+    link: Link | None = None  # to sorted files; None to copy them
+
+    @functools.cached_property
+    def has_documents(self) -> bool:
+        """Whether the source has documents (PDF, Word, ...): each is a row, whose text is not written."""
+        return holds_documents(self.source) or (self.sorted_folder is not None and self.source.is_dir())
+
+    @functools.cached_property
+    def documents(self) -> list[FileInput]:
+        """The documents, found once: those that come later are left to a later run."""
+        return [FileInput(path, name_of_document(path, self.source)) for path in documents_of(self.source)]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns with texts."""
+        return [self.text_column] + ([self.text_pair_column] if self.text_pair_column else [])
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows of the file; of documents, which are read when they are classified, rows without columns."""
+        if self.has_documents:
+            return ({} for _ in self.documents)
+        return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
+
+    @property
+    def reports(self) -> list[Path]:
+        """The files that are written beside the sorted ones."""
+        return [self.target.with_name(name) for name in REPORTS]
+
+    @property
+    def partial(self) -> Path:
+        """File for the answers so far."""
+        return self.target.with_name(f"{self.target.name}.partial")
+
+
+class Outcome(NamedTuple):
+    """Numbers of rows."""
+
+    rows: int  # written
+    without_text: int  # rows without a text, which get no label
+    resumed: int  # rows answered by an earlier run
+    rejected: int  # rows with a rejected text
+    failed: int = 0  # files that could not be read
+    sorted_files: Sorted | None = None  # the files that were sorted into a folder
+
+
+class Content(NamedTuple):
+    """Content of a file to classify."""
+
+    columns: list[str]
+    rows: int  # number of rows
+
+
+def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
+    """Read all rows once, so that unusable files raise before anything is computed.
+
+    Args:
+        files: The files.
+        overwrite: Whether existing answers may be replaced.
+
+    Returns:
+        The columns and the number of rows.
+
+    Raises:
+        ValueError: If the answers cannot be written, or a column is missing.
+    """
+    check_output(files.target, files.safe_csv)
+    if files.sorted_folder is not None:
+        if not files.has_documents:
+            refuse_mistyped_path(str(files.source))
+            if not Path(files.source).exists():
+                raise FileNotFoundError(f"There is no file or folder {str(files.source)!r}.")
+            raise ValueError(
+                f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
+                "a .csv, .jsonl or .parquet file."
+            )
+        check_folder(files.sorted_folder, files.source)
+    if files.has_documents:
+        # A run that was killed while it sorted files is finished.
+        is_unfinished = files.sorted_folder is not None and files.partial.exists()
+        if not overwrite and not is_unfinished:
+            _refuse_existing([files.target] if files.sorted_folder is None else files.reports)
+        return Content(columns=[], rows=len(files.documents))
+    if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
+        _refuse_existing([files.target])
+    columns: dict[str, None] = {}
+    rows = 0
+    for row in files.rows():
+        columns.update(dict.fromkeys(row))
+        rows += 1
+    for column in files.columns:
+        if column not in columns:
+            found = f"only {list(columns)}" if rows else "and no row"
+            raise ValueError(f"There is no column {column!r} in {files.source}, {found}: choose text_column.")
+    check_rows(files.target, files.rows, list(columns))
+    return Content(columns=list(columns), rows=rows)
+
+
+def _refuse_existing(targets: Iterable[Path]) -> None:
+    """Raise ValueError if a file that would be written is there already."""
+    for target in targets:
+        if target.exists():
+            raise ValueError(
+                f"{target} is there already: move it away, delete it, or name another place for the answers "
+                "(--predict_output)."
+            )
+
+
+def classify_file(
+    pipe: KNNClassifierPipeline,
+    files: PredictionFiles,
+    top_k: int | None = None,
+    return_neighbors: int = 0,
+    show_progress: bool = True,
+    overwrite: bool = False,
+    **options: Any,
+) -> Outcome:
+    """Classify all texts of a file, and write its rows with the answers as further columns, in the same order.
+
+    Texts are read and classified 256 at a time, and answers are stored in ``<target>.partial``. Memory is bounded, and
+    the next run continues an interrupted one, with the same result to the byte. A partial file of another input,
+    classifier or other options is ignored, which is logged. Only one run may write to a target at a time.
+
+    The new columns are ``label`` and ``score``; ``neighbors``, ``explanation``, ``novelty``, ``read``, ``documents``,
+    ``path``, ``labels`` and ``labels_per_class`` if the answers have them; with ``top_k`` a list of labels with their
+    scores and neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty
+    text gets neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
+
+    Of documents, the columns are ``file``, ``label``, ``score``, ``page`` and ``reason``, and those of the options.
+    Documents that cannot be read have neither label nor score, and are listed in ``failed.csv`` beside the answers.
+
+    Args:
+        pipe: The pipeline.
+        files: The files.
+        top_k, return_neighbors: As for a call of the pipeline.
+        show_progress: Whether to show a progress bar.
+        overwrite: Whether existing answers may be replaced.
+        **options: Further arguments of a call of the pipeline.
+
+    Returns:
+        The numbers of rows.
+
+    Raises:
+        ValueError: If the files cannot be used, or another run is writing the same answers.
+    """
+    content = check_files(files, overwrite)
+    call_options: CallOptions = {**options, "show_progress": show_progress}  # of each block, which may have long texts
+    if top_k:
+        call_options["top_k"] = top_k
+    if return_neighbors:
+        call_options["return_neighbors"] = return_neighbors
+    parameters = _parameters(pipe, call_options)
+    added = ["label", "score", *_more_columns(pipe, parameters)]
+    if files.has_documents:
+        added = list(dict.fromkeys([*DOCUMENT_ANSWER_COLUMNS, *added]))
+    files.partial.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(locked(files.partial, wait=False))  # the lock of an interrupted run is released
+        except BlockingIOError as error:
+            raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
+        reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
+        made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, parameters])
+        done = _start(files.partial, made_with, content.rows)
+        with (
+            open(open_plain(files.partial, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as partial,
+            sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
+            tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
+        ):
+            for block in blocks_of(itertools.islice(_inputs(files), done, None)):
+                if files.has_documents:
+                    answers = _answers_to_documents(pipe, block, call_options)
+                else:
+                    answers = _answers(pipe, block, files.columns, call_options, "reject" in parameters)
+                partial.writelines(f"{to_json(answer)}\n" for answer in answers)
+                partial.flush()
+                bar.update(len(block))
+        _write_answers(files, content.columns, added)
+        without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
+        reject_label = parameters.get("reject_label")
+        without_label = sum(answer["label"] in (None, reject_label) for answer in _kept_answers(files.partial))
+        sorted_files = _finish_documents(files, reject_label) if files.has_documents else None
+        files.partial.unlink()
+    return Outcome(
+        rows=content.rows,
+        without_text=0 if files.has_documents else without_text,
+        resumed=done,
+        rejected=without_label - without_text,
+        failed=without_text if files.has_documents else 0,
+        sorted_files=sorted_files,
+    )
+
+
+def _inputs(files: PredictionFiles) -> Iterator[Row | FileInput]:
+    """The rows of a table, or the documents of a folder."""
+    return iter(files.documents) if files.has_documents else files.rows()
+
+
+def _answers_to_documents(pipe: KNNClassifierPipeline, block: list[FileInput], options: CallOptions) -> list[Row]:
+    """Answer each document, with the column ``page``."""
+    answers = []
+    for answer in pipe(block, **options):
+        best: Row = dict(answer[0]) if isinstance(answer, list) else dict(answer)
+        row = {"file": best["file"], "label": best["label"], "score": best["score"], "page": _page(best)} | best
+        row["page"] = _page(best)
+        if isinstance(answer, list):  # with top_k
+            row["top_k"] = answer
+        answers.append(row)
+    return answers
+
+
+def _page(answer: Row) -> str | None:
+    """Name the page of an answer: its number, several, or "sheet Prices"; None if it is not known."""
+    described = describe_place(answer)
+    return described.removeprefix("pages ").removeprefix("page ") or None
+
+
+def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorted | None:
+    """List the files that could not be read, and sort files into folders, if that is wanted."""
+    failures = []
+    for answer in _kept_answers(files.partial):
+        if answer["score"] is None:
+            failures.append(FailedFile(answer["file"], answer["reason"], answer["remedy"], answer.get("detail", "")))
+    reports = [files.target.name]
+    if failures:
+        write_failures(failures, files.target.with_name(FAILED))
+        reports.append(FAILED)
+    if files.sorted_folder is None:
+        return None
+    return sort_files(
+        _kept_answers(files.partial),
+        [document.path for document in files.documents],
+        files.sorted_folder,
+        files.link,
+        unsure_label=reject_label,
+        reports=reports,
+    )
+
+
+def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
+    """Write the rows of the file with the answers of the partial file, in the columns ``added``."""
+    renamed = _renamed(columns, added)
+
+    def merged() -> Iterator[Row]:
+        for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
+            yield {renamed[name]: value for name, value in row.items()} | answer
+
+    write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
+
+
+DOCUMENT_ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
+COLUMN_OF_OPTION = {
+    "return_neighbors": "neighbors",
+    "explain": "explanation",
+    "return_novelty": "novelty",
+    "return_read": "read",
+    "return_documents": "documents",
+}
+
+
+def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[str]:
+    """Columns of the answers in addition to label and score."""
+    if "top_k" in parameters:
+        return ["top_k"]
+    columns = ["reason"] if "reject" in parameters else []
+    columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
+    if _has_tree(pipe) and not any(name in parameters for name in KNN_OPTIONS):
+        columns.append("path")
+    if "labels_at" in parameters:
+        return [*columns, "labels", "labels_per_class"]
+    store = pipe.datastore
+    if store is not None and store.multi_label and store.fitted is not None:
+        columns.append("labels")
+    return columns
+
+
+def _has_tree(pipe: KNNClassifierPipeline) -> bool:
+    """Whether the labels are a tree, so that answers have a path."""
+    fitted = None if pipe.datastore is None else pipe.datastore.fitted
+    return fitted is not None and bool(fitted.settings.get("paths"))
+
+
+def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:
+    """Options of a call with the defaults of the pipeline, sorted by name."""
+    given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
+    # Private in transformers 5.23: Pipeline has no public access to the defaults that it was made with.
+    parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
+    parameters |= pipe._forward_params | checked_options(**given)
+    parameters["max_length"] = parameters.get("max_length") or pipe.embedder.max_length
+    parameters.pop("show_progress", None)
+    return dict(sorted(parameters.items()))
+
+
+def _fingerprint(pipe: KNNClassifierPipeline) -> str:
+    """SHA-256 of everything that answers depend on: model, tokenizer, precision, datastore and fitted experts."""
+    precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
+    parts = [encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode()]
+    if pipe.datastore is not None:
+        parts.append(pipe.datastore.content_sha256.encode())
+        fitted = pipe.datastore.fitted
+        if fitted is not None:
+            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED_SETTING}
+            parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
+            for name, array in sorted(fitted.arrays.items()):  # a loaded file may have another order of arrays
+                parts += [f"{name} {array.shape}".encode(), array]
+    return sha256_of_parts(parts)
+
+
+def _checksum(files: PredictionFiles) -> str:
+    """SHA-256 of a file, or of the files of a folder."""
+    source = files.source
+    if files.has_documents:
+        listed = [(document.name, _checksum_of_document(document.path)) for document in files.documents]
+        return sha256_of_parts([to_json(listed).encode()])
+    if source.is_file():
+        return sha256_of_file(source)
+    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in find_text_files(source)]
+    return sha256_of_parts([to_json(names).encode()])
+
+
+def _checksum_of_document(path: Path) -> str:
+    """SHA-256 of a document; its error, if it cannot be opened."""
+    try:
+        return sha256_of_file(path)
+    except OSError as error:
+        return type(error).__name__
+
+
+def _start(partial: Path, made_with: str, rows: int) -> int:
+    """Start a partial file, or cut an existing one after its last complete block; return its number of answers."""
+    header = f"{made_with}\n".encode()
+    with open(open_or_make(partial), "r+b") as file:
+        before = file.readline()
+        if before == header:
+            done = 0
+            position = len(header)
+            end = position
+            for number, line in enumerate(file, start=1):
+                position += len(line)
+                if number % ROWS_AT_A_TIME == 0 and line.endswith(b"\n"):
+                    done = number
+                    end = position
+            if done <= rows:
+                file.truncate(end)
+                logger.info("%s has %d answers: continuing after them.", partial, done)
+                return done
+            logger.warning("%s has %d answers, but there are %d rows: starting over.", partial, done, rows)
+        elif before:
+            logger.warning("%s comes from another input, classifier or options: starting over.", partial)
+        file.seek(0)
+        file.truncate()
+        file.write(header)
+    return 0
+
+
+def _answers(
+    pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
+) -> list[Row]:
+    """Answer each row; rows without a text get no label, and a reason if ``with_reason``."""
+    given = [tuple(row.get(name) for name in columns) for row in block]
+    usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
+    inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
+    found = iter(pipe(inputs, **options))
+    without_text = {"label": None, "score": None}
+    if with_reason:
+        without_text["reason"] = NO_CONTENT
+    answers = []
+    for is_usable in usable:
+        answer = next(found) if is_usable else without_text
+        if isinstance(answer, list):  # with top_k
+            answer = {"label": answer[0]["label"], "score": answer[0]["score"], "top_k": answer}
+        answers.append(answer)
+    return answers
+
+
+def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:
+    """Map the columns of the input to their names in the output."""
+    names: dict[str, str] = {}
+    for column in columns:
+        name = column
+        while name in added or (name != column and name in columns):
+            name = f"input_{name}"
+        names[column] = name
+    if changed := [f"{column!r} is {name!r}" for column, name in names.items() if name != column]:
+        logger.warning("Columns of the input are renamed, as the answers have the same names: %s.", ", ".join(changed))
+    return names
+
+
+def _kept_answers(partial: Path) -> Iterator[Row]:
+    """Read the answers in a partial file."""
+    with open(partial, encoding="utf-8") as file:
+        next(file)
+        yield from map(json.loads, file)

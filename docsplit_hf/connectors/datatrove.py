@@ -1,0 +1,337 @@
+"""Blocks of datatrove that split one .jsonl file over tasks, and segment or embed a corpus of any size."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..encoding.backends.registry import BackendOptions
+from ..encoding.checkpoints.checkpoint import find_checkpoint, load_tokenizer
+from ..encoding.checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from ..encoding.chunking import SINGLE_VECTOR, check_strategy
+from ..encoding.document_encoder import DocumentEncoder
+from ..extras import check_extra
+from ..reading.characters import replace_lone_surrogates
+from ..reading.file_formats import lines_between
+from ..reading.files.failures import FailedFile
+from ..reading.files.finding import find_files
+from ..reading.files.load_files import relative_name
+from ..reading.files.options import FileOptions
+from ..reading.files.reader import read_files
+from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
+from ..reading.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
+from ..reading.segmentation.sentences import get_segmenter
+from ..reading.text_warnings import sum_up_warnings, unlogged
+from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
+from ..training.base_trainer import temporarily
+from ..training.markdown import public_name
+
+check_extra("datatrove", "docsplit_hf.connectors.datatrove")
+
+from datatrove.data import Document  # noqa: E402
+from datatrove.pipeline.base import PipelineStep  # noqa: E402
+from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
+
+logger = logging.getLogger(__name__)
+
+SEGMENTATION_BATCH = 100  # documents
+EMBEDDING_BATCH = 1_000  # documents
+
+
+class JsonlRangeReader(BaseReader):
+    """Reads the lines of a ``.jsonl`` file that begin in a task's range of bytes.
+
+    Args:
+        path: The file, in UTF-8 and not compressed.
+        **options: Options of datatrove's readers except ``limit`` and ``skip``, such as ``text_key``, ``id_key`` and
+            ``adapter``. A row without an id gets the numbers of its task and its line as id.
+
+    Raises:
+        ValueError: If ``limit`` or ``skip`` is given: a task reads a range of bytes, and lines have no numbers.
+    """
+
+    name = "Ranges of a .jsonl file"
+
+    def __init__(self, path: str | Path, **options: Any) -> None:
+        super().__init__(**options)
+        if self.limit != -1 or self.skip:
+            raise ValueError(f"limit={self.limit}, skip={self.skip}: give a file with only the lines that you want.")
+        self.path = str(path)
+
+    def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Yield the documents of a task, after those of the steps before."""
+        yield from data or ()
+        path = Path(self.path)
+        size = path.stat().st_size
+        start = size * rank // world_size
+        end = size * (rank + 1) // world_size
+        for number, line in enumerate(lines_between(path, start, end)):
+            text = line.decode("utf-8-sig").strip()
+            if not text:
+                continue
+            try:
+                row = json.loads(text)
+            except (json.JSONDecodeError, RecursionError) as error:
+                raise ValueError(f"{path}: the line {text[:80]!r} is not JSON: {error}. Correct it.") from error
+            if not isinstance(row, dict) or not isinstance(row.get(self.text_key) or "", str):
+                raise ValueError(f"{path}: the line {text[:80]!r} has no text in {self.text_key!r}. Correct it.")
+            if row.get(self.id_key) is None:
+                row.pop(self.id_key, None)
+            document = self.get_document_from_dict(row, path.name, f"{rank:05d}/{number}")
+            if document is None:
+                self.stat_update("left out, without text")
+                continue
+            self.update_doc_stats(document)
+            yield document
+
+
+class ReadFiles(PipelineStep):
+    """Reads PDF, Word, HTML and other files; each task reads every n-th one.
+
+    The id of a document is the path of its file below the folder. Its metadata have the ``file`` and its ``places``, as
+    in the rows of ``docsplit_hf.load_files``. Files that cannot be read are left out, logged, and counted by reason in
+    the statistics.
+
+    Args:
+        source: A folder, which is read with its sub-folders, or a pattern such as ``"inbox/**/*.pdf"``.
+        options: Limits, cleaning and OCR.
+        cache_dir: Folder of the texts of files that were read before, on a file system that all tasks share. None: no
+            cache.
+
+    Raises:
+        FileNotFoundError: If there is no file, when a task begins.
+    """
+
+    name = "Read files"
+    type = "docsplit_hf"
+
+    def __init__(
+        self, source: str | Path, options: FileOptions | None = None, cache_dir: str | Path | None = None
+    ) -> None:
+        super().__init__()
+        self.source = str(source)
+        self.options = options
+        self.cache_dir = None if cache_dir is None else str(cache_dir)
+
+    def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Yield the documents of a task, after those of the steps before."""
+        yield from data or ()
+        root = Path(self.source) if Path(self.source).is_dir() else None
+        paths = find_files(self.source)[rank::world_size]
+        results = read_files(paths, self.options, 1, self.cache_dir, show_progress=False)
+        for path, result in zip(paths, results, strict=True):
+            name = relative_name(path, root)
+            if isinstance(result, FailedFile):
+                logger.warning(f"{name} is not read: {result.reason}. {result.remedy}")
+                self.stat_update(f"left out, {result.reason}")
+                continue
+            places = [place._asdict() for place in result.places]
+            document = Document(text=result.text, id=name, metadata={"file": name, "places": places})
+            self.update_doc_stats(document)
+            yield document
+
+
+class SegmentDocuments(PipelineStep):
+    """Splits documents into sentences and tokenizes them, once for all runs of pretraining.
+
+    The metadata of a document get its ``input_ids`` and ``sentence_lengths``, as in the rows of
+    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. Unusable
+    documents are dropped, and counted in the statistics.
+
+    Args:
+        model: The encoder to train; its tokenizer is used. None: the checkpoint that ships.
+        segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
+
+    Raises:
+        ValueError: If there is no such segmenter, language or choice of ``single_sentence``.
+    """
+
+    name = "Segment"
+    type = "docsplit_hf"
+
+    def __init__(
+        self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
+    ) -> None:
+        super().__init__()
+        get_segmenter(segmenter, language)  # refuses unknown names before any task starts
+        check_single_sentence(single_sentence)
+        self.model = model
+        self.segmenter = segmenter
+        self.language = language
+        self.single_sentence = single_sentence
+
+    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Segment the documents of a task, and yield the usable ones."""
+        tokenizer = load_tokenizer(find_checkpoint(self.model))
+        segment = SegmentAndDrop(
+            tokenizer=tokenizer,
+            text_column="text",
+            segmenter=get_segmenter(self.segmenter, self.language),
+            single_sentence=self.single_sentence,
+        )
+        for documents in iter(lambda: list(islice(data, SEGMENTATION_BATCH)), []):
+            with self.track_time("batch"):
+                rows = segment({"text": [document.text for document in documents], "document": documents})
+            self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
+            for number, document in enumerate(rows["document"]):
+                document.metadata["input_ids"] = rows["input_ids"][number]
+                document.metadata["sentence_lengths"] = rows["sentence_lengths"][number]
+                yield document
+
+
+class EmbedDocuments(PipelineStep):
+    """Embeds the documents of each task of a pipeline into a shard, which is written completely or not at all.
+
+    A task with a finished shard reads nothing and yields nothing. Files of a killed task are deleted by its next run.
+    On a CPU a task uses one thread, so that a shard has the same bytes however many tasks run: use at least as many
+    tasks as the machine has cores. ``KNNDatastore.from_shards`` reads the folder.
+
+    Args:
+        folder: The folder of the shards, on a file system that all tasks share.
+        model, max_length, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``.
+        long_documents: ``"first"``, ``"head_tail"``, ``"average"`` or ``"whole"``, as in ``DocumentEncoder.encode``;
+            each document gets one embedding.
+        dtype: Type of the embeddings on disk, ``"float16"`` or ``"float32"``.
+        keep_texts: Whether the shards have the texts.
+        label_key: The key of the label in a document's metadata. None: no labels.
+        source: A description of the source, as JSON values; a folder that was begun with another one is refused.
+        keep_files: Whether the shards have ``file`` and ``places`` of a document's metadata, as ``load_files`` gives
+            them.
+
+    Raises:
+        ValueError: If the folder was begun with another encoder, number of tasks or source, or an argument is not
+            one of its choices.
+    """
+
+    name = "Embed"
+    type = "docsplit_hf"
+
+    def __init__(
+        self,
+        folder: str | Path,
+        model: str | None = None,
+        max_length: int | None = None,
+        long_documents: str = "first",
+        precision: str = "float32",
+        calibration_texts: Sequence[str] | None = None,
+        dtype: str = "float16",
+        keep_texts: bool = True,
+        label_key: str | None = None,
+        source: Mapping[str, Any] | None = None,
+        keep_files: bool = False,
+    ) -> None:
+        super().__init__()
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
+        self.model = model
+        self.max_length = max_length
+        self.backend_options = BackendOptions(
+            backend="openvino" if precision == "int8" else "torch",
+            precision=precision,
+            calibration_texts=None if calibration_texts is None else tuple(calibration_texts),
+        )
+        self.folder = str(folder)
+        self.long_documents = check_strategy(long_documents, SINGLE_VECTOR)
+        self.dtype = dtype
+        self.keep_texts = keep_texts
+        self.label_key = label_key
+        self.source = source
+        self.keep_files = keep_files
+
+    def begin(self, tasks: int) -> DocumentEncoder:
+        """Write the settings of all shards, or check them, and return the encoder."""
+        encoder, fingerprint = _load(self.model, self.max_length, self.backend_options)
+        described = {
+            "name": public_name(encoder.model.config.name_or_path),
+            "fingerprint": fingerprint,
+            "pooling": encoder.pooling,
+            "max_length": encoder.max_length,
+            "precision": self.backend_options.precision,
+            "long_documents": self.long_documents,
+        }
+        with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
+            # The same probe as TextEmbedder.probe of a classifier with this encoder.
+            probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
+        shared = {
+            "tasks": tasks,
+            "dimension": encoder.dimension,
+            "dtype": self.dtype,
+            "encoder": described,
+            "source": self.source,
+            "label_key": self.label_key,
+            "keep_texts": self.keep_texts,
+            "label_names": None,
+            "probe": probe.tolist(),
+        }
+        if self.keep_files:  # else the description is that of earlier releases
+            shared["keep_files"] = True
+        begin_corpus(Path(self.folder), shared)
+        return encoder
+
+    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """Embed the documents of a task, and pass them on."""
+        folder = Path(self.folder)
+        threads = torch.get_num_threads()
+        with contextlib.ExitStack() as stack:
+            # Another number of threads may change the last bits of an embedding.
+            torch.set_num_threads(1)
+            stack.callback(torch.set_num_threads, threads)
+            encoder = self.begin(world_size)
+            if is_finished(folder, rank):
+                logger.info("The shard of task %d is finished already.", rank)
+                return
+            writer = ShardWriter(folder, rank, encoder.dimension, self.dtype, self.keep_files)
+            with writer as shard, sum_up_warnings():
+                for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
+                    with self.track_time("batch"):
+                        self._embed(encoder, documents, shard)
+                    yield from documents
+
+    def _embed(self, encoder: DocumentEncoder, documents: list[Document], shard: ShardWriter) -> None:
+        """Embed a batch of documents into the shard, without those of white space only."""
+        used = [document for document in documents if document.text.strip()]
+        self.stat_update("embedded", value=len(used), unit="batch")
+        self.stat_update("left out, white space only", value=len(documents) - len(used), unit="batch")
+        ids = [replace_lone_surrogates(str(document.id)) for document in used]
+        texts = [replace_lone_surrogates(document.text) for document in used]
+        keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
+        labels = [self._label(document) for document in used]
+        origins = [_origin_of(document) for document in used] if self.keep_files else None
+        shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys, origins)
+
+    def _label(self, document: Document) -> str | None:
+        """The label in a document's metadata; None without ``label_key``."""
+        if self.label_key is None:
+            return None
+        label = document.metadata.get(self.label_key)
+        if label is None:
+            raise ValueError(f"The document {document.id} has no {self.label_key!r}: label all documents, or none.")
+        if not isinstance(label, (str, int)):
+            raise ValueError(f"The label of the document {document.id} is {label!r}: give it one label.")
+        return replace_lone_surrogates(str(label))
+
+
+def _origin_of(document: Document) -> Origin | None:
+    """The file and places in a document's metadata; None without a file."""
+    return make_origin(document.metadata.get(FILE_COLUMN), document.metadata.get(PLACES_COLUMN))
+
+
+@functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
+def _load(model: str | None, max_length: int | None, options: BackendOptions) -> tuple[DocumentEncoder, str]:
+    """Load an encoder, and compute its fingerprint."""
+    encoder = DocumentEncoder.from_pretrained(
+        model,
+        max_length=max_length,
+        backend=options.backend,
+        precision=options.precision,
+        calibration_texts=options.calibration_texts,
+    )
+    return encoder, encoder.fingerprint

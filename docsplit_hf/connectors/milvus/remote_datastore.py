@@ -1,0 +1,434 @@
+"""RemoteDatastore: a store in a collection of Milvus, searched and changed there."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ...arrays.keys import as_matrix
+from ...arrays.probe import check_same_encoder
+from ...arrays.row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
+from ...arrays.snapshot import FittedState
+from ...classifier.knn_datastore import KNNDatastore
+from ...content_hash import sha256_of_json
+from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
+from .remote_view import ONE_EACH, RemoteView, find_ids
+from .rows import (
+    KEY_FIELDS,
+    PREFIX_LENGTH,
+    CollectionDescription,
+    all_primary_keys,
+    label_names_of_rows,
+    read_change_token,
+    read_description,
+    remote_search,
+    to_rows,
+    to_snapshot,
+    with_ids,
+    write_change_token,
+    write_description,
+    write_labels,
+)
+
+if TYPE_CHECKING:
+    from ...arrays.passages import Passages
+    from ...arrays.snapshot import SearchResult, Snapshot
+    from ...arrays.store import Store
+    from ...reading.origins import Origin
+
+logger = logging.getLogger(__name__)
+
+BLOCK_ROWS = 10_000  # of another datastore, written at a time
+MAX_COPIED_BYTES = 2**31  # of keys
+MAX_SAMPLE = 500  # examples to calibrate on: each is a search
+COMPARED_FIELDS = ("content", "labels", "passages")  # equal if an existing row with the id is the added one
+FOUND = (PK, "id", *COMPARED_FIELDS, "rest")  # fields of rows that are replaced or removed
+
+
+class RemoteDatastore:
+    """A datastore in a collection of Milvus, from ``connect_datastore``.
+
+    It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
+    and ranks them by their exact distances, as a ``KNNDatastore`` of the candidates does. A fitted classifier answers
+    by such searches, too. Methods of a pipeline that need all rows (``fit``, ``audit``, ``suggest``,
+    ``measure_drift``) fetch them once, by ``view().all()``.
+
+    Differences from ``KNNDatastore``: keys are float32; missing ids are made of content and labels, so that equal
+    examples of two calls are one; ``add`` may be repeated after it failed, and overwrites rows that it has written; the
+    fitted state stays in this process; ``save_pretrained`` saves nothing; and each method raises
+    ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
+    """
+
+    dtype = "float32"
+    is_saved_with_classifier = False
+
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
+        self._collection = collection
+        self._about = about
+        self._writing = threading.Lock()
+        self._last_row = 0
+        self._fitted: FittedState | None = None
+        self._view: RemoteView | None = None  # the last one
+        self._copy: KNNDatastore | None = None  # of all rows
+        self._copied = ""  # the token of the last change in the copy
+
+    def __len__(self) -> int:
+        return self._collection.count(EXAMPLES, ONE_EACH)
+
+    def __repr__(self) -> str:
+        return f"RemoteDatastore({self._collection!r}, dimension {self.dimension}, {len(self.label_names)} labels)"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A connection cannot be copied or pickled, as it may have a token: connect again.")
+
+    @property
+    def collection(self) -> str:
+        """The name of the collection."""
+        return self._collection.name
+
+    @property
+    def dimension(self) -> int:
+        """D of the keys."""
+        return self._about.dimension
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The names of the labels at the time of connecting, and names seen since."""
+        return self._about.label_names
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a row may have several labels."""
+        return bool(self._about.multi_label)
+
+    @property
+    def probe(self) -> np.ndarray | None:
+        """Probe embeddings by the encoder of the keys, ``(P, D)``."""
+        return self._about.probe
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether a row has several passages."""
+        return self._collection.count(REST) > 0 and self._collection.count(EXAMPLES, "passages > 1") > 0
+
+    @property
+    def documents(self) -> RemoteDocuments:
+        """The unlabeled documents, for searching and counting; falsy without documents, which asks the server."""
+        return RemoteDocuments(self._collection, self._about)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All rows, of at most 2 GiB of keys: fetched once, and again after another process changed them."""
+        return self._all_rows()
+
+    def view(self) -> RemoteView:
+        """Return the current state for reading; the same object while nothing has changed, which asks the server."""
+        version = read_change_token(self._collection)
+        view = self._view
+        if view is None or view.version != version or view.fitted is not self._fitted:
+            self._refresh_about()
+            view = RemoteView(self._collection, self._about, version, self._fitted, self._all_rows)
+            self._view = view
+        return view
+
+    @property
+    def fitted(self) -> FittedState | None:
+        """The state fitted by this process; None before a fit."""
+        return self._fitted
+
+    @fitted.setter
+    def fitted(self, state: FittedState | None) -> None:
+        if state is not None and not isinstance(state, FittedState):
+            raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
+        self._fitted = state
+        logger.info("The fitted state stays in this process; it is not saved in %r.", self._collection)
+
+    @property
+    def content_sha256(self) -> str:
+        """64 hexadecimal digits that change with every change of the collection."""
+        content = [self._collection.name, self.label_names, read_change_token(self._collection)]
+        return sha256_of_json(content)
+
+    def for_labels(self, multi_label: bool) -> RemoteDatastore:
+        """Return self: the first added labels decide whether a row may have several labels."""
+        return self
+
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
+        """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
+        return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
+
+    def sample(self, passages: int, least: int) -> Snapshot:
+        """Some examples, always the same: the first by their keys, which are hashes."""
+        rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
+        found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
+        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS))
+
+    def add(
+        self,
+        keys: Any,
+        labels: Sequence[Any],
+        texts: Iterable[str | None] | None = None,
+        text_pairs: Iterable[str | None] | None = None,
+        ids: Iterable[str] | None = None,
+        replacing: Iterable[str] = (),
+        passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
+    ) -> list[str]:
+        """Add rows, as ``KNNDatastore.add`` does. If it fails halfway, repeat it: no row is added twice."""
+        with self._writing:
+            multi_label = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
+            _, names = encode_labels(labels, self.label_names, multi_label)
+            if len(names) > len(self.label_names):
+                self._refresh_about()  # another process may have added them
+            empty = empty_snapshot(self.dimension, self.label_names, multi_label)
+            filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages, origins=origins)
+            rows = _named(filled, EXAMPLES, ids)
+            if self._about.multi_label is None and len(rows.keys):
+                self._set_about(multi_label=multi_label)
+            self._add_labels(rows.label_names)
+            return self._put(rows, EXAMPLES, list(replacing))
+
+    def add_documents(
+        self,
+        keys: Any,
+        texts: Iterable[str | None] | None = None,
+        text_pairs: Iterable[str | None] | None = None,
+        ids: Iterable[str] | None = None,
+        passages: Passages | None = None,
+        origins: Iterable[Origin | None] | None = None,
+    ) -> list[str]:
+        """Add documents, as ``KNNDatastore.add_documents`` does. If it fails halfway, repeat it."""
+        with self._writing:
+            empty = empty_snapshot(self.dimension)
+            grown = add_documents(empty, keys, texts, text_pairs, ids, passages, origins=origins)
+            return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
+
+    def merge(self, other: Store) -> None:
+        """Add all rows and documents of another datastore, 10,000 at a time. If it fails halfway, repeat it.
+
+        Ids from the other datastore's counters are replaced by ids of their content; other ids stay.
+        """
+        state = other.view().all()
+        as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
+        if self._about.multi_label not in (None, state.multi_label):
+            raise ValueError("One of the two has several labels per row, the other has one: build both alike.")
+        if state.probe is not None and self.probe is not None:
+            check_same_encoder(self.probe, state.probe)
+        with self._writing:
+            if self._about.multi_label is None:
+                self._set_about(multi_label=state.multi_label)
+            if self._about.probe is None and not len(self):
+                self._set_about(probe=state.probe)
+            self._refresh_about()
+            labels, names = rename_labels(state.labels, state.label_names, self.label_names)
+            self._add_labels(names)
+            self._merge(replace(state, labels=labels, label_names=names), EXAMPLES)
+            if state.documents is not None:
+                self._merge(state.documents, DOCUMENTS)
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove rows, as ``KNNDatastore.remove`` does."""
+        self._remove(EXAMPLES, ids, KNNDatastore.remove)
+
+    def remove_documents(self, ids: Iterable[str]) -> None:
+        """Remove documents, as ``KNNDatastore.remove_documents`` does."""
+        self._remove(DOCUMENTS, ids, KNNDatastore.remove_documents)
+
+    def relabel(self, labels: Mapping[str, Any]) -> None:
+        """Change labels of rows, as ``KNNDatastore.relabel`` does."""
+        with self._writing:
+            encoded = encode_known_labels(labels.values(), self.label_names, self.multi_label)
+            names = dict(zip(labels, label_names_of_rows(encoded, self.label_names), strict=True))
+            found = find_ids(self._collection, EXAMPLES, labels, FIELDS)
+            _check_found(labels, found)
+            rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
+            with self._changing(lambda copy: copy.relabel(labels)):
+                self._collection.write(EXAMPLES, rows)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Save nothing: the examples stay on the server, and a saved folder must not choose a server for its user."""
+        logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
+
+    def _decoded(self, rows: list[Row]) -> Snapshot:
+        snapshot = to_snapshot(rows, self._about)
+        if len(snapshot.label_names) > len(self.label_names):  # another process has added some
+            self._refresh_about()
+            snapshot = to_snapshot(rows, self._about)
+        return snapshot
+
+    def _refresh_about(self) -> None:
+        self._about = read_description(self._collection, self.dimension)
+
+    def _set_about(self, **changes: Any) -> None:
+        self._about = replace(self._about, **changes)
+        write_description(self._collection, self._about)
+
+    def _add_labels(self, names: tuple[str, ...]) -> None:
+        write_labels(self._collection, self._about, names[len(self.label_names) :], self._next_rows(len(names)))
+        self._about = replace(self._about, label_names=names)
+
+    def _next_rows(self, count: int) -> int:
+        """The first of ``count`` numbers that order rows: from the clock, so that processes need no coordination."""
+        first = max(time.time_ns(), self._last_row + 1)
+        self._last_row = first + count
+        return first
+
+    def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
+        """Write rows, then remove the rows that they replace, here and in the copy. Returns the ids."""
+        ids = rows.rows["id"].to_pylist()
+        replaced = [
+            *find_ids(self._collection, EXAMPLES, replacing, FOUND),
+            *find_ids(self._collection, DOCUMENTS, replacing, FOUND),
+        ]
+        existing = [
+            *find_ids(self._collection, EXAMPLES, ids, FOUND),
+            *find_ids(self._collection, DOCUMENTS, ids, FOUND),
+        ]
+        _check_found(replacing, replaced)
+        replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
+        existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
+        new_rows, rest = to_rows(rows, kind, self._next_rows(len(ids)))
+        first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
+        for row in existing:
+            new_row = first_rows.get(row[PK])
+            if new_row is None or any(new_row[name] != row[name] for name in COMPARED_FIELDS):
+                raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
+        rewritten = [row["id"] for row in existing]
+        written_keys = {row[PK] for row in (*new_rows, *rest)}
+        with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, rewritten)):
+            self._collection.write(REST, rest, len(ids))
+            self._collection.write(kind, new_rows, len(ids))
+            self._collection.delete([key for key in all_primary_keys(replaced) if key not in written_keys])
+        return ids
+
+    def _merge(self, state: Snapshot, kind: str) -> None:
+        times: dict[str, int] = {}
+        count = len(state.keys)
+        for start in range(0, count, BLOCK_ROWS):
+            rows = state.take(np.arange(start, min(start + BLOCK_ROWS, count)))
+            given = uncounted_ids(rows, DOCUMENT_PREFIX if kind == DOCUMENTS else "")
+            self._put(with_ids(rows, given, kind, times), kind, [])
+            logger.info("%d of %d rows are in %r.", start + len(rows.keys), count, self._collection)
+
+    def _remove(self, kind: str, ids: Iterable[str], method: Callable[[KNNDatastore, Iterable[str]], None]) -> None:
+        if isinstance(ids, str):
+            raise ValueError(f"{method.__name__} takes a list of ids, got one string: pass [{ids!r}].")
+        ids = list(ids)
+        with self._writing:
+            found = find_ids(self._collection, kind, ids, FOUND)
+            _check_found(ids, found)
+            with self._changing(lambda copy: method(copy, ids)):
+                self._collection.delete(all_primary_keys(found))
+
+    @contextlib.contextmanager
+    def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
+        """Change the collection within the context; then change the copy in the same way, and write a new token."""
+        before = self._copied
+        self._copied = ""  # if the change fails halfway, the copy is fetched again
+        yield
+        is_current = self._copy is not None and read_change_token(self._collection) == before
+        token = write_change_token(self._collection, self._about)
+        if is_current:
+            change(self._copy)
+            self._copied = token
+
+    def _all_rows(self) -> Snapshot:
+        """All rows with the fitted state; the same object while nothing has changed."""
+        copy = self._whole_copy()
+        if copy.fitted is not self._fitted:
+            copy.fitted = self._fitted
+        return copy.snapshot
+
+    def _whole_copy(self) -> KNNDatastore:
+        """A local datastore of all rows, fetched unless it is current."""
+        collection = self._collection
+        change = read_change_token(collection)
+        if self._copy is not None and change == self._copied:
+            return self._copy
+        self._refresh_about()
+        count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
+        size = 4 * count * self.dimension
+        if size > MAX_COPIED_BYTES:
+            raise ValueError(
+                f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
+                f"{MAX_COPIED_BYTES / 2**30:g}: build a KNNDatastore of fewer examples for it."
+            )
+        rest = list(collection.rows(REST, FIELDS))
+        examples = [*collection.rows(EXAMPLES, FIELDS), *_of_kind(EXAMPLES, rest)]
+        documents = [*collection.rows(DOCUMENTS, FIELDS), *_of_kind(DOCUMENTS, rest)]
+        snapshot = to_snapshot(examples, self._about)
+        unlabeled = to_snapshot(documents, self._about, labeled=False)
+        fetched = len(snapshot.keys) + len(unlabeled.keys)
+        logger.info("Fetched %d rows from %r.", fetched, collection)
+        incomplete = len({row[PK][:PREFIX_LENGTH] for row in (*examples, *documents)}) - fetched
+        if incomplete:
+            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
+        whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
+        self._copy = KNNDatastore.from_snapshot(whole)
+        self._copied = change
+        return self._copy
+
+
+class RemoteDocuments:
+    """The unlabeled documents of a remote datastore, for searching and counting."""
+
+    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
+        self._collection = collection
+        self._about = about
+
+    def __len__(self) -> int:
+        return self._collection.count(DOCUMENTS, ONE_EACH)
+
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
+        """The nearest documents of each query."""
+
+        def decoded(rows: list[Row]) -> Snapshot:
+            return to_snapshot(rows, self._about, labeled=False)
+
+        return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
+
+
+def _of_kind(kind: str, rest: list[Row]) -> list[Row]:
+    """The rows of the partition "rest" that belong to examples, or to documents."""
+    return [row for row in rest if row[PK][0] == kind[0]]
+
+
+def _named(rows: Snapshot, kind: str, ids: Iterable[str] | None) -> Snapshot:
+    """The rows with ids of their content, unless ids were given."""
+    return rows if ids is not None else with_ids(rows, [None] * len(rows.keys), kind, {})
+
+
+def _check_found(ids: Iterable[str], found: list[Row]) -> None:
+    """Refuse ids without a row."""
+    known = {row["id"] for row in found}
+    for row_id in ids:
+        if row_id not in known:
+            raise ValueError(f"{NO_ROW.format(row_id)} A removal may have succeeded although its answer was lost.")
+
+
+def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], rewritten: list[str]) -> None:
+    """Add rows to the copy, in place of ``replacing`` and of those with the same ids."""
+    texts = rows.rows["text"].to_pylist()
+    pairs = rows.rows["text_pair"].to_pylist()
+    ids = rows.rows["id"].to_pylist()
+    tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
+    rewritten = sorted(ids_among(rewritten, *tables))  # without rows written in part, which the copy lacks
+    if kind == DOCUMENTS:
+        copy.remove_documents(rewritten)
+        copy.add_documents(rows.keys, texts, pairs, ids, rows.passages)
+        return
+    labels = label_names_of_rows(rows.labels, rows.label_names)
+    if not copy.multi_label:
+        labels = [name for (name,) in labels]
+    copy.add(rows.keys, labels, texts, pairs, ids, replacing=[*replacing, *rewritten], passages=rows.passages)

@@ -1,1 +1,0 @@
-"""Stores for examples and documents: rows, index, files, and a server."""

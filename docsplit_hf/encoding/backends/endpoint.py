@@ -1,0 +1,281 @@
+"""Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: of OpenAI, another service, or one's own server.
+
+It has no ``from __future__ import annotations``, for the reason in ``configuration_knn_classifier.py``.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from tqdm.auto import tqdm
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from ...content_hash import sha256_of_json
+from ...reading.characters import replace_lone_surrogates
+from ...reading.text_warnings import read_fractions, warn_of_cut_texts
+from ...reading.tokenization import check_texts
+from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
+from .endpoint_client import Endpoint, EndpointError, check_positive
+
+if TYPE_CHECKING:
+    from openai import OpenAI
+    from openai.types import CreateEmbeddingResponse
+
+logger = logging.getLogger(__name__)
+
+# Options after the address of an endpoint, and their types.
+OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
+
+
+@dataclass(eq=False, repr=False)
+class EndpointEncoder(Endpoint):
+    """Embeds texts with a model behind an endpoint, called as ``Endpoint`` describes.
+
+    The key is read from the environment and sent in one header; it is neither kept nor shown. After the statuses 408,
+    409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up to 8 seconds, or last as
+    long as ``Retry-After`` demands, up to two minutes. The fingerprint covers the address and the model's name, but not
+    its weights: it does not change if a service replaces a model under the same name.
+
+    Args:
+        model: The model's name at the endpoint.
+        base_url: The address up to ``/v1``.
+        key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
+            for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
+        batch_size: Texts per request. A service may also limit the tokens of a request.
+        requests_per_minute: The most requests per minute, including repeated ones. None: no limit.
+        max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
+        timeout: Seconds to wait for an answer.
+        max_retries: How often a request is repeated; ten times take about a minute.
+
+    Raises:
+        ValueError: If the address is not valid, or a number is out of range.
+        ImportError: If the extra ``endpoint`` is not installed.
+    """
+
+    batch_size: int = 32
+
+    answers = "embeddings"
+    path = "/v1/embeddings"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("batch_size", self.batch_size)
+        self.dimension: int | None = None  # unknown before the first answer
+
+    @property
+    def fingerprint(self) -> str:
+        """64 hexadecimal digits that change with the address, the model's name and the number of characters sent."""
+        described = ["endpoint", self.base_url, self.model, self.max_characters]
+        return sha256_of_json(described)
+
+    def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
+        """Embed texts.
+
+        Args:
+            texts: N texts, none of them blank.
+            show_progress: Whether to show a progress bar.
+            batch_size: Texts per request, at most those of the encoder. None: as many as those.
+
+        Returns:
+            float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded.
+
+        Raises:
+            TypeError: If ``texts`` is not a list of strings.
+            ValueError: If a text is blank.
+            EndpointError: If the endpoint returns no embeddings, or embeddings that cannot be used.
+        """
+        check_texts(texts)
+        for i, text in enumerate(texts):
+            if not text[: self.max_characters].strip():
+                raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
+        texts = [replace_lone_surrogates(text) for text in texts]
+        if self.max_characters is not None:
+            lengths = [len(text) for text in texts]
+            fractions = read_fractions(lengths, self.max_characters)
+            warn_of_cut_texts(lengths, fractions, self.max_characters, unit="characters")
+            texts = [text[: self.max_characters] for text in texts]
+        size = min(batch_size or self.batch_size, self.batch_size)
+        batches = []
+        with (
+            self._client() as client,
+            tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
+        ):
+            for start in range(0, len(texts), size):
+                batch = texts[start : start + size]
+                batches.append(self._embeddings(self._request(client, batch), len(batch)))
+                progress.update(len(batch))
+        embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
+        return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+
+    def _request(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
+        """Ask for the embeddings of some texts."""
+        return self._send(
+            lambda: client.embeddings.create(
+                model=self.model, input=texts, encoding_format="float", extra_headers=self._headers()
+            )
+        )
+
+    def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
+        """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""
+        try:
+            rows = sorted(response.data, key=lambda row: row.index)
+            indices = [row.index for row in rows]
+            embeddings = np.array([row.embedding for row in rows], np.float32)
+        except (AttributeError, ValueError, TypeError, OverflowError) as error:
+            answer = f"{type(error).__name__}: {self._without_key(str(response))}"
+            raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({answer})") from None
+        if indices != list(range(number)):
+            raise EndpointError(f"{self!r} returned embeddings of the texts {indices} in place of 0 to {number - 1}.")
+        self.dimension = self.dimension or embeddings[0].size
+        if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
+            shape = f"{embeddings.shape[1:]} after one of {self.dimension} dimensions"
+            raise EndpointError(f"{self!r} returned embeddings of shape {shape}: is it another model?")
+        if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
+            raise EndpointError(f"{self!r} returned an embedding that is not finite, or 0 in all dimensions.")
+        return embeddings
+
+
+def is_address(name: Any) -> bool:
+    """Whether the name of an encoder is the address of an endpoint."""
+    return isinstance(name, str) and name.startswith(("http://", "https://"))
+
+
+def split_name(name: str) -> tuple[str, dict[str, str]]:
+    """Split ``"name#option=value#option=value"``; after the address of an endpoint, the model's name comes first.
+
+    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
+    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
+    """
+    base, *parts = name.split("#")
+    options: dict[str, str] = {}
+    if is_address(base):
+        if not parts or not parts[0]:
+            raise ValueError(f"{name!r} has no model: write it after a #, as in 'https://api.openai.com/v1#MODEL'.")
+        options["model"] = parts.pop(0)
+    for part in parts:
+        option, equals, value = part.partition("=")
+        if not equals or not value.strip():
+            raise ValueError(f"In {name!r}, {part!r} is not an option: write 'NAME#OPTION=VALUE'; # separates options.")
+        options[option.strip()] = value.strip()
+    return base, options
+
+
+def convert_options(name: str, options: dict[str, str], kinds: dict[str, type]) -> dict[str, str | int | float]:
+    """Convert the values of a name's options, each to the type of its option in ``kinds``."""
+    converted = {}
+    for option, value in options.items():
+        if option not in kinds:
+            raise ValueError(f"{name!r} has the option {option!r}; allowed are: {', '.join(kinds)}.")
+        try:
+            converted[option] = kinds[option](value)
+        except ValueError:
+            raise ValueError(f"In {name!r}, {option} must be a number, got {value!r}.") from None
+    return converted
+
+
+def load_endpoint(name: str, key_variable: str | None = None) -> EndpointEncoder:
+    """Make the encoder for ``"https://HOST/v1#MODEL#option=value"``; ``OPTIONS`` has all options."""
+    base_url, options = split_name(name)
+    encoder_options = {"key_variable": key_variable} | convert_options(name, options, OPTIONS)
+    return EndpointEncoder(base_url=base_url, **encoder_options)
+
+
+@strict
+class EndpointClassifierConfig(KNNClassifierConfig):
+    """Configuration of an ``EndpointClassifier``.
+
+    Args:
+        endpoint: ``"https://HOST/v1#MODEL"``, without a key and without the name of one.
+
+    Others are those of ``KNNClassifierConfig``.
+    """
+
+    model_type = "knn_endpoint_classifier"
+    sub_configs_defaults = {}
+    _auto_class = None  # this file is not copied into saved classifiers
+
+    endpoint: str | None = None
+
+    def get_text_config(self, *args: Any, **kwargs: Any) -> PreTrainedConfig:
+        """Return this configuration: there is no encoder's."""
+        return self
+
+    def validate_truncate_dim(self) -> None:
+        """Refuse to truncate an endpoint's embeddings. Called by ``strict``."""
+        if self.truncate_dim is not None:
+            raise ValueError(f"truncate_dim={self.truncate_dim} has no effect on {self.endpoint!r}: leave it out.")
+
+
+class EndpointClassifier(PreTrainedModel):
+    """A classifier by neighbors alone, with embeddings from an endpoint, of norm 1 (see ``EndpointEncoder``).
+
+    Use it like a ``KNNClassifier``: in ``pipeline("docsplit-knn", model=...)``, without a tokenizer, and in
+    ``KNNDatastore.build(model, None, dataset)``. Saved files have the address and the model's name, but neither a key
+    nor the name of its environment variable: otherwise a stranger's folder could make you send any secret of your
+    environment. The datastore recognizes the endpoint by its embeddings of three fixed texts, and refuses another model
+    under the same name.
+
+    How much of a long text an endpoint reads is unknown. Therefore pairs, ``long_documents``, ``max_length``, ``bf16``
+    and ``return_read`` are not supported. The classifier cannot be trained.
+
+    Args:
+        config: The configuration, with the address.
+        key_variable: As for ``EndpointEncoder``.
+
+    Raises:
+        ValueError: If the address is not valid, or the configuration names an environment variable.
+    """
+
+    config_class = EndpointClassifierConfig
+
+    def __init__(self, config: EndpointClassifierConfig, key_variable: str | None = None) -> None:
+        super().__init__(config)
+        if "key_variable" in split_name(config.endpoint or "")[1]:
+            raise ValueError(
+                f"The configuration names an environment variable to send to {config.endpoint!r}. Delete that from "
+                "config.json, and give its name with key_variable if the address is to have it."
+            )
+        self.endpoint = load_endpoint(config.endpoint, key_variable)
+        # PreTrainedModel takes its device and dtype from its parameters, and saves at least one. Saved files have it.
+        self.nothing = nn.Parameter(torch.empty(0), requires_grad=False)
+        self.post_init()
+
+    @classmethod
+    def from_pretrained(cls, name: str, *arguments: Any, **kwargs: Any) -> "EndpointClassifier":
+        """Load by an address, or from a folder or repository that a pipeline was saved to.
+
+        Args:
+            name: ``"https://HOST/v1#MODEL"``, optionally followed by ``#max_characters=20000``,
+                ``#requests_per_minute=60`` and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
+            *arguments, **kwargs: ``key_variable``, if it is not in the name; others as for ``PreTrainedModel``.
+
+        Returns:
+            The classifier, without labels if it is loaded by an address.
+
+        Raises:
+            ValueError: As for the class.
+            OSError: If there is no such folder or repository.
+        """
+        if not is_address(name):
+            model = super().from_pretrained(name, *arguments, **kwargs)
+            logger.warning(
+                "Texts are sent to %s, the endpoint in the configuration of %s.", model.config.endpoint, name
+            )
+            return model
+        parts = name.split("#")
+        variables = [part.partition("=")[2] for part in parts if part.startswith("key_variable=")]
+        endpoint = "#".join(part for part in parts if not part.startswith("key_variable="))
+        config = EndpointClassifierConfig(
+            endpoint=endpoint, id2label={}, label2id={}, decouple=False, normalize=True, knn_weight=1.0
+        )
+        return cls(config, kwargs.get("key_variable") or next(iter(variables), None))
+
+    def forward(self, *arguments: Any, **kwargs: Any) -> None:
+        """Raise an error: an endpoint has no weights to run or to train."""
+        raise NotImplementedError(
+            f"{self.endpoint!r} cannot be trained: use KNNClassifier.from_encoder(...) for a model that can."
+        )

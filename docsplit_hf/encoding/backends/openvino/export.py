@@ -1,0 +1,154 @@
+"""Export an encoder from torch to OpenVINO; exported models are cached on the machine.
+
+Exported models in a checkpoint's folder or repository are never read: a native parser would run on a stranger's file,
+and its embeddings might differ from those of the weights beside it. The cache may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ....content_hash import sha256_of_file, sha256_of_parts
+from ....reading.characters import replace_lone_surrogates
+from ....reading.package_documentation import load_package_documentation
+from ....reading.tokenization import check_texts
+from ....storage.atomic_replacement import locked
+from ....storage.inside_folder import write_at_once
+from .quantize_int8 import openvino_core
+
+if TYPE_CHECKING:
+    import openvino
+
+logger = logging.getLogger(__name__)
+
+VERSION = 2  # raise it when the export changes, so that older cached models are not used
+FILES = ("model.xml", "model.bin")
+CALIBRATION_TEXTS = 200  # with more texts the ranges of activations hardly change
+MEASUREMENT_TEXTS = 32
+SEED = 0
+PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # always installed, and their documentation is read in seconds
+
+
+class _PositionalInputs(nn.Module):
+    """The encoder as a function of positional inputs, as tracing requires."""
+
+    def __init__(self, encoder: PreTrainedModel, names: Sequence[str]) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.names = names
+
+    def forward(self, *values: torch.Tensor) -> torch.Tensor:
+        """Compute ``last_hidden_state`` from the inputs, in the order of their names."""
+        return self.encoder(**dict(zip(self.names, values, strict=True))).last_hidden_state
+
+
+def convert(encoder: PreTrainedModel) -> openvino.Model:
+    """Convert an encoder to a model of OpenVINO: from int64 ``(N, L)`` to ``last_hidden_state``, ``(N, L, H)``."""
+    import openvino
+
+    names = input_names(encoder)
+    ids = torch.arange(18).view(2, 9) % 7 + 1
+    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
+    example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
+    # Tracing warns of many things; instead, the result is compared with torch's afterwards.
+    tracing_logger = logging.getLogger("transformers.modeling_utils")
+    level = tracing_logger.level
+    tracing_logger.setLevel(logging.ERROR)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = openvino.convert_model(_PositionalInputs(encoder, names).eval(), example_input=example)
+    except Exception as error:  # the encoder's own code runs, and may raise anything
+        name = type(encoder).__name__
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave backend='openvino' out.") from error
+    finally:
+        tracing_logger.setLevel(level)
+    for port, name in zip(model.inputs, names, strict=True):
+        port.set_names({name})
+    model.outputs[0].set_names({"last_hidden_state"})
+    return model
+
+
+def input_names(encoder: PreTrainedModel) -> list[str]:
+    """The names of an encoder's inputs, among those that tokenizers make."""
+    known = inspect.signature(encoder.forward).parameters
+    return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
+
+
+def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Draw texts for calibration, and texts to compare with torch on; the two are disjoint if there are enough."""
+    drawn = CALIBRATION_TEXTS + MEASUREMENT_TEXTS
+    if texts is None:
+        texts = load_package_documentation(PACKAGES, test_size=drawn, seed=SEED)["test"]["text"]
+    check_texts(texts, "Calibration text")
+    texts = [replace_lone_surrogates(text) for text in texts if text.strip()]
+    if not texts:
+        raise ValueError("calibration_texts are empty: give some hundred texts like those to be embedded.")
+    chosen = np.random.default_rng(SEED).permutation(len(texts))[:drawn].tolist()
+    are_disjoint = len(chosen) >= 4 * MEASUREMENT_TEXTS
+    for_calibration = chosen[MEASUREMENT_TEXTS:] if are_disjoint else chosen
+    for_measurement = chosen[:MEASUREMENT_TEXTS]
+    return [texts[i] for i in for_calibration], [texts[i] for i in for_measurement]
+
+
+def export_folder() -> Path:
+    """The folder of the cache: ``docsplit_hf/openvino`` below ``HF_HOME``."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "docsplit_hf" / "openvino"
+
+
+@contextlib.contextmanager
+def one_at_a_time(key: str) -> Iterator[None]:
+    """Make other processes that need the same export wait for it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            export_folder().mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(export_folder() / f"{key}.lock"))
+        except OSError as error:
+            logger.warning("%s cannot be written to: exported models are not kept. %s", export_folder(), error)
+        yield
+
+
+def store_exported(model: openvino.Model, key: str) -> None:
+    """Cache an exported model; a failure, such as a read-only home, is logged."""
+    import openvino
+
+    def write(folder: Path) -> None:
+        folder.mkdir()
+        openvino.save_model(model, folder / FILES[0], compress_to_fp16=False)
+
+    try:
+        # The checksum of the content is part of the name, so that neither can be written without the other.
+        write_at_once(export_folder(), write, lambda written: f"{key}-{_sha256_of(written)}")
+    except (OSError, RuntimeError) as error:  # RuntimeError: from OpenVINO
+        logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
+
+
+def load_exported(key: str) -> openvino.Model | None:
+    """Load a cached model; None if there is none. A model with a wrong checksum is deleted, with a warning."""
+    for path in sorted(export_folder().glob(f"{key}-*")):
+        with contextlib.suppress(FileNotFoundError):
+            if path.name == f"{key}-{_sha256_of(path)}":
+                return openvino_core().read_model(path / FILES[0])
+        logger.warning("The exported model %s is damaged: it is deleted and exported again.", path)
+        shutil.rmtree(path)
+    return None
+
+
+def _sha256_of(folder: Path) -> str:
+    """The SHA-256 of an exported model's files."""
+    return sha256_of_parts(sha256_of_file(folder / name).encode() for name in FILES)

@@ -1,0 +1,480 @@
+"""Cut texts into chunks that fit an encoder's maximum length, by each strategy for long texts.
+
+``first`` and ``head_tail`` make one chunk of a text; with ``whole``, ``average``, ``passages`` and ``late`` the chunks
+cover all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ..reading.characters import replace_lone_surrogates
+from ..reading.segmentation.sentences import split_lines_plain
+from ..reading.text_warnings import read_fractions, warn_of_cut_texts
+from ..reading.tokenization import (
+    PLAIN,
+    WINDOW,
+    beginning,
+    ending,
+    find_safe_cut_pattern,
+    input_beginnings,
+    parts_of,
+    special_tokens_around,
+    token_arrays,
+    token_ids,
+    token_ids_and_spans,
+    tokenizer_batches,
+    tokens_per_sentence,
+    windows,
+)
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from transformers import PreTrainedTokenizerBase
+
+SingleVector = Literal["first", "head_tail", "whole", "average"]
+SeveralVectors = Literal["passages", "late"]
+SINGLE_VECTOR = get_args(SingleVector)
+SEVERAL_VECTORS = get_args(SeveralVectors)
+SINGLE_CHUNK = ("first", "head_tail")
+HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
+WINDOWS_AT_ONCE = 4  # of a long text that are tokenized together: others wait for the tokenizer, or only few are read
+LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
+ADVICE_WHOLE = "long_documents='whole' reads all of them."
+ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
+
+
+class ChunkSettings(NamedTuple):
+    """The longest chunk, and the special tokens and the instruction in it."""
+
+    tokenizer: PreTrainedTokenizerBase
+    prefix: list[int]  # special tokens before the text
+    suffix: list[int]  # special tokens after the text
+    max_length: int  # in tokens, special tokens and instruction included
+    instruction: str = ""  # precedes the text
+    instruction_length: int = 0  # in tokens
+
+    @classmethod
+    def of(
+        cls, tokenizer: PreTrainedTokenizerBase, max_length: int, instruction: str = "", is_paired: bool = False
+    ) -> ChunkSettings:
+        """Make the settings for a tokenizer; settings that leave no room for text are refused."""
+        special = tokenizer.num_special_tokens_to_add(pair=is_paired)
+        if max_length <= special:
+            raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
+        length = len(token_ids(tokenizer, [instruction])[0]) if instruction else 0
+        if max_length <= special + length:
+            too_long = f"The instruction {instruction!r} has {length} tokens"
+            raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
+        prefix, suffix = special_tokens_around(tokenizer)
+        return cls(tokenizer, prefix, suffix, max_length, instruction, length)
+
+    @property
+    def special_token_count(self) -> int:
+        """The number of special tokens in a chunk."""
+        return len(self.prefix) + len(self.suffix)
+
+    @property
+    def max_text_tokens(self) -> int:
+        """The most tokens of a text in a chunk."""
+        return self.max_length - self.special_token_count - self.instruction_length
+
+    @property
+    def prompt_length(self) -> int:
+        """The number of leading tokens that pooling leaves out: with an instruction, all tokens before the text."""
+        return len(self.prefix) + self.instruction_length if self.instruction else 0
+
+    def with_instruction(self, text: str) -> str:
+        """Put the instruction, if there is one, before a text."""
+        return self.instruction + text.strip() if self.instruction else text
+
+    def with_special_tokens(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Put special tokens around the tokens of each row, int32 ``(n,)``: the same, parts of one array."""
+        prefix = np.array(self.prefix, dtype=np.int32)
+        suffix = np.array(self.suffix, dtype=np.int32)
+        joined = np.concatenate([part for ids in rows for part in (prefix, ids, suffix)])
+        special = self.special_token_count
+        return parts_of(joined, [len(ids) + special for ids in rows])
+
+
+class Chunk(NamedTuple):
+    """Tokens of a text that an encoder reads together. Its parts, if it has any, get an embedding each."""
+
+    text: int  # the number of the text
+    input_ids: np.ndarray  # int32 (n,), special tokens included
+    start: int  # in the text, in characters
+    end: int  # in the text, in characters
+    weight: int = 0  # in the text's average (token count); 0 if the text has a single chunk
+    read_fraction: float = 1.0  # the part of the text that all of its chunks cover
+    parts: np.ndarray | None = None  # int64 (p, 4): start and end of each part, in tokens and then in characters
+    token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
+    is_first: bool = True  # whether it is the first chunk of its text
+
+    @property
+    def is_only(self) -> bool:
+        """Whether this chunk is the text's only one and gives its only embedding."""
+        return self.weight == 0
+
+    @property
+    def embedding_count(self) -> int:
+        """The number of embeddings of this chunk."""
+        return 1 if self.parts is None else len(self.parts)
+
+    @property
+    def spans(self) -> np.ndarray:
+        """Start and end in the text of each embedding, in characters: int64 ``(p, 2)``."""
+        return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weight of each embedding in the average of the text, in tokens: int64 ``(p,)``."""
+        return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
+
+
+def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVERAL_VECTORS)) -> str:
+    """Return the name of a strategy for long texts; raise if there is no such strategy."""
+    if name in strategies:
+        return name
+    known = ", ".join(map(repr, strategies))
+    if name in SEVERAL_VECTORS:
+        known += f" ({name!r} gives a text several embeddings: use encode_passages)"
+    raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
+
+
+def read_chunks(
+    texts: Sequence[str],
+    settings: ChunkSettings,
+    strategy: str,
+    passage_length: int | None = None,
+    max_passages: int | None = None,
+) -> Iterator[Chunk]:
+    """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    if max_passages is not None and strategy in SINGLE_CHUNK:
+        raise ValueError(
+            f"max_passages={max_passages!r} has no effect with long_documents={strategy!r}, which reads one chunk of a "
+            "text: remove it."
+        )
+    if max_passages is not None and (not isinstance(max_passages, Integral) or max_passages < 1):
+        raise ValueError(f"max_passages must be a whole number from 1, got {max_passages!r}.")
+    if strategy in SINGLE_CHUNK:
+        return _truncated_chunks(texts, settings, has_tail=strategy == "head_tail")
+    longest = settings.max_length
+    overhead = longest - settings.max_text_tokens  # special tokens and instruction
+    if passage_length is None:
+        passage_length = min(LATE_PASSAGE_LENGTH, longest) if strategy == "late" else longest
+    if not isinstance(passage_length, Integral) or not overhead < passage_length <= longest:
+        raise ValueError(
+            f"passage_length must be from {overhead + 1} to {longest} tokens, got {passage_length!r}: {overhead} "
+            f"are taken by special tokens and the instruction, and the encoder reads at most {longest}."
+        )
+    if strategy == "late":
+        return _late_chunks(texts, settings, passage_length - overhead, max_passages)
+    settings = settings._replace(max_length=passage_length)
+    return (passage.chunk for passage in _passages(texts, settings, max_passages))
+
+
+def read_pair_chunks(
+    texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
+) -> Iterator[Chunk]:
+    """Yield first a truncated chunk of each unpaired text, then one of each pair (``longest_first`` truncation)."""
+    alone = [i for i, pair in enumerate(text_pairs) if pair is None]
+    for chunk in _truncated_chunks([texts[i] for i in alone], settings):
+        yield chunk._replace(text=alone[chunk.text])
+    paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
+    valid = ((replace_lone_surrogates(texts[i]), replace_lone_surrogates(text_pairs[i])) for i in paired)
+    inputs = zip(paired, input_beginnings(valid, settings.max_length, settings.tokenizer), strict=True)
+    lengths = []  # of both texts, in characters
+    read_fractions = []
+    for batch in tokenizer_batches(inputs, lambda given: sum(map(len, given[1]))):
+        numbers = [number for number, _ in batch]
+        encoding = settings.tokenizer(
+            [first for _, (first, _) in batch],
+            [second for _, (_, second) in batch],
+            truncation=True,
+            max_length=settings.max_length,
+            return_attention_mask=False,
+        )
+        types = encoding.get("token_type_ids", [None] * len(numbers))
+        for place, (number, ids, kinds) in enumerate(zip(numbers, encoding["input_ids"], types, strict=True)):
+            length = len(texts[number]) + len(text_pairs[number])
+            if encoding.encodings:
+                read_fraction = _pair_read_fraction(encoding.encodings[place], length)
+            else:  # slow tokenizers do not return the tokens that they cut off
+                whole = len(settings.tokenizer(texts[number], text_pairs[number])["input_ids"])
+                read_fraction = min(settings.max_length / whole, 1.0)
+            lengths.append(length)
+            read_fractions.append(read_fraction)
+            yield Chunk(
+                text=number,
+                input_ids=np.array(ids, dtype=np.int32),
+                start=0,
+                end=len(texts[number]),
+                read_fraction=read_fraction,
+                token_type_ids=None if kinds is None else np.array(kinds, dtype=np.int32),
+            )
+    warn_of_cut_texts(lengths, np.array(read_fractions), settings.max_length, unit="characters", limit_unit="tokens")
+
+
+def grouped(chunks: Iterable[Chunk], texts: Sequence[str], tokens_at_once: int) -> Iterator[tuple[list[Chunk], int]]:
+    """Yield groups of ``tokens_at_once`` with the total number of chunks, which is estimated until the last group."""
+    characters = [0, *accumulate(len(text) for text in texts)]  # before each text
+    group: list[Chunk] = []
+    known = 0
+    tokens = 0
+    for chunk in chunks:
+        group.append(chunk)
+        known += 1
+        tokens += len(chunk.input_ids)
+        if tokens >= tokens_at_once:
+            read = characters[chunk.text] + chunk.end
+            yield group, max(known, round(known * characters[-1] / max(read, 1)))
+            group = []
+            tokens = 0
+    if group:
+        yield group, known
+
+
+def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
+    """Put the sentences of a document into passages: start and end of each in tokens, int64 ``(P, 2)``, P at least 1.
+
+    A passage gets sentences as long as the next one fits; a sentence of more than ``max_tokens`` is cut.
+    """
+    bounds = []
+    start = 0
+    end = 0
+    for length in sentence_lengths:
+        if end + length - start > max_tokens and end > start:
+            bounds.append((start, end))
+            start = end
+        end += int(length)
+        while end - start > max_tokens:
+            bounds.append((start, start + max_tokens))
+            start += max_tokens
+    if end > start or not bounds:
+        bounds.append((start, end))
+    return np.array(bounds, dtype=np.int64)
+
+
+def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: bool = False) -> Iterator[Chunk]:
+    """Make one chunk of each text: its first tokens, or its first and last ones. Cut tokens are logged at the end."""
+    room = settings.max_text_tokens
+    head = max(round(HEAD_FRACTION * room), 1) if has_tail else room
+    tail = room - head
+    # Only the beginning of a very long text is tokenized; the text's token count is extrapolated.
+    instruction = settings.instruction_length
+    safe_cut_pattern = find_safe_cut_pattern(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+    starts = (
+        beginning(settings.with_instruction(text), instruction + room, settings.tokenizer, safe_cut_pattern)
+        for text in texts
+    )
+    lengths: list[int] = []  # in tokens
+    is_estimated = False
+    for batch in tokenizer_batches(starts):
+        first = len(lengths)
+        rows = []
+        for start, ids in zip(batch, token_arrays(settings.tokenizer, batch), strict=True):
+            text = texts[len(lengths)]
+            is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
+            characters = len(start) if is_whole else len(settings.with_instruction(text))
+            is_estimated = is_estimated or not is_whole
+            length = round(len(ids) * characters / max(len(start), 1)) - instruction
+            lengths.append(length)
+            kept = ids[: instruction + head]
+            if tail and length > room:
+                rest = ids
+                if not is_whole:
+                    end = ending(text, tail, settings.tokenizer, safe_cut_pattern)
+                    (rest,) = token_arrays(settings.tokenizer, [end])
+                kept = np.concatenate([kept, rest[-tail:]])
+            elif tail:
+                kept = ids
+            rows.append(kept)
+        for number, input_ids in enumerate(settings.with_special_tokens(rows), start=first):
+            yield Chunk(
+                text=number,
+                input_ids=input_ids,
+                start=0,
+                end=len(texts[number]),
+                read_fraction=min(room / lengths[number], 1) if lengths[number] else 1.0,
+            )
+    warn_of_cut_texts(
+        lengths, read_fractions(lengths, room), settings.max_length, advice=ADVICE_WHOLE, estimated=is_estimated
+    )
+
+
+def _pair_read_fraction(row: Encoding, characters: int) -> float:
+    """The fraction of a pair's ``characters`` that its tokens cover; below 1 if anything was cut off."""
+    if not row.overflowing:
+        return 1.0
+    ends = [0, 0]
+    for sequence, (_, end) in zip(row.sequence_ids, row.offsets, strict=True):
+        if sequence is not None:
+            ends[sequence] = max(ends[sequence], end)
+    return min(sum(ends) / characters, float(np.nextafter(1, 0)))
+
+
+class _Tokens(NamedTuple):
+    """Consecutive tokens of a text."""
+
+    ids: np.ndarray  # int32 (n,)
+    spans: np.ndarray  # int64 (n, 2): start and end of each in the text, in characters
+    sentence_lengths: list[int]  # tokens of each sentence; a text that fits into one chunk counts as one sentence
+
+    def between(self, start: int, end: int) -> _Tokens:
+        """The tokens from ``start`` to ``end``; sentences are cut at both."""
+        lengths = np.diff(np.cumsum([0, *self.sentence_lengths]).clip(start, end))
+        return _Tokens(self.ids[start:end], self.spans[start:end], lengths[lengths > 0].tolist())
+
+    def followed_by(self, other: _Tokens) -> _Tokens:
+        """Append ``other`` tokens, which begin a new sentence."""
+        return _Tokens(
+            ids=np.concatenate([self.ids, other.ids]),
+            spans=np.concatenate([self.spans, other.spans]),
+            sentence_lengths=self.sentence_lengths + other.sentence_lengths,
+        )
+
+    @property
+    def characters(self) -> tuple[int, int]:
+        """The start and end of the tokens in the text, in characters."""
+        return int(self.spans[0, 0]), int(self.spans[-1, 1])
+
+
+class _Passage(NamedTuple):
+    """A passage of a text, with the chunk in which it is read."""
+
+    tokens: _Tokens
+    offset: int  # tokens before the passage in the chunk: special tokens and instruction
+    chunk: Chunk
+
+
+class _Window(NamedTuple):
+    """The tokens of a window: a part of a text that is tokenized at once."""
+
+    text: int  # the number of the text
+    tokens: _Tokens
+    instruction: np.ndarray  # int32 (n,): the tokens of the instruction; empty after the text's first window
+    is_last: bool  # whether it is the last window of its text
+
+
+def _late_chunks(
+    texts: Sequence[str], settings: ChunkSettings, part_length: int, max_passages: int | None
+) -> Iterator[Chunk]:
+    """Fill each chunk with as much text as fits, with its passages as ``parts`` (late chunking, Günther et al. 2024).
+
+    ``max_passages`` limits chunks here: reading more passages in the same chunk costs nothing.
+    """
+    for tokens, offset, chunk in _passages(texts, settings, max_passages):
+        bounds = passage_bounds(tokens.sentence_lengths, part_length)
+        if len(bounds) > 1 or not chunk.is_only:
+            spans = [tokens.between(start, end).characters for start, end in bounds]
+            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + offset, spans]))
+        yield chunk
+
+
+def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
+    """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
+    pending: _Tokens | None = None  # the unfinished last passage of the previous window
+    instruction = np.empty(0, dtype=np.int32)
+    yielded = 0  # passages of this text
+    read_fraction = np.ones(len(texts))
+    for window in _tokenized_windows(texts, settings, read_fraction):
+        text = window.text
+        if read_fraction[text] < 1:  # the text already has max_passages; this window was tokenized in the same batch
+            continue
+        if pending is None:
+            tokens = window.tokens
+            instruction = window.instruction
+        else:
+            tokens = pending.followed_by(window.tokens)
+        bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
+        for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
+            yielded += 1
+            passage = tokens.between(start, end)
+            is_only = window.is_last and yielded == 1 and len(bounds) == 1
+            first, last = (0, len(texts[text])) if is_only else passage.characters
+            is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
+            if is_cut:
+                read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
+            chunk = Chunk(
+                text=text,
+                input_ids=settings.with_special_tokens([np.concatenate([instruction, passage.ids])])[0],
+                start=first,
+                end=last,
+                weight=0 if is_only else settings.special_token_count + end - start,
+                read_fraction=float(read_fraction[text]),
+                is_first=yielded == 1,
+            )
+            yield _Passage(passage, len(settings.prefix) + len(instruction), chunk)
+            if is_cut:
+                break
+        if window.is_last or read_fraction[text] < 1:
+            pending = None
+            yielded = 0
+        else:
+            pending = tokens.between(bounds[-1, 0], len(tokens.ids))
+    if max_passages is not None:
+        lengths = [len(text) for text in texts]
+        warn_of_cut_texts(
+            lengths, read_fraction, max_passages, unit="characters", advice=ADVICE_ALL_PASSAGES, limit_unit="passages"
+        )
+
+
+def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
+    """Tokenize each text window by window; a window ends with a sentence.
+
+    To skip the rest of a text, the caller sets ``read_fraction[text] < 1`` in this shared array ``(N,)``.
+    """
+    safe_cut_pattern = find_safe_cut_pattern(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
+
+    def contents() -> Iterator[tuple[int, str, int, bool]]:
+        """Number of the text, content of a window, its start in characters, and whether it is the last."""
+        for number, text in enumerate(texts):
+            instructed = settings.with_instruction(text)
+            end = 0
+            for content in windows(instructed, safe_cut_pattern):
+                if read_fraction[number] < 1:
+                    break
+                start = end
+                end += len(content)
+                yield number, content, start, end == len(instructed)
+
+    for batch in tokenizer_batches(contents(), lambda window: len(window[1]), WINDOWS_AT_ONCE * WINDOW):
+        tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
+        for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
+            instruction_length = settings.instruction_length if start == 0 else 0
+            text = texts[number]
+            # Offset from positions in instruction + text.strip() to positions in the original text.
+            shift = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
+            fits = start == 0 and is_last and len(ids) - instruction_length <= settings.max_text_tokens
+            sentences = [content] if fits else split_lines_plain(content)
+            tokens = _Tokens(
+                ids=ids,
+                spans=(spans + start + shift).clip(0, len(text)),
+                sentence_lengths=tokens_per_sentence(sentences, spans[:, 1]),
+            )
+            if instruction_length:
+                tokens = tokens.between(instruction_length, len(ids))
+            yield _Window(number, tokens, ids[:instruction_length], is_last)
+
+
+def _tokens_and_spans(
+    tokenizer: PreTrainedTokenizerBase, contents: list[str]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The tokens of each content, int32 ``(n,)``, and their spans in it, int64 ``(n, 2)``.
+
+    Slow tokenizers give no offsets, so each token gets its sentence's span.
+    """
+    if tokenizer.is_fast:
+        yield from token_ids_and_spans(tokenizer, contents)
+        return
+    for content in map(replace_lone_surrogates, contents):
+        sentences = split_lines_plain(content)
+        ids = [tokenizer(sentence, **PLAIN)["input_ids"] for sentence in sentences]
+        ends = np.cumsum([len(sentence) for sentence in sentences])
+        spans = np.repeat(np.column_stack([np.array([0, *ends])[:-1], ends]), [len(row) for row in ids], axis=0)
+        yield np.array(list(chain.from_iterable(ids)), dtype=np.int32), spans

@@ -1,0 +1,263 @@
+"""ClassifierEmbedder: the TextEmbedder of classifiers that run in this process."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ..arrays.predictions import Predictions
+from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
+from ..reading.tokenization import check_texts
+from .backends.registry import BackendOptions, use_backend
+from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .chunking import SEVERAL_VECTORS, SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embedding_options import EmbeddingOptions
+from .portable.modeling_knn_classifier import KNNClassifier
+from .portable.run_encoder import check_max_length, max_positions, use_packing
+from .text_embedder import TextEmbedder
+
+logger = logging.getLogger(__name__)
+
+LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
+
+
+class CutTexts(NamedTuple):
+    """N texts or pairs with all of their chunks, ready for the encoder."""
+
+    texts: list[str]
+    pairs: list[str | None]
+    chunks: list[Chunk]
+
+    @property
+    def token_count(self) -> int:
+        """The number of tokens of all chunks."""
+        return sum(len(chunk.input_ids) for chunk in self.chunks)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether one of the texts has a second one."""
+        return any(pair is not None for pair in self.pairs)
+
+    @classmethod
+    def joined(cls, parts: Sequence[CutTexts]) -> CutTexts:
+        """Join texts that were cut in several calls, in order."""
+        if len(parts) == 1:
+            return parts[0]
+        texts: list[str] = []
+        pairs: list[str | None] = []
+        chunks: list[Chunk] = []
+        for part in parts:
+            chunks += [chunk._replace(text=chunk.text + len(texts)) for chunk in part.chunks]
+            texts += part.texts
+            pairs += part.pairs
+        return cls(texts, pairs, chunks)
+
+    def parts(self, counts: Sequence[int]) -> list[CutTexts]:
+        """Divide texts into parts with these numbers of texts; ``joined`` joins them again."""
+        parts: list[CutTexts] = []
+        owners: list[int] = []  # the number of the part of each text
+        for number, count in enumerate(counts):
+            first = len(owners)
+            parts.append(CutTexts(self.texts[first : first + count], self.pairs[first : first + count], []))
+            owners += [number] * count
+        firsts = np.cumsum([0, *counts]).tolist()
+        for chunk in self.chunks:
+            number = owners[chunk.text]
+            parts[number].chunks.append(chunk._replace(text=chunk.text - firsts[number]))
+        return parts
+
+
+class EmbeddedChunks:
+    """Collects the outputs of the chunks of N texts, and combines the chunks of each text."""
+
+    def __init__(self, texts: int, dimension: int, labels: int, strategy: str) -> None:
+        self._embeddings = ChunkAverages(texts, dimension, strategy)
+        self._logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
+        self._passages = PassagesOfTexts(texts, dimension) if strategy in SEVERAL_VECTORS else None
+        self._read_fraction = np.ones(texts)
+
+    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor, logits: torch.Tensor) -> None:
+        """Add the outputs of chunks, ``(rows, D)`` and ``(rows, C)``."""
+        self._embeddings.add(chunks, embeddings)
+        self._logits.add(chunks, logits)
+        self._read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]
+        if self._passages is not None:
+            self._passages.add(chunks, embeddings)
+
+    def all(self) -> Predictions:
+        """The predictions of all texts."""
+        passages = None if self._passages is None else self._passages.all()
+        return Predictions(
+            logits=self._logits.all().numpy(),
+            retrieval_embeddings=self._embeddings.all().numpy(),
+            read_fraction=self._read_fraction,
+            passages=None if passages is None or (passages.counts == 1).all() else passages,
+        )
+
+
+@dataclass(frozen=True)
+class ClassifierEmbedder(TextEmbedder):
+    """Embeds and classifies texts with a ``KNNClassifier``."""
+
+    model: KNNClassifier
+    tokenizer: PreTrainedTokenizerBase
+
+    is_local = True
+
+    @property
+    def max_length(self) -> int:
+        """The longest input in tokens: the option, or the configuration's, or the encoder's number of positions."""
+        return self.options.max_length or self._model_max_length()
+
+    @property
+    def long_documents(self) -> str:
+        """The strategy for long texts: the option, or the configuration's."""
+        return self.options.long_documents or self.model.config.long_documents
+
+    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
+        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
+        if packing is not None:
+            use_packing(self.model, packing)
+        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, options)
+
+    def check(self) -> None:
+        """Refuse settings for long texts that do not fit the model."""
+        config = self.model.config
+        poolings = {config.pooling, config.retrieval_pooling or config.pooling}
+        if self.long_documents == "late" and poolings != {"mean"}:
+            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: use 'passages'.")
+        most = self._model_max_length()
+        if config.passage_length is not None and config.passage_length > most:
+            raise ValueError(
+                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
+            )
+
+    def probe(self) -> np.ndarray:
+        """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
+        options = EmbeddingOptions(max_length=PROBE_LENGTH, bf16=False, long_documents="first")
+        embedder = replace(self, options=options)
+        with unlogged():
+            return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
+
+    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
+        texts, pairs = self._checked(texts, text_pairs)
+        chunks = self._chunks(texts, pairs, self._chunk_settings(pairs))
+        return self._embed_all(texts, pairs, chunks)
+
+    def cut(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> CutTexts:
+        """Tokenize N texts or pairs and cut them into chunks, for ``embed_cut``, perhaps in another thread."""
+        texts, pairs = self._checked(texts, text_pairs)
+        return CutTexts(texts, pairs, list(self._chunks(texts, pairs, self._chunk_settings(pairs))))
+
+    def embed_cut(self, cut: CutTexts) -> Predictions:
+        """Compute logits and retrieval embeddings of texts that ``cut`` prepared, as ``embed`` does."""
+        return self._embed_all(cut.texts, cut.pairs, cut.chunks)
+
+    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
+        """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_part``."""
+        texts, pairs = self._checked(texts, text_pairs)
+        return self._chunks(texts, pairs, self._chunk_settings(pairs))
+
+    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
+        """Collect the outputs of ``embed_part`` for this number of texts."""
+        config = self.model.config
+        return EmbeddedChunks(texts, config.retrieval_size, config.num_labels, self.long_documents)
+
+    def embed_part(
+        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
+    ) -> None:
+        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
+        model = self.model
+        config = model.config
+
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask)
+            return output.retrieval_embeddings, output.logits
+
+        groups = embed_chunks(
+            model=model,
+            name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
+            settings=self._chunk_settings(pairs),
+            texts=texts,
+            chunks=chunks,
+            options=replace(self.options, long_documents=self.long_documents),
+            sizes=[config.retrieval_size, config.num_labels],
+            pool_states=pool_states,
+        )
+        for group, (embeddings, logits) in groups:
+            embedded.add(group, embeddings, logits)
+
+    def most_tokens(self, is_paired: bool) -> int | None:
+        """The most tokens that are read of a text; None: all of them."""
+        if is_paired or self.long_documents in SINGLE_CHUNK:
+            return self.max_length
+        if self.options.max_passages is None:
+            return None
+        return self.options.max_passages * self.max_length
+
+    def _embed_all(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
+        embedded = self.nothing_embedded(len(texts))
+        self.embed_part(texts, pairs, chunks, embedded)
+        return embedded.all()
+
+    def _checked(
+        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
+    ) -> tuple[list[str], list[str | None]]:
+        """Check texts and pairs, and prepare the model."""
+        check_texts(texts)
+        pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
+        check_texts([pair for pair in pairs if pair is not None], "Text pair")
+        if len(pairs) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(pairs)} text pairs: give one pair for each text.")
+        texts = list(texts)  # indexing a Series would look up its index
+        empty = sum(not text.strip() for text in texts)
+        log_at_end(_log_empty, (), np.array([empty, len(texts)]))
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        self.check()
+        self.model.eval()
+        return texts, pairs
+
+    def _chunk_settings(self, pairs: Sequence[str | None]) -> ChunkSettings:
+        """The settings of the chunks of texts, or of pairs of texts."""
+        return ChunkSettings.of(
+            self.tokenizer,
+            check_max_length(self.max_length, self.model.encoder),
+            is_paired=any(pair is not None for pair in pairs),
+        )
+
+    def _model_max_length(self) -> int:
+        """The longest input in tokens without the option."""
+        config_length = self.model.config.max_length
+        length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        return min(length, LONGEST_INPUT)
+
+    def _chunks(self, texts: list[str], pairs: list[str | None], settings: ChunkSettings) -> Iterator[Chunk]:
+        """The chunks of texts, or of pairs of texts."""
+        max_passages = self.options.max_passages
+        strategy = self.long_documents
+        if all(pair is None for pair in pairs):
+            passage_length = self.model.config.passage_length
+            if passage_length is not None:
+                passage_length = min(passage_length, settings.max_length)
+            return read_chunks(texts, settings, strategy, passage_length, max_passages)
+        if max_passages is not None:
+            raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
+        if strategy not in ("first", "whole"):
+            raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
+        return read_pair_chunks(texts, pairs, settings)
+
+
+def _log_empty(counts: np.ndarray, _: str) -> None:
+    """Log how many texts are empty; ``counts``: empty texts, and all texts."""
+    empty, texts = counts.tolist()
+    if empty:
+        logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)

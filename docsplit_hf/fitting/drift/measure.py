@@ -1,0 +1,343 @@
+"""Measurement of drift: texts of a period, compared with an earlier period or with the texts of the datastore."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ...arrays.row_table import rows_at
+from ..ensemble.content import have_no_content
+from ..ensemble.corpus import id_numbers, texts_in, unit
+from ..ensemble.fitted_experts import score_texts
+from ..ensemble.tfidf import words_of
+from ..label_tree import NO_LEVEL, extend_tree
+from ..rejection import check_error, closeness, familiarity
+from ..texts_and_labels import as_list, joined_texts, texts_and_pairs
+from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
+
+if TYPE_CHECKING:
+    from ...arrays.predictions import Predictions
+    from ...arrays.snapshot import Snapshot
+    from ..ensemble.fitted_experts import PreparedExperts
+
+# From N texts and their pairs to embeddings and logits, as TextEmbedder.embed.
+Embed: TypeAlias = "Callable[[Sequence[str], Sequence[str | None]], Predictions]"
+
+TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
+MAX_STORE_TEXTS = 2_000  # of the datastore; a larger sample barely narrows the intervals
+MAX_NEW_WORDS = 20
+MAX_NOVEL_TEXTS = 5
+
+
+class KnownWords(NamedTuple):
+    """Words of all examples and documents of a datastore, including rare words that the experts ignore."""
+
+    document_frequency: Counter[str]  # number of different texts with each word
+    texts: set[str]  # of the datastore
+
+    def unknown(self, text: str) -> tuple[float, set[str]]:
+        """Fraction of the words of a text that no other text has (0 without words), and the set of these words."""
+        words = words_of(text)
+        own = int(text in self.texts)
+        unknown = [word for word in words if self.document_frequency[word] <= own]
+        return len(unknown) / max(len(words), 1), set(unknown)
+
+
+def known_words(snapshot: Snapshot) -> KnownWords | None:
+    """Collect the words of a datastore; None if it keeps no texts."""
+    texts = {text for text in texts_in(snapshot.rows) if text}
+    if snapshot.documents is not None:
+        texts |= {text for text in texts_in(snapshot.documents.rows) if text}
+    if not texts:
+        return None
+    document_frequency: Counter[str] = Counter()
+    for text in texts:
+        document_frequency.update(set(words_of(text)))
+    return KnownWords(document_frequency, texts)
+
+
+class DriftPeriod(NamedTuple):
+    """Measures of n texts; an array is empty if its measure is unknown."""
+
+    probabilities: np.ndarray  # (n, L), over all labels of the datastore
+    closeness: np.ndarray  # (n,): mean cosine to the 5 nearest examples
+    novelty: np.ndarray  # (n,), from 0 to 1
+    unknown_words: np.ndarray  # (n,): fraction of the words of a text that no other text of the datastore has
+    without_content: np.ndarray  # bool (n,)
+
+
+def measure_period(
+    ready: PreparedExperts,
+    known: KnownWords | None,
+    embeddings: np.ndarray,
+    texts: list[str],
+    logits: np.ndarray | None,
+) -> DriftPeriod:
+    """Measure n embedded texts; neighbors that are copies of a text are ignored, as they would hide novelty."""
+    answers = score_texts(ready, embeddings, texts, logits, exclude_copies=True, with_closeness=True)
+    near = closeness_to_others(ready, embeddings)
+    familiar = familiarity(
+        answers.probabilities, answers.neighbor_label_proportions, near, answers.closeness_to_documents
+    )
+    novelty = ready.fitted.guarantees.novelty(familiar) if len(ready.fitted.held_out.ids) else np.zeros(0)
+    return DriftPeriod(
+        probabilities=answers.probabilities,
+        closeness=near,
+        novelty=novelty,
+        unknown_words=_unknown_fractions(known, texts),
+        without_content=have_no_content(ready.view, texts),
+    )
+
+
+def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod:
+    """Measure the held-out examples, without novelty, since their folds had fewer examples to compare with."""
+    snapshot = ready.view.all()
+    held_out = ready.fitted.held_out
+    probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
+    columns = [snapshot.label_names.index(name) for name in ready.fitted.labels]
+    probabilities[:, columns] = held_out.probabilities
+    rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
+    return DriftPeriod(
+        probabilities=probabilities,
+        closeness=closeness_to_others(ready, snapshot.keys[rows]),
+        novelty=np.zeros(0),
+        unknown_words=_unknown_fractions(known, texts_in(rows_at(snapshot.rows, rows))),
+        without_content=np.zeros(0, bool),
+    )
+
+
+def _measure_documents(
+    embed: Embed, has_head: bool, ready: PreparedExperts, known: KnownWords | None
+) -> DriftPeriod | None:
+    """Measure a sample of the documents.
+
+    None if there are none, or if the model has a head and the texts are not stored (it cannot be run).
+    """
+    documents = ready.view.all().documents
+    if documents is None or not len(documents.keys):
+        return None
+    rows = sample(np.arange(len(documents.keys)))
+    table = rows_at(documents.rows, rows)
+    texts = table["text"].to_pylist()
+    pairs = table["text_pair"].to_pylist()
+    if not has_head:
+        return measure_period(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
+    if None in texts:
+        return None
+    predictions = embed(texts, pairs)
+    return measure_period(
+        ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits
+    )
+
+
+def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.ndarray:
+    """Mean cosine to the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
+    mean = ready.fitted.ensemble.document_vectors.mean
+    keys = ready.view.all().keys
+    embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
+    queries = unit(embeddings.astype(np.float32, copy=False) - mean)
+    examples = unit(keys.astype(np.float32, copy=False) - mean)
+    return closeness(queries, examples, exclude_copies=True)
+
+
+def sample(rows: np.ndarray) -> np.ndarray:
+    """Sample at most 2,000 rows, always the same ones, in ascending order."""
+    return np.sort(np.random.default_rng(0).permutation(rows)[:MAX_STORE_TEXTS])
+
+
+def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray:
+    if known is None:
+        return np.array([])
+    return np.array([known.unknown(text)[0] for text in texts])
+
+
+class NovelText(NamedTuple):
+    """Text with its novelty, embedding and probabilities."""
+
+    novelty: float
+    row: int  # among the given texts
+    text: str
+    text_pair: str | None
+    embedding: np.ndarray  # (D,)
+    probabilities: np.ndarray  # (L,)
+
+
+class _MeasuredPeriod(NamedTuple):
+    """Measures and novel texts of a period."""
+
+    period: DriftPeriod
+    empty: int  # number of empty texts
+    new_words: Counter[str]  # number of texts with each word that the datastore does not have
+    most_novel: list[NovelText]
+
+
+def measure_drift(
+    embed: Embed,
+    has_head: bool,
+    ready: PreparedExperts,
+    texts: Any,
+    earlier: Any,
+    reject: float,
+    show_progress: bool,
+) -> DriftReport:
+    """Measure the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
+    check_error(reject)
+    known = known_words(ready.view.all())
+    measured = _measure(embed, ready, known, texts, "texts", show_progress)
+    current = measured.period
+    if earlier is not None:
+        reference: DriftPeriod | None = _measure(embed, ready, known, earlier, "earlier texts", show_progress).period
+        reference_name = "texts of an earlier period"
+    else:
+        reference = _measure_documents(embed, has_head, ready, known)
+        reference_name = "documents without labels"
+    if reference is None:
+        reference = measure_examples(ready, known)
+        reference_name = "held-out examples"
+    threshold = None
+    rejected = None
+    if not ready.fitted.multi_label and len(ready.fitted.held_out.ids):
+        threshold = ready.fitted.guarantees.confidence_threshold(reject)
+        rejected = _rejected(ready, current, reject)
+    answered_current = _answered(ready, current.probabilities)
+    answered_reference = _answered(ready, reference.probabilities)
+    labels = {}
+    for column, name in enumerate(ready.view.label_names):
+        labels[name] = mean_change(answered_current[:, column], answered_reference[:, column])
+    frequent_first = sorted(measured.new_words.items(), key=lambda item: (-item[1], item[0]))
+    return DriftReport(
+        texts=len(current.closeness),
+        empty=measured.empty,
+        against=reference_name,
+        earlier=len(reference.probabilities),
+        reject=reject,
+        level=threshold,
+        rejected=rejected,
+        labels=labels,
+        drift={name: mean_change(getattr(current, name), getattr(reference, name)) for name in MEASURES},
+        new_words=dict(frequent_first[:MAX_NEW_WORDS]),
+        most_novel=_describe_novel(ready, measured.most_novel),
+    )
+
+
+def _rejected(ready: PreparedExperts, current: DriftPeriod, reject: float) -> Change:
+    """Change of the fraction of rejected texts.
+
+    No interval: confidences from cross-validation are biased low, so an interval would mislead.
+    """
+    guarantees = ready.fitted.guarantees
+    label_names = ready.view.label_names
+    tree = extend_tree(guarantees.tree, ready.fitted.ensemble.label_columns(label_names), label_names)
+    levels = guarantees.answered_levels(current.probabilities, current.novelty, reject, tree=tree)
+    is_unsure = levels == NO_LEVEL
+    answered_before = guarantees.answered_fraction(reject)
+    return Change(now=float(np.mean(is_unsure | current.without_content)), then=1 - answered_before)
+
+
+def _measure(
+    embed: Embed, ready: PreparedExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
+) -> _MeasuredPeriod:
+    """Embed and measure the texts of a period, window by window."""
+    if isinstance(given, (str, Path, dict)):
+        raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
+    given = as_list(given)
+    stream = iter(given)
+    total = len(given) if hasattr(given, "__len__") else None
+    parts: list[DriftPeriod] = []
+    count = 0
+    new_words: Counter[str] = Counter()
+    most_novel: list[NovelText] = []
+    with tqdm(total=total, desc=f"Reading {what}", unit="text", disable=not show_progress) as progress:
+        while window := list(itertools.islice(stream, TEXTS_PER_WINDOW)):
+            texts, pairs = texts_and_pairs(window, count)
+            rows = [row for row, text in enumerate(texts) if text.strip()]
+            if rows:
+                texts = [texts[row] for row in rows]
+                pairs = [pairs[row] for row in rows]
+                joined = joined_texts(texts, pairs)
+                predictions = embed(texts, pairs)
+                embeddings = predictions.retrieval_embeddings
+                part = measure_period(ready, known, embeddings, joined, predictions.logits)
+                candidates = _novel_texts(part, [count + row for row in rows], texts, pairs, embeddings)
+                most_novel = _most_novel(candidates, most_novel)
+                if known is not None:
+                    for text in joined:
+                        _, unknown = known.unknown(text)
+                        new_words.update(unknown)
+                parts.append(part)
+            count += len(window)
+            progress.update(len(window))
+    if not parts:
+        raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give at least one.")
+    period = _joined(parts)
+    return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
+
+
+def _novel_texts(
+    part: DriftPeriod, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
+) -> list[NovelText]:
+    """Describe the texts of a window with their novelty; none if novelty is unknown."""
+    if not len(part.novelty):
+        return []
+    return [
+        NovelText(
+            novelty=float(part.novelty[number]),
+            row=row,
+            text=texts[number],
+            text_pair=pairs[number],
+            embedding=embeddings[number],
+            probabilities=part.probabilities[number],
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def _most_novel(candidates: list[NovelText], earlier: list[NovelText]) -> list[NovelText]:
+    """Select the most novel of the candidates and of earlier texts, without repetition."""
+    different: dict[tuple[str, str | None], NovelText] = {}
+    for text in (*candidates, *earlier):
+        different[text.text, text.text_pair] = text
+    return heapq.nlargest(MAX_NOVEL_TEXTS, different.values(), key=lambda text: (text.novelty, -text.row))
+
+
+def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
+    """Concatenate the measures of several windows."""
+    return DriftPeriod(
+        probabilities=np.concatenate([period.probabilities for period in periods]),
+        closeness=np.concatenate([period.closeness for period in periods]),
+        novelty=np.concatenate([period.novelty for period in periods]),
+        unknown_words=np.concatenate([period.unknown_words for period in periods]),
+        without_content=np.concatenate([period.without_content for period in periods]),
+    )
+
+
+def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
+    """Whether each text is answered with each label, bool ``(n, L)``."""
+    thresholds = ready.fitted.settings.label_thresholds(ready.view.label_names)
+    if thresholds is not None:
+        return probabilities >= thresholds
+    return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
+
+
+def _describe_novel(ready: PreparedExperts, novel: list[NovelText]) -> list[NovelEntry]:
+    """Describe the most novel texts with their answers and nearest examples."""
+    if not novel:
+        return []
+    neighbors = ready.view.search(np.stack([text.embedding for text in novel]), 1)
+    label_names = ready.view.label_names
+    described = []
+    for number, text in enumerate(novel):
+        answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
+        labels = [label_names[label] for label in answered]
+        entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
+        entry |= {"labels": labels} if ready.fitted.multi_label else {"label": labels[0]}
+        entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
+        described.append(entry)
+    return described

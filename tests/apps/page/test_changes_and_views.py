@@ -1,0 +1,294 @@
+"""Session without a page: learning, correcting, the map, saving and loading."""
+
+import shutil
+import zipfile
+
+import pytest
+
+from docsplit_hf.apps.page.changes import (
+    SUGGESTIONS_PER_FIT,
+    add_texts,
+    give_label,
+    keep_label,
+    learn,
+    open_classifier,
+    remove_text,
+    save_classifier,
+    suggested_text,
+)
+from docsplit_hf.apps.page.sessions import Limits, Session, percentage
+from docsplit_hf.apps.page.uploads import Texts, example_texts
+from docsplit_hf.apps.page.views import (
+    ERROR_PERCENTAGES,
+    accuracy_text,
+    answer,
+    answer_markup,
+    answered_percentages,
+    audit_findings,
+    coverage_text,
+    document_map,
+    error_rate_of,
+    highlight_passage,
+    highlight_words,
+    labels_table,
+    limit_text,
+    listed_texts,
+    text_of,
+)
+
+EVIL = "<img src=x onerror=alert(1)>"
+COMPLETE = {  # has all file names of a classifier, and no content
+    "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
+    "classifier/datastore/manifest.json": b"",
+}
+
+
+def with_examples(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    add_texts(session, example_texts())
+    return session
+
+
+@pytest.fixture
+def session(shared):
+    return with_examples(shared)
+
+
+@pytest.fixture(scope="module")
+def unchanged(shared):
+    """A session for tests that change nothing in it."""
+    return with_examples(shared)
+
+
+@pytest.fixture(scope="module")
+def corrected(shared):
+    """A session whose two wrong labels are corrected, for tests that change nothing in it."""
+    session = with_examples(shared)
+    for finding in audit_findings(session)[1]:
+        if finding.suggested:
+            give_label(session, finding.text, finding.suggested)
+    return session
+
+
+def test_sessions_share_only_the_weights(shared, unchanged):
+    other = Session(shared.new_pipeline(), Limits())
+    own = unchanged.pipe.model
+    others = other.pipe.model
+    assert own.encoder is others.encoder and own.config is not others.config
+    assert own.config.knn_calibration is not None and others.config.knn_calibration is None
+    with pytest.raises(ValueError, match="No text has a label yet"):
+        answer(other, "A star.")
+
+
+def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    said = add_texts(session, Texts(["The team won.", "A river.", "A river."], ["sport", None, None]))
+    assert said == "Added 1 text with a label and 1 without. Not added again, as already there: 1."
+    assert set(answer(session, "A game.").probabilities) == {"sport"}
+    give_label(session, "The orchestra plays.", "music")
+    assert list(answer(session, "The orchestra plays on.").probabilities)[0] == "music"
+
+
+def test_a_label_is_given_to_examples_documents_and_new_texts(session):
+    text, _ = text_of(session, "0")
+    give_label(session, text, "cooking")
+    assert text_of(session, "0") == (text, "cooking") and session.counts() == (40, 4, 33)
+    give_label(session, suggested_text(session)["text"], "chess")
+    assert session.counts() == (41, 5, 32)
+    give_label(session, "Checkmate by the queen in two moves.", "chess")
+    assert session.counts() == (42, 5, 32)
+
+
+def test_texts_are_removed_with_a_label_or_without(session):
+    examples = example_texts()
+    suggested = suggested_text(session)["text"]
+    for text in (suggested, examples.texts[0]):
+        assert remove_text(session, text) == "The text is removed."
+    assert session.counts() == (39, 4, 32) and suggested_text(session)["text"] != suggested
+    with pytest.raises(ValueError, match="not there any more"):
+        remove_text(session, suggested)
+
+
+def test_a_removed_label_is_not_predicted(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    add_texts(session, Texts(["The team won.", "The choir sang."], ["sport", "music"]))
+    assert remove_text(session, "The choir sang.") == "The text is removed."
+    assert next(iter(answer(session, "A song.").probabilities)) == "sport" and not session.fitted
+
+
+def test_the_audit_finds_the_two_wrong_labels_and_omits_confirmed_ones(session):
+    summary, found = audit_findings(session)
+    assert summary == "40 of 40 labels checked, about 2 of them wrong. 3 texts to look at."
+    assert {(one.label, one.suggested) for one in found if one.suggested} == {
+        ("astronomy", "sport"),
+        ("music", "cooking"),
+    }
+    assert [text_of(session, one.id)[1] for one in found] == [one.label for one in found]
+    keep_label(session, found[0].text)
+    assert audit_findings(session)[1] == found[1:]
+
+
+def test_the_figures_agree_with_the_held_out_texts(unchanged):
+    assert accuracy_text(unchanged) == "**95% right** (83–99%; word counts 65%, always the largest label 27%)"
+    assert sorted(int(row[1]) for row in labels_table(unchanged)) == [9, 9, 11, 11]
+    recognized = [int(row[2][:-1]) for row in labels_table(unchanged)]
+    assert recognized == sorted(recognized) and recognized[0] < 100  # the weakest first
+    assert sum(int(row[1]) * int(row[2][:-1]) for row in labels_table(unchanged)) / 40 == pytest.approx(95, abs=0.5)
+
+
+def test_more_texts_are_answered_at_a_higher_error_rate(corrected):
+    shares = answered_percentages(corrected)
+    assert (shares[1:] >= shares[:-1]).all() and coverage_text(corrected, 50).startswith(
+        "**100% of the texts get an answer**"
+    )
+    least = int((shares == 0).sum()) + 1
+    assert f"the lowest rate here is {least}%" in coverage_text(corrected, least - 1)
+    assert corrected.fitted.guarantees.answered_fraction(error_rate_of(corrected, least)) == shares[least - 1] / 100 > 0
+
+
+def test_unsure_texts_get_no_answer_and_novel_ones_a_warning(unchanged):
+    given = answer(unchanged, "A star.")
+    none = answer(unchanged, "A star.", 1)
+    assert given.is_given and answer_markup(given).startswith(f'<h2 class="given">{given.label}</h2>')
+    assert not none.is_given and answer_markup(none).startswith('<h2 class="none">No answer</h2>')
+    assert none.label == given.label and f"It would have been {none.label}: " in none.confidence
+    assert "for at most 1% wrong answers" in none.confidence
+    assert "unlike all your texts" in answer(unchanged, "The tax form has seven pages.").confidence
+
+
+def test_the_limit_shows_how_many_texts_get_no_answer(corrected, shared):
+    shares = answered_percentages(corrected)
+    some = int(ERROR_PERCENTAGES[shares > 0][0])
+    assert (
+        limit_text(corrected, some - 1)
+        == f"at most {some - 1}% wrong cannot be guaranteed yet, so no text gets an answer"
+    )
+    answered = shares[some - 1] / 100
+    cost = "every text gets an answer" if answered == 1 else f"{percentage(1 - answered)} of the texts get no answer"
+    expected = f"at most {some}% wrong; {cost}"
+    assert limit_text(corrected, some) == expected
+    assert limit_text(Session(shared.new_pipeline(), Limits()), 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (1, "100%"),
+        (0.9999, "above 99%"),
+        (0.995, "above 99%"),
+        (0.994, "99%"),
+        (0.5, "50%"),
+        (0.004, "below 1%"),
+        (0, "0%"),
+    ],
+)
+def test_only_exact_values_are_shown_as_0_or_100_percent(share, said):
+    assert percentage(share) == said
+
+
+def test_markup_in_a_label_is_escaped(unchanged):
+    found = answer(unchanged, "A star.")._replace(label=EVIL, probabilities={EVIL: 0.5}, confidence=f"Sure of {EVIL}.")
+    assert "<img" not in answer_markup(found) and answer_markup(found).count("&lt;img") == 3
+
+
+def test_first_suggestions_come_from_different_groups(shared):
+    session = Session(shared.new_pipeline(), Limits())
+    examples = example_texts()
+    add_texts(session, Texts(examples.texts, [None] * len(examples.texts)))
+    labels = dict(zip(examples.texts, examples.labels, strict=True))
+    first = [suggested_text(session)["text"]]
+    given = [labels[one["text"]] for one in session.suggestions]
+    assert len(given) == SUGGESTIONS_PER_FIT and len(set(given) - {None}) == 4  # of all kinds
+    for number, one in enumerate(list(session.suggestions)):
+        give_label(session, one["text"], labels[one["text"]] or "astronomy", learn_now=False)
+        assert session.stale == (len(session.labels) > 1 and number > 1) or session.fitted
+    assert suggested_text(session)["text"] not in first and not session.stale  # it was learned
+    assert session.fitted.settings.report.examples == SUGGESTIONS_PER_FIT
+    learn(session)
+
+
+def test_the_list_finds_words_labels_and_texts_nearby_on_the_map(unchanged):
+    said, rows, ids = listed_texts(unchanged)
+    assert said == "73 texts: click one." and len(rows) == len(ids) == 73
+    assert all(
+        row[0] == "music" or "music" in text_of(unchanged, one)[0]
+        for row, one in zip(*listed_texts(unchanged, "MUSIC")[1:], strict=True)
+    )
+    document_map(unchanged)
+    assert listed_texts(unchanged, near=ids[3])[2][0] == ids[3]
+
+
+def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
+    def points():
+        _, value = document_map(session)
+        return {text_of(session, row_id)[0]: (x, y, label) for x, y, label, row_id in value["points"]}
+
+    before = points()
+    text = session.store.documents.texts[0]
+    assert before[text][2] == -1 and all(0 <= x <= 1 and 0 <= y <= 1 for x, y, _ in before.values())
+    give_label(session, text, "sport")
+    after = points()
+    assert {text: place[:2] for text, place in after.items()} == {text: place[:2] for text, place in before.items()}
+    assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
+    with pytest.raises(ValueError, match="not there any more"):
+        text_of(session, "/etc/passwd")
+
+
+def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(unchanged, shared, tmp_path):
+    saved = save_classifier(unchanged)
+    without = tmp_path / "without.zip"
+    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(without, "w") as smaller:
+        for name in archive.namelist():
+            if "datastore/" in name or name.endswith("/config.json"):
+                smaller.writestr(name, archive.read(name))
+    again = Session(open_classifier(without, shared, Limits()), Limits())
+    text = example_texts().texts[-1]
+    assert answer(again, text).probabilities == pytest.approx(answer(unchanged, text).probabilities, abs=1e-6)
+    with pytest.raises(ValueError, match="There are 4 different labels, and this page takes 3"):
+        open_classifier(without, shared, Limits(labels=3))
+    with pytest.raises(ValueError, match="unpacks to more"):
+        open_classifier(without, shared, Limits(megabytes=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("classifier/datastore/../../../escaped", b"", "holds no classifier"),
+        ("../datastore/escaped", b"", "holds no classifier"),
+        ("classifier/datastore/data.pkl", b"cposix\nsystem\n.", "cannot be used"),
+        ("classifier/config.json", b'{"long_documents": "all", "passage_length": 9}', "reads long texts by 'all'"),
+        ("classifier/config.json", b"[]", "does not record how its texts were read"),
+    ],
+)
+def test_a_malicious_or_broken_zip_is_refused(shared, tmp_path, name, content, sentence):
+    path = tmp_path / "zip" / "evil.zip"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for one, held in (({} if "escaped" in name else COMPLETE) | {name: content}).items():
+            archive.writestr(one, held)
+    with pytest.raises(ValueError, match=sentence) as error:
+        open_classifier(path, shared, Limits())
+    assert str(tmp_path) not in str(error.value)
+    assert not list(tmp_path.rglob("escaped"))
+    shutil.copy(__file__, path)
+    with pytest.raises(ValueError, match="evil.zip is not a zip file"):
+        open_classifier(path, shared, Limits())
+
+
+def test_highlighted_parts_join_to_the_text_and_mark_whole_words():
+    text = "Star and stars.\nThe STAR (a C++ star) sets."
+    pieces = highlight_words(text, ["star"])
+    assert "".join(piece for piece, _ in pieces) == text
+    assert [piece for piece, kind in pieces if kind == "word"] == ["Star", "STAR", "star"]
+    assert highlight_words(text, []) == [(text, None)]
+    assert highlight_words("", ["star"]) == []
+    assert highlight_passage(text, ["star"], {"start": 16, "end": 24}) == [
+        ("… ", None),
+        ("The ", None),
+        ("STAR", "word"),
+        (" …", None),
+    ]
+
+
+def test_words_are_highlighted_in_scripts_without_spaces():
+    assert highlight_words("我喜歡音樂會。", ["音樂"]) == [("我喜歡", None), ("音樂", "word"), ("會。", None)]

@@ -1,0 +1,153 @@
+"""Documents on the page: read, added, classified, with pages and failures, by functions of a session."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
+from docsplit_hf.apps.page.documents import add_documents, classify_documents, read_documents
+from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, given_files, labels_of_folders
+from docsplit_hf.apps.page.sessions import Limits, Session
+from docsplit_hf.apps.page.views import answer, file_of
+from docsplit_hf.reading.example_texts import load_example_texts
+
+from ...documents import write_damaged, write_docx, write_pdf
+
+COVER = "Cover sheet of this report, with nothing in it that matters."
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Documents of two labels, and one that cannot be read; the second page of a PDF file is its text."""
+    folder = tmp_path_factory.mktemp("documents")
+    examples = load_example_texts()
+    paths = {"music": [], "cooking": []}
+    for label, found in paths.items():
+        for i, text in enumerate(examples["text"][examples["label"] == label]):
+            if i % 4:
+                found.append(str(write_pdf(folder / f"{label} {i}.pdf", [COVER, text])))
+            else:
+                found.append(str(write_docx(folder / f"{label} {i}.docx", [text])))
+    paths["bad"] = [str(write_damaged(folder / "bad.pdf"))]
+    return paths
+
+
+@pytest.fixture
+def session(shared, files):
+    session = Session(shared.new_pipeline(), Limits())
+    for label in ("music", "cooking"):
+        given = read_documents(given_files(files[label][:7] + files["bad"]), session.limits)
+        message = add_documents(session, given, f" {label} ")
+        assert message == f"Added 7 documents with the label {label!r}. 1 file could not be read: see the list."
+        assert given.failed_rows[0][0] == "bad.pdf" and given.failed_rows[0][1].startswith("damaged")
+    return session
+
+
+def test_documents_are_classified_with_their_pages(session, files):
+    asked = files["music"][7:] + files["cooking"][7:] + files["bad"]
+    given = read_documents(given_files(asked), session.limits)
+    found = classify_documents(session, given, error_rate=None)
+    assert found.summary == f"Classified {len(asked) - 1} documents. 1 file could not be read: see the list."
+    right = sum(row[1] in row[0] for row in found.rows)
+    assert right >= 0.8 * len(found.rows) and len(found.rows) == len(asked) - 1
+    for (name, label, _, page), passage in zip(found.rows, found.passages, strict=True):
+        assert page in (("page 2", "pages 1, 2") if name.endswith(".pdf") else ("",))
+        assert passage.caption == (f"{name}, {page}: {label}" if page else f"{name}: {label}")
+        assert passage.passage
+        if name.endswith(".pdf"):
+            assert passage.link.startswith(f"{ADDRESS}/") and passage.link.endswith(f".pdf#page={passage.page}")
+        else:
+            assert passage.link is None
+    with open(found.path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file"] for row in rows][-1] == "bad.pdf" and rows[-1]["reason"].startswith("damaged")
+    assert [row["page"] for row in rows[:-1]] == [row[3] for row in found.rows]
+
+
+def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):
+    long = ["Nothing of interest. " * 60, "The orchestra tuned before the concert, and the choir sang. " * 20]
+    add_documents(
+        session, read_documents(given_files([write_pdf(tmp_path / "long.pdf", long)]), session.limits), "music"
+    )
+    text = "The orchestra tuned before the concert, and the choir sang."
+    captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
+    assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
+    assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
+    assert file_of(session, session.pipe.datastore.ids[0]) == "music 0.docx"
+
+
+def test_documents_without_a_label_are_added_once(session, files):
+    given = read_documents(given_files(files["music"][7:9]), session.limits)
+    assert add_documents(session, given, "") == "Added 2 documents without a label."
+    again = add_documents(session, given, "")
+    assert again == "Added 0 documents without a label. Not added again, as already there: 2."
+    document = session.pipe.datastore.documents
+    assert [origin.file for origin in document.origins] == [path.rpartition("/")[2] for path in files["music"][7:9]]
+
+
+def test_limits_hold_for_documents(files):
+    given = read_documents(given_files(files["music"][:2]), Limits(characters=20))
+    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.texts
+    with pytest.raises(ValueError, match="These are 3 texts or more, and this page takes 2"):
+        read_documents(given_files(files["music"][:3]), Limits(rows=2))
+    with pytest.raises(ValueError, match="Choose files or a folder first"):
+        read_documents([], Limits())
+
+
+def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
+    given = [
+        GivenFile(path=Path(path), name=f"kinds/{label}/deep/{number}.x")
+        for label in ("music", "cooking")
+        for number, path in enumerate(files[label][:4])
+    ]
+    given.append(GivenFile(path=Path(files["bad"][0]), name="kinds/.DS_Store"))  # of the system, and in no sub-folder
+    session = Session(shared.new_pipeline(), Limits())
+    message = add_documents(session, read_documents(given, session.limits), "")
+    assert message == "Added 8 documents with 2 labels, the names of their folders."
+    labels = [origin.file.partition("/")[0] for origin in session.pipe.datastore.origins]
+    assert labels == ["music"] * 4 + ["cooking"] * 4 and sorted(session.labels) == ["cooking", "music"]
+
+
+@pytest.mark.parametrize(
+    ("names", "below", "labels"),
+    [
+        (["in/a/1.pdf", "in/b/2.pdf"], ["a/1.pdf", "b/2.pdf"], ["a", "b"]),
+        (["a/1.pdf", "b/c/2.pdf"], ["a/1.pdf", "b/c/2.pdf"], ["a", "b"]),  # two folders dropped together
+        (["in/a/1.pdf", "in/2.pdf"], ["a/1.pdf", "2.pdf"], None),
+        (["in/a/1.pdf", "in/a/2.pdf"], ["a/1.pdf", "a/2.pdf"], None),
+        (["1.pdf", "2.pdf"], ["1.pdf", "2.pdf"], None),
+    ],
+)
+def test_names_and_labels_are_those_of_a_folder_on_the_disk(names, below, labels):
+    found = below_common_folder(names)
+    assert (found, labels_of_folders(found)) == (below, labels)
+
+
+def test_names_of_uploads_have_their_folders_and_no_way_out():
+    names = ["a.pdf", "kinds\u2215lease\u2215a.pdf", "..\u2215..\u2215etc\u2215a.pdf", "\u2215"]
+    found = given_files(f"/uploads/{name}" for name in names)
+    assert [file.name for file in found] == ["a.pdf", "etc/a.pdf", "kinds/lease/a.pdf", "\u2215"]
+    assert [file.path.name for file in found] == [names[0], names[2], names[1], names[3]]
+
+
+def test_a_link_is_for_pdf_files_alone_and_the_oldest_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.apps.page.document_links.MOST_LINKS", 2)
+    links = DocumentLinks()
+    page = tmp_path / "page.pdf"
+    page.write_text("<script>alert()</script>")
+    assert links.link(page, None) is None
+    paths = [write_pdf(tmp_path / f"{number}.pdf", ["A page."]) for number in range(3)]
+    addresses = [links.link(path, "3") for path in paths]
+    assert len(set(addresses)) == 3
+    app = Starlette(routes=[links.route])
+    with TestClient(app) as client:
+        answers = [client.get(f"/{address}") for address in addresses]
+        assert [answer.status_code for answer in answers] == [404, 200, 200]
+        assert answers[2].content == paths[2].read_bytes()
+        assert answers[2].headers["content-type"] == "application/pdf"
+        assert answers[2].headers["x-content-type-options"] == "nosniff"
+        paths[2].unlink()
+        assert client.get(f"/{addresses[2]}").status_code == 404

@@ -1,0 +1,74 @@
+"""Slices of requests, and rows of what was read together."""
+
+import numpy as np
+import pytest
+
+from docsplit_hf.apps.server.batching import rows_of
+from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
+from docsplit_hf.arrays.passages import Passages
+from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.encoding.classifier_embedder import CutTexts
+
+from ...conftest import make_text
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes"),
+    [
+        ([1] * 130, [SLICE_TEXTS, SLICE_TEXTS, 2]),
+        ([SLICE_CHARACTERS + 1, 5, SLICE_CHARACTERS], [1, 1, 1]),
+        ([SLICE_CHARACTERS // 2] * 5, [2, 2, 1]),
+        ([3], [1]),
+    ],
+)
+def test_slices_have_all_texts_in_order(lengths, sizes):
+    texts = [str(number % 10) * length for number, length in enumerate(lengths)]
+    slices = sliced(texts, [None] * len(texts), is_whole=False)
+    assert [len(part.texts) for part in slices] == sizes
+    assert [text for part in slices for text in part.texts] == texts
+    assert len(sliced(texts, [None] * len(texts), is_whole=True)) == 1
+
+
+def test_rows_of_passages():
+    """Rows keep their own passages, and texts that all have one get none, as a call with them alone."""
+    counts = np.array([1, 3, 1, 2])
+    passages = Passages(np.arange(14, dtype=np.float32).reshape(7, 2), counts, np.arange(14).reshape(7, 2))
+    embedded = Predictions(np.zeros((4, 0)), np.arange(8, dtype=np.float32).reshape(4, 2), np.ones(4), passages)
+    part = rows_of(embedded, np.array([1, 2]))
+    np.testing.assert_array_equal(part.passages.embeddings, passages.embeddings[1:5])
+    np.testing.assert_array_equal(part.passages.counts, [3, 1])
+    np.testing.assert_array_equal(part.retrieval_embeddings, embedded.retrieval_embeddings[1:3])
+    assert rows_of(embedded, np.array([0, 2])).passages is None
+    assert rows_of(embedded, np.arange(4)) is embedded
+
+
+def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):
+    embedder = loaded.embedder
+    texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
+    parts = [embedder.cut(texts[:2]), embedder.cut(texts[2:3]), embedder.cut(texts[3:])]
+    joined = CutTexts.joined(parts)
+    assert joined.texts == texts
+    assert joined.token_count == sum(part.token_count for part in parts)
+    expected = embedder.embed(texts)
+    found = embedder.embed_cut(joined)
+    np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
+    np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
+
+
+def test_texts_cut_together_are_those_cut_apart(loaded):
+    texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
+    parts = loaded.embedder.cut(texts).parts([2, 1, 4])
+    apart = [loaded.embedder.cut(texts[:2]), loaded.embedder.cut(texts[2:3]), loaded.embedder.cut(texts[3:])]
+    assert [part.texts for part in parts] == [part.texts for part in apart]
+    for part, expected in zip(parts, apart, strict=True):
+        assert [chunk.text for chunk in part.chunks] == [chunk.text for chunk in expected.chunks]
+        for chunk, other in zip(part.chunks, expected.chunks, strict=True):
+            np.testing.assert_array_equal(chunk.input_ids, other.input_ids)
+
+
+@pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)
+def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
+    texts = [make_text(number, sentences=3) for number in range(200, 205)]
+    predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, checked_options(**options))
+    assert [predicted.answer(row) for row in range(len(texts))] == loaded(texts, **options)

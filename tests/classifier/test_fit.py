@@ -1,0 +1,313 @@
+import copy
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.classifier.fit import BETTER_ENCODER, _name_better_encoder, fit
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.report import FitReport
+
+from ..fitting.ensemble.stores import make_store, misleading_store, score
+from .conftest import labels_of
+
+NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
+WITHOUT_TEACHER = [name for name, expert in EXPERTS.items() if not expert.needs_teacher]
+EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
+
+
+@pytest.fixture(scope="module")
+def fitted_of_module(make_fitted):
+    return make_fitted(14, 36)
+
+
+@pytest.fixture
+def fitted(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
+
+
+@pytest.fixture
+def filled(fitted):
+    fitted.datastore.fitted = None
+    return fitted
+
+
+def scores_of(answers):
+    return np.array([[entry["score"] for entry in sorted(a, key=lambda e: e["label"])] for a in answers])
+
+
+def test_the_order_of_texts_changes_no_bit_of_an_answer(untrained_of_module, texts):
+    found = []
+    for seed in range(3):
+        pipe = copy.deepcopy(untrained_of_module)
+        order = np.random.default_rng(seed).permutation(14)
+        examples = [texts[i] for i in order]
+        pipe.add_examples(examples, labels_of(examples))
+        pipe.add_documents([texts[i] for i in 14 + np.random.default_rng(seed).permutation(22)])
+        pipe.fit(show_progress=False)
+        found.append(scores_of(pipe(texts[36:], top_k=None)))
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+
+
+def test_fit_returns_a_report_prints_nothing_and_changes_the_answers(filled, texts, capsys):
+    before = filled(texts[36:], top_k=None)
+    report = filled.fit(show_progress=False)
+    assert capsys.readouterr() == ("", "") and list(report.shares) == WITHOUT_TEACHER
+    assert str(report) == repr(report) and str(report).startswith("Fitted on 14 examples of 2 labels")
+    assert (report.examples, report.documents, sorted(report.labels)) == (14, 22, ["engine", "river"])
+    after = filled(texts[36:], top_k=None)
+    assert not np.allclose(scores_of(before), scores_of(after))
+    np.testing.assert_allclose(scores_of(after).sum(1), 1)
+
+
+def test_options_of_equation_3_answer_by_it_after_fit(filled, texts):
+    before = [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3]
+    filled.fit(show_progress=False)
+    assert [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3] == before
+    filled.datastore.fitted = None
+    assert filled(texts[36:40], top_k=None, k=3) == before[1]
+
+
+@pytest.mark.parametrize("experts", [("classifier", "neighbors"), ("words",), ("topics", "words")], ids=str)
+def test_experts_can_be_switched_off(experts, filled, texts):
+    report = filled.fit(experts=experts, show_progress=False)
+    assert tuple(report.shares) == experts and sum(report.shares.values()) == pytest.approx(1)
+    (answer,) = filled([texts[40]], explain=True)
+    assert tuple(name for name in answer["explanation"]["experts"] if name != "class proportions") == experts
+
+
+def test_the_explanation_adds_up_to_the_log_odds(fitted, texts):
+    for answer in fitted(texts[36:42], top_k=None, explain=True):
+        best, second = answer
+        odds = np.log(best["score"] / second["score"])
+        assert sum(best["explanation"]["experts"].values()) == pytest.approx(odds, abs=1e-5)
+        assert sum(second["explanation"]["experts"].values()) == pytest.approx(-odds, abs=1e-5)
+        assert best["explanation"]["against"] == second["label"]
+
+
+def test_any_text_has_an_answer(fitted):
+    answers = fitted(NEW, top_k=None, explain=True, return_neighbors=1, return_documents=1)
+    assert np.isfinite(scores_of(answers)).all() and not answers[2][0]["explanation"]["words"]
+    one_by_one = [fitted([text], top_k=None)[0] for text in NEW]
+    np.testing.assert_allclose(scores_of(answers), scores_of(one_by_one), atol=1e-4)
+
+
+def test_a_later_example_changes_answers_at_once(filled, texts, caplog):
+    filled.fit(experts=["neighbors"], show_progress=False)
+    fitted = filled
+    before = scores_of(fitted([texts[40]], top_k=None))[0]
+    with caplog.at_level("INFO", logger="docsplit_hf"):
+        added = fitted.add_examples([texts[40]], ["river"])
+    assert "call fit() for the other experts" in caplog.text
+    assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
+    fitted.remove_examples(added)
+    np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)
+    fitted.add_examples([texts[40]], ["a new one"])
+    scores = {entry["label"]: entry["score"] for entry in fitted([texts[40]], top_k=None)[0]}
+    assert scores["a new one"] > 0.02 and sum(scores.values()) == pytest.approx(1)
+
+
+def test_documents_are_not_embedded_again_for_their_answers(fitted, texts, monkeypatch):
+    asked = texts[10:40]
+    read = []
+    expected = fitted(asked, top_k=None, return_read=True)  # which reads all
+    plain = ClassifierEmbedder.embed
+
+    def counting(embedder, given, pairs=None):
+        read.extend(given)
+        return plain(embedder, given, pairs)
+
+    monkeypatch.setattr(ClassifierEmbedder, "embed", counting)
+    answers = fitted(asked, top_k=None)
+    assert read == [text for text in asked if text not in texts[14:36]]
+    np.testing.assert_allclose(scores_of(answers), scores_of(expected), atol=1e-5)
+    del read[:]
+    fitted(texts[20], max_length=8)
+    assert read == [texts[20]], "it was stored as read to its end"
+
+
+def test_several_labels_and_pairs(untrained, texts):
+    multi_label = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
+    untrained.add_examples(pairs[:24], multi_label)
+    untrained.add_documents(pairs[24:40])
+    report = untrained.fit(show_progress=False)
+    assert list(report.shares) == ["classifier", "words", "neighbors", "vocabulary"]
+    assert len(untrained.datastore.fitted.settings["thresholds"]) == 2
+    answers = untrained(pairs[40:], top_k=None, explain=True)
+    assert all(0 < entry["score"] < 1 and entry["explanation"]["against"] is None for a in answers for entry in a)
+
+
+def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
+    names = ["river" if "river" in text else "engine" for text in texts]
+    pipe.remove_examples(pipe.datastore.ids[24:])
+    pipe.add_documents(texts[24:36])
+    before = pipe(texts[36:38], top_k=None, knn_weight=0.3)
+    head = pipe(texts[36:38], top_k=None, knn_weight=0.0)
+    with pytest.raises(ValueError, match="pass held-out texts and their labels"):
+        pipe.fit()
+    report = pipe.fit([*texts[30:48], texts[0]], [*names[30:48], names[0]], show_progress=False)
+    assert report.measured_on == "held-out texts" and list(report.shares) == WITHOUT_TEACHER
+    assert pipe(texts[36:38], top_k=None, knn_weight=0.3) == before
+    pipe.fit(texts[30:48], names[30:48], experts=["classifier"], show_progress=False)
+    np.testing.assert_array_equal(scores_of(pipe(texts[36:38], top_k=None)).argmax(1), scores_of(head).argmax(1))
+    weight = pipe.datastore.fitted.settings["weights"]["classifier"]
+    powered = scores_of(head) ** weight
+    expected = powered / powered.sum(1, keepdims=True)
+    np.testing.assert_allclose(scores_of(pipe(texts[36:38], top_k=None)), expected, atol=1e-5)
+
+
+def test_a_warning_names_held_out_texts_that_are_versions_of_examples(pipe, caplog):
+    long_text = " ".join(f"word{i}" for i in range(80))
+    pipe.add_examples([long_text], ["river"])
+    pipe.fit(["A river.", "An engine.", long_text + " changed"], ["river", "engine", "river"], show_progress=False)
+    assert "1 of 3 held-out texts are versions of examples" in caplog.text
+
+
+def test_a_datastore_without_texts_has_no_words(pipe, texts):
+    bare = type(pipe.datastore)(
+        pipe.datastore.keys, pipe.datastore.labels, pipe.datastore.label_names, probe=pipe.datastore.snapshot.probe
+    )
+    pipe.datastore = bare
+    report = pipe.fit(["The river.", "An engine."], ["river", "engine"], show_progress=False)
+    assert list(report.shares) == ["classifier", "neighbors", "topics", "names"]
+    assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
+
+
+ERRORS = {
+    "one of the two": (lambda p: p.fit(["a"]), ValueError, "Give held-out texts and their labels, or neither"),
+    "fewer labels": (lambda p: p.fit(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels"),
+    "an unknown label": (lambda p: p.fit(["a"], ["lake"]), ValueError, "no label 'lake'"),
+    "a number for a label": (lambda p: p.fit(["a"], [1]), ValueError, "no label '1'"),
+    "no label": (lambda p: p.fit(["a"], [None]), TypeError, "not a name"),
+    "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
+    "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
+    "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
+    "explaining equation 3": (
+        lambda p: (p.fit(show_progress=False), p("a", explain=True, k=2)), ValueError, "leave out k, knn_temp",
+    ),
+    "explain as a number": (lambda p: p("a", explain=3), ValueError, "explain must be True or False, got 3"),
+    "no documents": (
+        lambda p: (p.remove_documents(p.datastore.documents.ids), p("a", return_documents=1)), ValueError,
+        "return_documents=1: there are no documents",
+    ),
+    "fewer than no documents": (lambda p: p("a", return_documents=-1), ValueError, "return_documents must be"),
+    "one class": (
+        lambda p: (p.remove_examples(ids_with(p, "river")), p.fit()), ValueError, "have the label 'engine'",
+    ),
+    "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "No labeled examples yet"),
+    "nothing to ask": (lambda p: (p.remove_examples(p.datastore.ids), p("a")), ValueError, "No labeled examples yet"),
+    "held-out texts among the examples": (
+        lambda p: p.fit(p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
+    ),
+}  # fmt: skip
+
+
+def ids_with(pipe, name):
+    store = pipe.datastore
+    return [row_id for row_id, n in zip(store.ids, store.labels, strict=True) if store.label_names[n] == name]
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_wrong_arguments_are_refused(case, filled):
+    act, error, message = ERRORS[case]
+    with pytest.raises(error, match=message):
+        act(filled)
+
+
+def test_nan_from_an_encoder_is_refused(fitted, texts):
+    encoder = fitted.model.encoder
+    encoder.encoder.layer[1].output.dense.weight.data.fill_(float("nan"))
+    for act in (
+        lambda: fitted(texts[40]),
+        lambda: fitted.add_documents(["A new document."]),
+        lambda: fitted.add_examples(["A new example."], ["river"]),
+    ):
+        with pytest.raises(ValueError, match="gives NaN or infinity for text 0 of 1"):
+            act()
+    assert len(fitted.datastore) == 14 and len(fitted.datastore.documents) == 22
+
+
+def test_with_several_labels_answers_have_those_above_their_threshold(untrained, texts):
+    multi_label = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
+    untrained.add_examples(texts[:24], multi_label)
+    assert "labels" not in untrained(texts[24:26])[0]
+    untrained.fit(show_progress=False)
+    settings = untrained.datastore.fitted.settings
+    thresholds = dict(zip(settings["labels"], settings["thresholds"], strict=True))
+    answers = untrained(texts[24:])
+    scores = untrained(texts[24:], top_k=None)
+    for answer, entries in zip(answers, scores, strict=True):
+        reached = {entry["label"] for entry in entries if entry["score"] >= thresholds[entry["label"]]}
+        assert set(answer["labels"]) == reached
+    assert any(answer["labels"] for answer in untrained(texts))
+    with pytest.raises(ValueError, match="reject is for one label per text"):
+        untrained(texts[30], reject=0.1)
+
+
+def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
+    """Documents of one label reduce the proportions of the other labels in every vote."""
+    monkeypatch.setattr("docsplit_hf.classifier.fit.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
+    store = misleading_store(noise=1.0)
+    report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
+    assert (report.left_out, report.documents) == (300, 0)
+    assert "300 documents were left out: held-out examples are answered better without them. If they" in str(report)
+    examples_only = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
+    alone = fit(untrained.embedder, examples_only, experts=list(report.shares))
+    assert alone.shares == report.shares and alone.left_out == 0
+    np.testing.assert_array_equal(score(store).probabilities, score(examples_only).probabilities)
+    helpful = fit(untrained.embedder, make_store(60, 300), experts=list(report.shares))
+    assert (helpful.left_out, helpful.documents) == (0, 300)
+
+
+def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog):
+    keys = filled.datastore.keys
+    same = np.ones_like(keys) + 1e-4 * keys
+    store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)
+    fit(filled.embedder, store)
+    assert "gives nearly one vector for all texts" in caplog.text and "Try the one that ships" in caplog.text
+    caplog.clear()
+    fit(filled.embedder, filled.datastore)
+    assert "one vector" not in caplog.text
+
+
+def test_after_a_fit_with_the_included_encoder_the_log_names_a_better_one_once(filled, caplog):
+    _name_better_encoder.cache_clear()
+    with caplog.at_level(logging.INFO, "docsplit_hf"):
+        filled.fit(show_progress=False)
+        assert BETTER_ENCODER not in caplog.text
+        filled.model.config.encoder_config.name_or_path = "docsplit-small-en"
+        for _ in range(2):
+            filled.fit(show_progress=False)
+    [record] = [record for record in caplog.records if BETTER_ENCODER in record.getMessage()]
+    assert record.levelno == logging.INFO and "docs/encoders.md" in record.getMessage()
+
+
+def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untrained, monkeypatch):
+    """Each document has its draft among the documents, so their groups follow texts, not labels."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 5_000, (90, 40))
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    drafts = [f"{text} draft" for text in texts]
+    store = KNNDatastore(rng.standard_normal((10, 8)).astype(np.float32), [0, 1] * 5, ["a", "b"], texts[:10])
+    store.add_documents(rng.standard_normal((170, 8)).astype(np.float32), texts[10:] + drafts)
+    experts = [name for name in EXPERTS if name != "names"]
+    report = fit(untrained.embedder, store, experts=experts)
+    assert (report.left_out, report.documents, report.version_fraction) == (170, 0, 1.0)
+    assert "170 documents were left out: 100% of all texts are versions of another one" in str(report)
+    assert FitReport.of(store.fitted.settings) == report
+    monkeypatch.setattr("docsplit_hf.classifier.fit.MIN_LOG_LIKELIHOOD_GAIN", -50.0)  # evidence for documents
+    assert fit(untrained.embedder, store, experts=experts).documents == 170
+
+
+def test_descriptions_alone_keep_documents_that_are_versions(untrained):
+    words = np.random.default_rng(0).integers(0, 5_000, (20, 40))
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    documents = [f"{text} {draft}" for text in texts for draft in ("first", "second")]
+    untrained.add_labels({"a": "about apples", "b": "about bears"})
+    untrained.add_documents(documents)
+    report = untrained.fit(show_progress=False)
+    assert report.version_fraction > 0.9 and report.documents == len(documents)

@@ -1,0 +1,1 @@
+"""Tests of docsplit_hf/connectors."""

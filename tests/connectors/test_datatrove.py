@@ -1,0 +1,120 @@
+"""The blocks of datatrove, run as an executor runs them: a task at a time."""
+
+import importlib
+import json
+import sys
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from datasets import Dataset
+from safetensors.numpy import load_file
+from transformers import AutoTokenizer
+
+from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint, segment_documents
+
+datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
+from datatrove.data import Document  # noqa: E402
+
+from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader, ReadFiles, SegmentDocuments  # noqa: E402
+from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
+
+from ..reading.files.sample_files import make_pdf  # noqa: E402
+
+IDS = [*"01234567", "8\ud800"]
+TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
+
+
+@pytest.fixture
+def documents():
+    return [Document(text, IDS[i], metadata={"kind": "ab"[i % 2]}) for i, text in enumerate(TEXTS)]
+
+
+def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
+    embed = EmbedDocuments(tmp_path, dtype="float32", label_key="kind", max_length=64)
+    for task in (0, 1):
+        assert list(embed.run(iter(documents[task::2]), task, 2)) == documents[task::2]
+    encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)
+    for task, numbers in enumerate(([0, 2, 4, 6, 8], [1, 3, 5])):  # one is of white space
+        rows = pyarrow.parquet.read_table(tmp_path / f"0000{task}.parquet").to_pydict()
+        assert rows["id"] == [IDS[i].replace("\ud800", "\ufffd") for i in numbers] and set(rows["label"]) == {
+            "ab"[task]
+        }
+        assert rows["text"] == [TEXTS[i].replace("\ud800", "\ufffd") for i in numbers]
+        keys = load_file(tmp_path / f"0000{task}.safetensors")["keys"]
+        np.testing.assert_allclose(keys, encoder.encode(rows["text"], show_progress=False), atol=1e-6)
+    shared = json.loads((tmp_path / "corpus.json").read_text())
+    assert shared["encoder"]["name"] == "docsplit-small-en"
+    model = KNNClassifier.from_encoder(default_checkpoint(), num_labels=0, decouple=False, normalize=True)
+    tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
+    np.testing.assert_allclose(shared["probe"], make_embedder(model, tokenizer).probe(), atol=1e-6)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    assert list(embed.run(iter(documents), 0, 2)) == []  # the shard is there: nothing is read
+    others = [EmbedDocuments(tmp_path, dtype="float32", **other) for other in ({"max_length": 32}, {"max_length": 64})]
+    for other, tasks in ((others[0], 2), (others[1], 2), (embed, 3)):  # another length, no labels, more tasks
+        with pytest.raises(ValueError, match="was begun with other settings"):
+            next(other.run(iter(documents), 0, tasks))
+    unlabeled = EmbedDocuments(tmp_path / "other", label_key="missing")
+    with pytest.raises(ValueError, match="The document 0 has no 'missing'"):
+        list(unlabeled.run(iter(documents), 0, 1))
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["corpus.json"]
+    several = EmbedDocuments(tmp_path / "several", label_key="kinds")
+    with pytest.raises(ValueError, match=r"is \['a', 'b'\]: give it one label"):
+        list(several.run(iter([Document("A text.", "0", metadata={"kinds": ["a", "b"]})]), 0, 1))
+    assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+
+
+def test_documents_are_segmented_as_for_pretraining(documents):
+    segmented = list(SegmentDocuments().run(iter(documents)))
+    tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
+    expected = segment_documents(Dataset.from_dict({"text": TEXTS[:-1]}), tokenizer)
+    assert len(segmented) == len(expected) == 6
+    for document, row in zip(segmented, expected, strict=True):
+        assert {name: document.metadata[name] for name in row} == row
+    assert SegmentDocuments(segmenter="newline").segmenter == "newline"
+    with pytest.raises(ValueError, match="xx"):
+        SegmentDocuments(language="xx")
+    with pytest.raises(ValueError, match="must be one of .*, got 'dropout-pair'"):
+        SegmentDocuments(single_sentence="dropout-pair")
+
+
+def test_tasks_read_each_line_of_a_file_once(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    rows = [{"text": "x" * i, "label": i} for i in range(1, 60)] + [{"text": ""}]
+    file.write_text("\ufeff" + "\n".join(map(json.dumps, rows)))
+    for tasks in (1, 2, 7, 100):
+        reader = JsonlRangeReader(file)
+        read = [document for task in range(tasks) for document in reader.run(rank=task, world_size=tasks)]
+        assert [document.text for document in read] == [row["text"] for row in rows[:-1]]
+        assert len({document.id for document in read}) == 59 and read[3].metadata == {"label": 4}
+    for options in ({"limit": 3}, {"skip": 1}):
+        with pytest.raises(ValueError, match="give a file with only the lines that you want"):
+            JsonlRangeReader(file, **options)
+    file.write_text("words\n")
+    with pytest.raises(ValueError, match="rows.jsonl: the line 'words' is not JSON"):
+        list(JsonlRangeReader(file).run())
+
+
+def test_without_datatrove_an_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datatrove", None)
+    monkeypatch.delitem(sys.modules, "docsplit_hf.connectors.datatrove")
+    with pytest.raises(
+        ModuleNotFoundError, match=r"datatrove, which is not installed: pip install -e \"\.\[datatrove\]"
+    ):
+        importlib.import_module("docsplit_hf.connectors.datatrove")
+
+
+def test_tasks_read_the_files_of_a_folder_between_them(tmp_path, caplog):
+    pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
+    folder = tmp_path / "files"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.pdf").write_bytes(make_pdf(["Page one.", "Page two."]))
+    (folder / "b.txt").write_bytes(b"")
+    (folder / "sub" / "c.txt").write_text("Plain.")
+    read = ReadFiles(folder, cache_dir=tmp_path / "cache")
+    before = [Document("before", "x")]
+    by_task = [list(read.run(iter(before), task, 2)) for task in (0, 1)]
+    assert [[document.id for document in found] for found in by_task] == [["x", "a.pdf", "sub/c.txt"], ["x"]]
+    pdf = by_task[0][1]
+    assert pdf.text == "Page one.\nPage two." and [place["name"] for place in pdf.metadata["places"]] == ["1", "2"]
+    assert "b.txt is not read: empty" in caplog.text and read.stats["left out, empty"].total == 1

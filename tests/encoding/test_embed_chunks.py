@@ -1,0 +1,216 @@
+import threading
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import BertModel
+
+from docsplit_hf import DocumentEncoder
+from docsplit_hf.encoding import embed_chunks
+from docsplit_hf.encoding.chunking import Chunk
+from docsplit_hf.encoding.embed_chunks import (
+    inference_batches,
+    refuse_non_finite,
+    token_budget_batches,
+    tokens_per_batch,
+)
+from docsplit_hf.encoding.embedding_options import EmbeddingOptions
+from docsplit_hf.encoding.read_ahead import read_ahead
+from docsplit_hf.reading.text_warnings import sum_up_warnings, unlogged
+
+
+@given(
+    lengths=st.lists(st.integers(1, 50), max_size=60),
+    max_tokens=st.integers(1, 200),
+    max_rows=st.none() | st.integers(1, 9),
+    packed=st.booleans(),
+    max_padded=st.none() | st.integers(1, 400),
+)
+def test_batches_hold_each_row_once_keep_to_the_limits_and_are_full(lengths, max_tokens, max_rows, packed, max_padded):
+    batches = token_budget_batches(lengths, max_tokens, max_rows, packed, max_padded)
+    assert sorted(row for batch in batches for row in batch) == list(range(len(lengths)))
+
+    def fits(batch):
+        in_batch = [lengths[row] for row in batch]
+        padded = max(in_batch) * len(batch)
+        tokens = sum(in_batch) if packed else padded
+        has_room = tokens <= max_tokens and (max_padded is None or padded <= max_padded)
+        return has_room and (max_rows is None or len(batch) <= max_rows)
+
+    assert all(len(batch) == 1 or fits(batch) for batch in batches)
+    assert not any(fits([*batch, following[0]]) for batch, following in pairwise(batches))  # the longest first
+
+
+@pytest.mark.parametrize(("max_tokens", "max_rows", "named"), [(0, None, "max_tokens_per_batch"), (9, 0, "batch_size")])
+def test_a_limit_of_zero_is_refused(max_tokens, max_rows, named):
+    with pytest.raises(ValueError, match=f"{named} must be at least 1, got 0"):
+        token_budget_batches([3], max_tokens, max_rows)
+
+
+def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
+    rows = [{"input_ids": np.array(ids, dtype=np.int32)} for ids in ([7, 8], [7, 8, 9])]
+    side = tokenizer.padding_side
+    tokenizer.padding_side = "left"
+    try:
+        ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
+    finally:
+        tokenizer.padding_side = side
+    assert numbers == [1, 0]
+    assert batch["input_ids"].tolist() == [[7, 8, 9], [7, 8, tokenizer.pad_token_id]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.data())
+def test_the_rows_of_a_batch_are_those_of_its_chunks_in_order(counts, data):
+    numbers = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, unique=True))
+    rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
+    expected = np.concatenate([rows[number] for number in numbers])
+    assert embed_chunks._rows_of(numbers, np.array(counts)).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "width", "packed", "expected"),
+    [
+        (24, 768, True, 131_072),
+        (24, 1024, True, 65_536),
+        (80, 1024, True, 131_072),
+        (24, 4096, True, 32_768),
+        (6, 1024, True, 32_768),
+        (80, 768, False, 32_768),
+    ],
+)
+def test_packed_batches_on_a_gpu_fit_into_a_quarter_of_its_memory(gigabytes, width, packed, expected, monkeypatch):
+    encoder = SimpleNamespace(device=torch.device("cuda"), config=SimpleNamespace(hidden_size=width))
+    memory = SimpleNamespace(total_memory=gigabytes * 2**30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: memory)
+    assert tokens_per_batch(encoder, packed) == expected
+
+
+def test_packed_batches_on_a_gpu_have_little_padding(tokenizer, monkeypatch):
+    monkeypatch.setattr(embed_chunks, "ACCELERATOR_TOKENS_PER_BATCH", 1000)
+    rows = [{"input_ids": np.full(length, 7, dtype=np.int32)} for length in [500] + [5] * 100]
+    batches = list(inference_batches(rows, tokenizer, torch.device("meta"), packed=True))
+    assert [batch["input_ids"].shape for _, batch in batches] == [(4, 500), (97, 5)]
+    assert [int(batch["attention_mask"].sum()) for _, batch in batches] == [515, 485]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (True, r"Its weights are broken, in weight: train it again"),
+        (False, r'too large for torch.float32: .*dtype="float32"'),
+    ],
+)
+def test_nan_is_refused_with_the_text_and_the_reason(broken, reason):
+    model = torch.nn.Linear(1, 1)
+    if broken:
+        model.weight.data.fill_(torch.nan)
+    values = torch.tensor([[0.0], [torch.inf]])
+    with pytest.raises(ValueError, match=f"Linear gives NaN or infinity for text 1 of 2, 'xxx.*{reason}"):
+        refuse_non_finite(values, [0, 1], ["a", "x" * 100], model, "Linear")
+    refuse_non_finite(values[:1], [0], ["a"], model, "Linear")
+
+
+@pytest.fixture
+def encoder(tiny_config, tokenizer):
+    torch.manual_seed(0)
+    return DocumentEncoder(BertModel(tiny_config), tokenizer, pooling="mean")
+
+
+@pytest.fixture
+def ahead(monkeypatch):
+    """Have the CPU embed as a GPU does: small groups, made in a thread, and two batches that run."""
+    made = []
+    groups = embed_chunks._groups
+
+    def noted(*args):
+        for group in groups(*args):
+            made.append(threading.current_thread())
+            yield group
+
+    monkeypatch.setattr(embed_chunks, "_groups", lambda *args: read_ahead(noted(*args)))
+    monkeypatch.setattr(embed_chunks, "GROUP_TOKENS", 200)
+    monkeypatch.setitem(embed_chunks.RUNNING_BATCHES, "cpu", 2)
+    return made
+
+
+@pytest.mark.parametrize("strategy", ["first", "average", "passages"])
+def test_reading_ahead_changes_no_embedding_and_no_order(encoder, texts, strategy, ahead, monkeypatch):
+    texts = [*texts, "", " ".join(texts)]
+
+    def embed():
+        if strategy == "passages":
+            return encoder.encode_passages(texts, show_progress=False, max_tokens_per_batch=64).embeddings
+        return encoder.encode(texts, show_progress=False, long_documents=strategy, max_tokens_per_batch=64)
+
+    found = embed()
+    assert len(ahead) > 3 and threading.main_thread() not in ahead
+    monkeypatch.undo()
+    monkeypatch.setattr(embed_chunks, "GROUP_TOKENS", 200)  # for the same batches, in turn
+    assert np.array_equal(found, embed())
+
+
+def test_cut_texts_are_logged_once_and_summed_up_as_without_a_thread(encoder, texts, ahead, caplog):
+    long = [" ".join(texts)] * 5
+    encoder.encode(long, show_progress=False)
+    encoder.encode([], show_progress=False)
+    assert caplog.text.count("5 of 5 texts are longer") == 1
+    with sum_up_warnings():
+        encoder.encode(long, show_progress=False)
+        encoder.encode(long, show_progress=False)
+    assert caplog.text.count("10 of 10 texts are longer") == 1
+    with unlogged():
+        encoder.encode(long, show_progress=False)
+    assert caplog.text.count("texts are longer") == 2
+
+
+def test_a_generator_of_chunks_is_read_lazily_and_its_error_comes_after_the_groups_before_it(encoder, ahead):
+    read = []
+
+    def chunks():
+        for number in range(50):
+            if number == 25:
+                raise OSError("the file ends here")
+            read.append(number)
+            yield Chunk(text=number, input_ids=np.full(40, 7, dtype=np.int32), start=0, end=1)
+
+    embedded = embed_chunks.embed_chunks(
+        model=encoder.model,
+        name="tiny",
+        settings=encoder.chunk_settings,
+        texts=["a"] * 50,
+        chunks=chunks(),
+        options=EmbeddingOptions(long_documents="first"),
+        sizes=[32],
+        pool_states=lambda states, mask, _: [states[:, 0]],
+    )
+    assert not read
+    done = []
+    with pytest.raises(OSError, match="the file ends here"):
+        for group, (values,) in embedded:
+            assert len(group) == 5 == len(values)  # 200 tokens
+            done += [chunk.text for chunk in group]
+            assert len(read) <= len(done) + 15  # the next group, and the batches that run
+    assert done == list(range(len(done))) and len(done) >= 15
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read_ahead")]
+
+
+def test_a_broken_model_ends_the_thread(encoder, texts, ahead):
+    encoder.model.encoder.layer[0].output.dense.weight.data.fill_(torch.nan)
+    with pytest.raises(ValueError, match="NaN or infinity for text .* Its weights are broken"):
+        encoder.encode(texts, show_progress=False, max_tokens_per_batch=64)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("read_ahead")]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of CUDA")
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_gpu_gives_the_embeddings_of_the_cpu(encoder, texts, bf16):
+    texts = [text for number, text in enumerate(texts * 40) for text in (text, text[: number % 50])]
+    expected = encoder.encode(texts, show_progress=False)
+    encoder.model.cuda()
+    found = encoder.encode(texts, show_progress=False, bf16=bf16, max_tokens_per_batch=2000)
+    assert (found * expected).sum(1).min() > (0.999 if bf16 else 1 - 1e-5)

@@ -1,0 +1,32 @@
+"""Spellings of labels."""
+
+import pytest
+
+from docsplit_hf.reading.labels import alike_labels, describe_alike, merged_labels, plain_spelling
+
+
+@pytest.mark.parametrize("other", ["Crème", "CRÈME", "cre\u0300me", " crème", "crème\n", "crème\u00a0"])
+def test_case_unicode_form_and_white_space_do_not_matter(other):
+    assert plain_spelling(other) == plain_spelling("crème")
+
+
+@pytest.mark.parametrize("other", ["creme", "crèmes", "crème 2", "crè me"])
+def test_other_letters_are_other_labels(other):
+    assert plain_spelling(other) != plain_spelling("crème")
+
+
+def test_the_most_frequent_spelling_replaces_the_others():
+    counts = {"Sport": 2, "sport": 7, "sport ": 7, "news": 1}
+    assert alike_labels(counts) == [["sport", "sport ", "Sport"]]
+    assert merged_labels(counts) == {"sport ": "sport", "Sport": "sport"}
+    remark = describe_alike(counts, "Merge.")
+    assert "'sport' and 'sport ' and 'Sport'. Merge." in remark and "news" not in remark
+
+
+def test_different_labels_give_no_warning():
+    assert describe_alike({"a": 1, "b": 2}, "Merge.") is None
+
+
+def test_a_warning_names_a_few_labels_and_counts_the_rest():
+    counts = {name: 1 for number in range(9) for name in (f"label {number}", f"Label {number}")}
+    assert "; and 4 more" in describe_alike(counts, "")

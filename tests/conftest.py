@@ -205,15 +205,19 @@ def tiny_checkpoint(tiny_model, tokenizer, tmp_path):
 
 
 @pytest.fixture
-def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_path):
+def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_path, monkeypatch):
     """Make the trainer of an objective: 35 documents to train on, 13 held out, mean pooling, batches of 8 in order.
 
-    Of distillation the tiny checkpoint is the teacher, and the student as large.
+    Of distillation the tiny checkpoint is the teacher, and the student as large. The papers' baselines are known, too.
     """
     import torch
 
     from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
-    from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
+    from docsplit_hf.pretraining.objectives import OBJECTIVES, get_arguments_class, get_trainer_class
+    from experiments.baselines.objectives import BASELINES
+
+    for name, trainer in BASELINES.items():
+        monkeypatch.setitem(OBJECTIVES, name, trainer)
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
         if objective == "distillation":

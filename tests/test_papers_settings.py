@@ -12,7 +12,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
 )
 from docsplit_hf.apps.cli.classify_arguments import RunArguments as ClassificationArguments
-from docsplit_hf.apps.cli.pretrain_arguments import RUN_ARGUMENTS, DataArguments
+from docsplit_hf.apps.cli.pretrain_arguments import DataArguments, run_arguments
 from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings
 from experiments.protocols import perceptron
@@ -27,7 +27,7 @@ def of(*kinds):
     return lambda name: [getattr(kind("unused", use_cpu=True), name) for kind in kinds]
 
 
-pretraining = of(ContrastiveTrainingArguments, RUN_ARGUMENTS["info_nce"])
+pretraining = of(ContrastiveTrainingArguments, run_arguments("info_nce"))
 fine_tuning = of(KNNClassifierTrainingArguments, ClassificationArguments)
 evaluation = PaperSettings()
 preset = PaperSettings(**{name: value for name, value in PAPERS.items() if name != "protocol"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,21 +12,19 @@ from .info_nce import SIMILARITIES
 
 AUTO = "auto"
 MLM_INPUTS = ("separate", "shared")
-OBJECTIVES = ("info_nce", "momentum_contrast", "contrastive_tension", "mlm", "distillation")
 
 
 @dataclass
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
     """Arguments of ``ContrastiveTrainer``: those of ``TrainingArguments`` and the following.
 
-    Each baseline has a subclass: ``docsplit_hf.pretraining.objectives.get_arguments_class`` returns it.
+    Each other objective has a subclass: ``docsplit_hf.pretraining.objectives.get_arguments_class`` returns it.
 
     Args:
         objective: ``"info_nce"``. Each subclass accepts its own objective only.
         temperature: Divisor of the similarities in InfoNCE.
-        similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever. None: the default of the class.
+        similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever.
         mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
-            None: the default of the class.
         mlm_input: ``"separate"``: the encoder reads a masked copy in addition to the views. ``"shared"``: the masked
             views serve both losses, at half the cost. The papers do not state their choice.
         gather_negatives: Whether to use the documents of all processes as negatives, with exact gradients.
@@ -41,8 +37,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             batch. ``"auto"``: the whole batch, or if it does not fit into the memory of a GPU, half of it, a quarter,
             and so on. The size that was found is logged and saved with the checkpoints, for resuming. Several
             processes, FSDP, DeepSpeed, and objectives that do not compare the documents of a batch need a number.
-        learning_rate_steps: Piecewise constant learning rate, as ``{first step: rate}``, such as
-            ``{500: 8e-6, 1000: 6e-6}``. It replaces ``lr_scheduler_type`` and warm-up.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -63,25 +57,17 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     compares_batch: ClassVar[bool] = True  # whether the loss of a document depends on the others of its batch
     compares_views: ClassVar[bool] = True  # whether the loss compares views of a document, which then needs two
-    can_checkpoint: ClassVar[bool] = True  # whether activations may be computed again in the backward pass
     needs_dropout: ClassVar[bool] = True  # whether two views with the same text need dropout to differ
 
-    objective: str = HfArg(
-        default="info_nce",
-        help="Training objective: 'info_nce' as in the papers; 'distillation' of the encoder given by --teacher; or a "
-        "baseline. Its own options are listed by '--objective NAME --help_all'.",
-        metadata={"choices": list(OBJECTIVES)},
-    )
+    objective: str = "info_nce"
     temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")
-    similarity: str | None = HfArg(
+    similarity: str = HfArg(
         default="cosine",
-        help="How embeddings are compared: 'cosine', or 'dot' as in Contriever. Default: the objective's.",
+        help="How embeddings are compared: 'cosine', or 'dot' as in Contriever.",
         metadata={"choices": list(SIMILARITIES)},
     )
-    mlm_weight: float | None = HfArg(
-        default=0.1,
-        help="Weight of the masked-LM loss; 0 trains without it. Default: 0.1 with info_nce, as in the papers; 1 with "
-        "mlm; 0 otherwise.",
+    mlm_weight: float = HfArg(
+        default=0.1, help="Weight of the masked-LM loss; 0 trains without it. The papers use 0.1 with info_nce."
     )
     mlm_input: str = HfArg(
         default="separate",
@@ -105,11 +91,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         "for one additional forward pass (gradient caching). 'auto': the whole batch, or as large a part of it as "
         "fits into the memory of the GPU.",
     )
-    learning_rate_steps: dict | str | None = HfArg(
-        default=None,
-        help="A piecewise constant learning rate, as JSON from the first step of each rate to the rate, such as "
-        '\'{"500": 8e-6, "1000": 6e-6}\'.',
-    )
     num_train_epochs: float = HfArg(default=1.0, help="Passes over the documents. The papers use 1.")
     per_device_train_batch_size: int = HfArg(
         default=36, help="Documents per process and step. The papers use 36 (BERT) and 12 (Longformer)."
@@ -124,8 +105,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         # Checked before __init__, where an option of another objective would cause an error without this advice.
         objective = kwargs.get("objective", cls.objective)
         if objective != cls.objective:
-            if objective not in OBJECTIVES:
-                raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
             raise ValueError(
                 f"objective={objective!r} has other arguments than {cls.__name__}: "
                 f"get_arguments_class({objective!r}) of docsplit_hf.pretraining.objectives returns their class, and "
@@ -135,15 +114,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.mlm_weight is None:
-            self.mlm_weight = type(self).mlm_weight
-        if self.similarity is None:
-            self.similarity = type(self).similarity
-        self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
         if self.accelerator_config.dispatch_batches is None:
             self.accelerator_config.dispatch_batches = False
-        if self.learning_rate_steps and self.learning_rate <= 0:
-            raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
         if self.temperature <= 0:
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
@@ -174,24 +146,6 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     return field(default=default, metadata=inherited.metadata, **options)
 
 
-@dataclass
-class TwoEncoderArguments(ContrastiveTrainingArguments):
-    """Arguments of objectives with two encoders, which have two views and neither MLM nor a projection head."""
-
-    similarity: str | None = overridden("similarity", "dot")
-    mlm_weight: float | None = overridden("mlm_weight", 0.0)
-    projection_head: bool = overridden("projection_head", False, init=False)
-    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mlm_weight > 0:
-            raise ValueError(
-                f"objective={self.objective!r} is trained without MLM, as in its paper, got mlm_weight="
-                f"{self.mlm_weight}: leave mlm_weight out."
-            )
-
-
 def _chunk_size(given: int | str | None) -> int | str | None:
     """Parse a number of documents per forward pass, ``"auto"``, or None."""
     if given is None or given == AUTO:
@@ -203,21 +157,3 @@ def _chunk_size(given: int | str | None) -> int | str | None:
     if size < 1:
         raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
     return size
-
-
-def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
-    """Parse a piecewise constant learning rate: the rates by their first step, in the order of the steps."""
-    if steps is None:
-        return None
-    try:
-        given = json.loads(steps) if isinstance(steps, str) else steps
-        rates = {int(step): float(rate) for step, rate in given.items()}
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ValueError(
-            "learning_rate_steps must be a dictionary from steps to learning rates, such as "
-            f'{{"500": 8e-6}}, got {steps!r}.'
-        ) from error
-    for step, rate in rates.items():
-        if step < 0 or not 0 <= rate < math.inf:
-            raise ValueError(f"learning_rate_steps has the rate {rate} from step {step} on: neither may be below 0.")
-    return dict(sorted(rates.items()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
@@ -13,7 +12,7 @@ from transformers.trainer_utils import has_length
 from ..encoding.portable.run_encoder import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from ..training.distributed import uses_fsdp
-from .arguments import ContrastiveTrainingArguments, TwoEncoderArguments
+from .arguments import ContrastiveTrainingArguments
 from .model import DocSplitEncoderForward, DocSplitForward
 from .views import SAME_TEXT_TWICE
 
@@ -25,23 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def _check_two_encoders(model: PreTrainedModel, args: ContrastiveTrainingArguments) -> None:
-    """Refuse a model that cannot be trained with an objective of two encoders."""
-    if hasattr(model, "peft_config"):
-        raise ValueError(f"objective={args.objective!r} trains whole encoders, not adapters: do without PEFT.")
-    if uses_fsdp(args) or args.deepspeed_plugin:
-        raise ValueError(
-            f"objective={args.objective!r} needs a whole second encoder on each process, and FSDP and DeepSpeed shard "
-            "models: use DDP."
-        )
-    dtypes = {parameter.dtype for parameter in model.parameters()}
-    if dtypes != {torch.float32}:
-        raise ValueError(
-            f"objective={args.objective!r} takes small steps, which are lost in weights of "
-            f"{', '.join(sorted(map(str, dtypes)))}: load the model in float32; bf16=True computes in half precision."
-        )
-
-
 def check_fit(
     model: PreTrainedModel,
     args: ContrastiveTrainingArguments,
@@ -49,8 +31,6 @@ def check_fit(
     collator: DataCollatorForDocSplit,
 ) -> None:
     """Refuse model, arguments, documents and collator that do not fit together."""
-    if isinstance(args, TwoEncoderArguments):
-        _check_two_encoders(model, args)
     if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
         # The saved adapter could not be loaded without a path to its base model.
         raise ValueError(
@@ -74,24 +54,16 @@ def check_fit(
             f"matryoshka_dims has {max(args.matryoshka_dims)}, but an embedding has {model.config.hidden_size} "
             "dimensions: leave this number out."
         )
-    _check_view_count(args, collator)
+    if collator.view_count < 2 and args.compares_views:
+        raise ValueError(
+            f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "
+            f"{collator.views_kwargs} makes {collator.view_count}: choose other views or options."
+        )
     check_processes(args)
     _check_batch(args)
     if train_dataset is not None:
         check_weights(model)
         _check_training_documents(args, train_dataset)
-
-
-def _check_view_count(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> None:
-    """Refuse a number of views that the objective cannot compare."""
-    made = f"{collator.views_name!r} with the options {collator.views_kwargs} makes {collator.view_count}"
-    if collator.view_count < 2 and args.compares_views:
-        raise ValueError(f"A positive pair needs two views of a document, and {made}: choose other views or options.")
-    if collator.view_count > 2 and isinstance(args, TwoEncoderArguments):
-        raise ValueError(
-            f"objective={args.objective!r} compares two views of a document, and {made}: make two, or train with "
-            "info_nce."
-        )
 
 
 def _check_batch(args: ContrastiveTrainingArguments) -> None:

@@ -280,20 +280,6 @@ class ContrastiveTrainer(BaseTrainer):
             loader.dataset.process_index = 0
         return loader
 
-    def create_scheduler(self, num_training_steps, optimizer=None):
-        """Create the scheduler of the arguments; with ``learning_rate_steps`` it is piecewise constant."""
-        rates = self.args.learning_rate_steps
-        if rates and self.lr_scheduler is None:
-            first_rate = self.args.learning_rate
-
-            def factor(step: int) -> float:
-                reached = [rate for start, rate in rates.items() if step >= start]  # in order of the steps
-                rate = reached[-1] if reached else first_rate
-                return rate / first_rate
-
-            self.use_scheduler(torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor))
-        return super().create_scheduler(num_training_steps, optimizer)
-
     def use_choices_of(self, saved_arguments: Mapping[str, Any]) -> None:
         """With ``forward_chunk_size="auto"``, go on with the size that the resumed run had found."""
         size = saved_arguments.get("forward_chunk_size")

@@ -45,7 +45,7 @@ class DistillationArguments(ContrastiveTrainingArguments):
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "distillation")
-    mlm_weight: float | None = overridden("mlm_weight", 0.0)
+    mlm_weight: float = overridden("mlm_weight", 0.0)
     teacher: str | None = HfArg(default=None, help="The encoder to learn from: on the Hub or a folder. Must be given.")
     teacher_precision: str = HfArg(
         default="float32",

@@ -61,7 +61,7 @@ def ways_to_need_less(batch: Batch, size: int, args: ContrastiveTrainingArgument
             )
     elif smaller is not None and not args.deepspeed_plugin:
         ways.append(f"forward_chunk_size={smaller} (the same gradients, one more forward pass)")
-    if args.can_checkpoint and not args.activation_checkpointing:
+    if not args.activation_checkpointing:
         ways.append("activation_checkpointing=True (computes each layer again in the backward pass)")
     if max_length > 1:
         ways.append(f"max_length={max_length // 2} (half of each view is not read)")

@@ -1,23 +1,20 @@
-"""Trainers and arguments of the objectives, found by name; the names are ``OBJECTIVES`` in ``arguments.py``."""
+"""The objectives by name, each with its trainer, which has the class of the objective's arguments."""
 
 from __future__ import annotations
 
-from .arguments import OBJECTIVES, ContrastiveTrainingArguments
-from .contrastive_tension import ContrastiveTensionTrainer
+from .arguments import ContrastiveTrainingArguments
 from .contrastive_trainer import ContrastiveTrainer
 from .distillation import DistillationTrainer
-from .mlm_only import MLMOnlyTrainer
-from .momentum_contrast import MomentumContrastTrainer
 
-TRAINERS = (ContrastiveTrainer, MomentumContrastTrainer, ContrastiveTensionTrainer, MLMOnlyTrainer, DistillationTrainer)
+# A script may add objectives of its own before it uses the functions below or the command.
+OBJECTIVES: dict[str, type[ContrastiveTrainer]] = {"info_nce": ContrastiveTrainer, "distillation": DistillationTrainer}
 
 
 def get_trainer_class(objective: str) -> type[ContrastiveTrainer]:
     """Return the trainer class of an objective; its arguments are of ``get_arguments_class(objective)``."""
-    for trainer in TRAINERS:
-        if trainer.arguments_class.objective == objective:
-            return trainer
-    raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
+    if objective not in OBJECTIVES:
+        raise ValueError(f"There is no objective named {objective!r}. Choose one of {sorted(OBJECTIVES)}.")
+    return OBJECTIVES[objective]
 
 
 def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
@@ -25,7 +22,7 @@ def get_arguments_class(objective: str) -> type[ContrastiveTrainingArguments]:
 
     Example:
 
-        >>> get_arguments_class("momentum_contrast")("output", queue_size=4096, use_cpu=True).similarity
-        'dot'
+        >>> get_arguments_class("info_nce")("output", temperature=0.1, use_cpu=True).similarity
+        'cosine'
     """
     return get_trainer_class(objective).arguments_class

@@ -173,11 +173,6 @@ class BaseTrainer(Trainer):
         """Move a batch to the device of the model."""
         return self._prepare_inputs(inputs)
 
-    def use_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> None:
-        """Use a scheduler in this run; the next run creates its own."""
-        self.lr_scheduler = scheduler
-        self._created_lr_scheduler = True
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log values, together with the means of the measurements since the last log."""
         means = self.means.pop()

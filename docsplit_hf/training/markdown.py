@@ -47,13 +47,12 @@ def describe_training(
     batch = f"{args.per_device_train_batch_size} {unit} x {process_count()} processes"
     if args.gradient_accumulation_steps > 1:
         batch += f" x {args.gradient_accumulation_steps} accumulated"
-    schedule = "piecewise constant" if getattr(args, "learning_rate_steps", None) else args.lr_scheduler_type.value
     return {
         "Data": public_name(args.data_description or "not described"),
         "Optimizer steps": f"{state.global_step:,}",
         "Weights": f"of step {state.best_global_step:,}, the best" if best_is_loaded else "of the last step",
         "Batch": batch,
-        "Learning rate": f"{args.learning_rate:g} ({schedule}), {args.optim.value}",
+        "Learning rate": f"{args.learning_rate:g} ({args.lr_scheduler_type.value}), {args.optim.value}",
         "Seed": f"{args.seed}",
     }
 

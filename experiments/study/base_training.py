@@ -16,6 +16,7 @@ from docsplit_hf.apps.cli.pretrain import load_pretrained, make_collator
 from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
 from docsplit_hf.pretraining.objectives import get_trainer_class
+from experiments.baselines.objectives import register
 from experiments.study.study_runs import Options, as_arguments
 
 
@@ -48,6 +49,7 @@ def make_trainer(
     model: PreTrainedModel | None = None,
 ) -> ContrastiveTrainer:
     """A trainer as ``docsplit pretrain`` makes it of these options; no model: the one that they name."""
+    register()
     given = options | surroundings() | {"output_dir": str(folder)}
     _, (model_arguments, data, arguments) = parse_command_line("", as_arguments(given))
     if model is None:

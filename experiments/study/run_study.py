@@ -3,8 +3,8 @@
     python -m experiments.study.run_study --stages start tuning methods ablations
 
 It needs wikipedia.jsonl (a column "text") in the working folder and the data sets of TASKS in data/, and runs
-examples/run_pretrain.py and python -m experiments, --workers at a time, with one thread each. Run it again to continue
-a stopped study.
+python -m experiments.pretrain and python -m experiments, --workers at a time, with one thread each. Run it again to
+continue a stopped study.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ VALIDATION_PER_CLASS = 25
 TUNING_REPEATS = 5
 CURVE_SHOTS = (1, 5, 20)
 LONG_LIMITS = {"max_train_examples": 500, "max_test_examples": 300}
-HELD_OUT_DOCUMENTS = 500  # run_pretrain.py's default
+HELD_OUT_DOCUMENTS = 500  # the default of docsplit pretrain
 SPENT = "cpu_seconds.jsonl"  # one line per command
 RECIPE = "study_options.json"  # the options of training, beside the model
 
@@ -303,7 +303,7 @@ class Study:
         self.measure(f"adaptation/{task}", models, {task: self.data / TASKS[task]}, ["full", "few_shot"], LIMITS)
 
     def train(self, run: Run) -> None:
-        """Run run_pretrain.py unless its model exists; an interrupted run resumes from its last checkpoint."""
+        """Run experiments.pretrain unless its model exists; an interrupted run resumes from its last checkpoint."""
         model = self.folder / run.name / "model.safetensors"
         recipe = self.folder / run.name / RECIPE
         if not model.exists():

@@ -243,7 +243,7 @@ class Run:
     def command(self, folder: str) -> list[str]:
         """The command line."""
         options = self.options | {"output_dir": f"{folder}/{self.name}"}
-        return [*self.launcher, "examples/run_pretrain.py", *as_arguments(options)]
+        return [*self.launcher, "-m", "experiments.pretrain", *as_arguments(options)]
 
 
 def start_run() -> Run:

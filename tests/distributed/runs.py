@@ -26,6 +26,7 @@ from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_
 from docsplit_hf.pretraining.streaming import EPOCH_KEY
 from docsplit_hf.training import base_trainer
 from docsplit_hf.training.distributed import end_run, process_count, process_index
+from experiments.baselines.objectives import register
 
 WHOLE_BATCH = 8
 STEPS = {
@@ -106,6 +107,7 @@ def step(folder, options):
 
 def train(folder, objective):
     """The weights, losses and MRR after two steps of an objective."""
+    register()
     options = dict(OBJECTIVES[objective])
     if objective == "distillation":
         options["teacher"] = f"{folder}/tiny"

@@ -23,12 +23,7 @@ def test_the_best_checkpoint_is_loaded_where_there_can_be_one(options, best):
 
 
 @pytest.mark.parametrize("options, name, value", [
-    (["--objective=momentum_contrast", "--queue_size", "4096"], "queue_size", 4096),
-    (["--objective", "momentum_contrast", "--queue-size=99"], "queue_size", 99),
-    (["--objective=contrastive_tension", "--tension_negatives=3"], "tension_negatives", 3),
-    (["--objective=mlm", "--mlm_weight=2"], "mlm_weight", 2),
-    # Whether the best checkpoint is loaded is known only when the documents are: there may be none to hold out.
-    (["--objective=contrastive_tension", "--save_only_model"], "save_only_model", True),
+    (["--teacher=docsplit-small-en", "--contrast-weight=0.5"], "contrast_weight", 0.5),
     (["--projection_head", "--run_name", "momentum"], "projection_head", True),
 ])  # fmt: skip
 def test_each_objective_has_its_own_options(options, name, value):
@@ -45,10 +40,8 @@ def test_dataset_name_is_required_and_the_error_names_the_demonstration(capsys):
 
 
 @pytest.mark.parametrize("options, message", [
-    (["--queue_size", "4096"], "unknown argument --queue_size: it is an option of --objective momentum_contrast."),
-    (["--objective=mlm", "--momentum=0.9"], "unknown argument --momentum: it is an option of --objective momentum"),
-    (["--objective=mlm", "--projection-head"], "unknown argument --projection_head: it is an option of --objective i"),
-    (["--objective=moco"], "invalid choice: 'moco' (choose from 'info_nce', 'momentum_contrast'"),
+    (["--contrast_weight=1"], "unknown argument --contrast_weight: it is an option of --objective distillation."),
+    (["--objective=moco"], "invalid choice: 'moco' (choose from 'info_nce', 'distillation')"),
     (["--save_strategy=no", "--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides must be JSON such as"),
@@ -70,10 +63,9 @@ def test_contradictory_options_end_with_one_line_and_exit_code_2(options, messag
 
 def test_help_lists_the_options_of_the_chosen_objective(capsys):
     printed = {}
-    for objective in ("info_nce", "momentum_contrast"):
+    for objective in ("info_nce", "distillation"):
         with pytest.raises(SystemExit):
             parse(f"--objective={objective}", "--help_all")
         printed[objective] = " ".join(capsys.readouterr().out.split())
-    assert "--queue_size" in printed["momentum_contrast"] and "--projection_head" not in printed["momentum_contrast"]
-    assert "--queue_size" not in printed["info_nce"] and "--projection_head" in printed["info_nce"]
+    assert "--contrast_weight" in printed["distillation"] and "--contrast_weight" not in printed["info_nce"]
     assert all("objective NAME --help_all" in text and "--save_steps" in text for text in printed.values())

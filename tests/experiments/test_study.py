@@ -7,12 +7,14 @@ import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
+from experiments.baselines.objectives import register
 from experiments.study import run_study as run
 from experiments.study import study_runs as runs
 from experiments.study.long_start import write_long_start
 
 
-def test_every_run_is_a_command_that_run_pretrain_takes():
+def test_every_run_is_a_command_that_experiments_pretrain_takes():
+    register()
     every = [runs.start_run(), runs.tuning_run("out", "docsplit", "mean", 1e-3)]
     every += [runs.adaptation_run("out", "20News", recipe) for recipe in runs.ADAPTATION_RECIPES]
     every += [runs.method_run("out", method, runs.poolings_of(method)[-1], 1e-3, 1) for method in runs.METHODS]
@@ -25,7 +27,7 @@ def test_every_run_is_a_command_that_run_pretrain_takes():
     ]
     for one in every:
         command = one.command("out")
-        _, parsed = parse_command_line("", command[command.index("examples/run_pretrain.py") + 1 :])
+        _, parsed = parse_command_line("", command[command.index("experiments.pretrain") + 1 :])
         assert parsed[-1].output_dir == f"out/{one.name}"
         for name, value in one.options.items():
             found = next(getattr(part, name) for part in parsed if hasattr(part, name))

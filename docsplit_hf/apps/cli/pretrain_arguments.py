@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import functools
 import sys
 from dataclasses import dataclass
 
@@ -9,8 +10,8 @@ from transformers import BertConfig, HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
-from ...pretraining.arguments import OBJECTIVES, ContrastiveTrainingArguments
-from ...pretraining.objectives import get_arguments_class
+from ...pretraining.arguments import ContrastiveTrainingArguments
+from ...pretraining.objectives import OBJECTIVES, get_arguments_class
 from ...pretraining.views import VIEWS, get_views
 from ...training.command_line import parse_arguments, read_json_option
 
@@ -142,13 +143,20 @@ class DataArguments:
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 
-def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
+@functools.cache
+def run_arguments(name: str) -> type[ContrastiveTrainingArguments]:
     """Make the arguments class of an objective, with this command's defaults for evaluating and saving."""
 
     @dataclass
-    class RunArguments(get_arguments_class(objective)):
+    class RunArguments(get_arguments_class(name)):
         _argument_group_name = "training"
 
+        objective: str = HfArg(
+            default=name,
+            help="Training objective: 'info_nce' as in the papers, or 'distillation' of the encoder given by "
+            "--teacher. Its own options are listed by '--objective NAME --help_all'.",
+            metadata={"choices": list(OBJECTIVES)},
+        )
         output_dir: str = HfArg(default="output/pretrain", help="Folder for checkpoints and the model.")
         overwrite_output_dir: bool = HfArg(
             default=False,
@@ -176,12 +184,9 @@ def _run_arguments(objective: str) -> type[ContrastiveTrainingArguments]:
                 self.load_best_model_at_end = "no" not in (self.eval_strategy, self.save_strategy)
             super().__post_init__()
 
-    RunArguments.__name__ = RunArguments.__qualname__ = f"RunArguments_{objective}"
+    RunArguments.__name__ = RunArguments.__qualname__ = f"RunArguments_{name}"
+    globals()[RunArguments.__name__] = RunArguments  # the Trainer pickles it by this name
     return RunArguments
-
-
-RUN_ARGUMENTS = {objective: _run_arguments(objective) for objective in OBJECTIVES}
-globals().update({kind.__name__: kind for kind in RUN_ARGUMENTS.values()})  # the Trainer pickles them by name
 
 
 def parse_command_line(description: str, arguments: list[str] | None = None):
@@ -192,13 +197,14 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     first.add_argument("--teacher")
     chosen = first.parse_known_args(arguments)[0]
     objective = chosen.objective or ("info_nce" if chosen.teacher is None else "distillation")
-    kinds = (ModelArguments, DataArguments, RUN_ARGUMENTS.get(objective, RUN_ARGUMENTS["info_nce"]))
+    known_objectives = {name: run_arguments(name) for name in OBJECTIVES}
+    kinds = (ModelArguments, DataArguments, known_objectives.get(objective, known_objectives["info_nce"]))
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
     options = (argument for argument in arguments if argument.startswith("--"))
     for option in options:
         name = option.partition("=")[0].removeprefix("--").replace("-", "_")
-        owners = [owner for owner, kind in RUN_ARGUMENTS.items() if name in options_of(kind)]
+        owners = [owner for owner, kind in known_objectives.items() if name in options_of(kind)]
         if owners and name not in known:
             parser.usage = "%(prog)s [options]"
             parser.error(f"unknown argument --{name}: it is an option of --objective {' and '.join(owners)}.")

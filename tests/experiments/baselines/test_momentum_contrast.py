@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from docsplit_hf.pretraining.momentum_contrast import KeyQueue, momentum_update
+from experiments.baselines.momentum_contrast import KeyQueue, momentum_update
 
 
 @given(size=st.integers(1, 12), batches=st.lists(st.integers(1, 12), max_size=8))

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from .arguments import ContrastiveTrainingArguments, overridden
-from .contrastive_trainer import ContrastiveTrainer
-from .model import Batch, model_inputs
+from docsplit_hf.pretraining.arguments import ContrastiveTrainingArguments, overridden
+from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
+from docsplit_hf.pretraining.model import Batch, model_inputs
 
 
 @dataclass
@@ -22,7 +22,7 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "mlm")
-    mlm_weight: float | None = overridden("mlm_weight", 1.0)
+    mlm_weight: float = overridden("mlm_weight", 1.0)
     projection_head: bool = overridden("projection_head", False, init=False)
     matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 

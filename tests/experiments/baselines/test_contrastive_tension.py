@@ -11,8 +11,8 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.pretraining.contrastive_tension import STATE_FILE, contrastive_tension
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics
+from experiments.baselines.contrastive_tension import STATE_FILE, contrastive_tension
 
 
 def random_pair(size=10, dimension=6):
@@ -121,7 +121,8 @@ def test_without_an_evaluation_the_card_names_the_first_encoder(make_baseline):
     trainer.save_model()
     card = Path(trainer.args.output_dir, "README.md").read_text()
     assert "the first of the two: no held-out documents were evaluated" in card
-    assert "| Learning rate | 0.001 (piecewise constant), rmsprop |" in card
+    assert "| Learning rate | 0.001 (constant), rmsprop |" in card
+    assert "(Contrastive Tension); learning rate 1e-06 from step 1 |" in card
 
 
 def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):

@@ -14,11 +14,12 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import has_length
 
-from ..training.distributed import gather
-from .arguments import TwoEncoderArguments, overridden
-from .contrastive_trainer import ContrastiveTrainer
-from .info_nce import InfoNCE, comparable
-from .model import Batch
+from docsplit_hf.pretraining.arguments import overridden
+from docsplit_hf.pretraining.info_nce import InfoNCE, comparable
+from docsplit_hf.pretraining.model import Batch
+from docsplit_hf.training.distributed import gather
+
+from .two_encoders import TwoEncoderArguments, TwoEncoderTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +112,7 @@ class MomentumUpdate(TrainerCallback):
         momentum_update(self.key_encoder, self.encoder, self.momentum)
 
 
-class MomentumContrastTrainer(ContrastiveTrainer):
+class MomentumContrastTrainer(TwoEncoderTrainer):
     """Train embeddings of first views (queries) against a key encoder's of second views (keys), as Contriever does.
 
     The query encoder is evaluated and saved; checkpoints also have the key encoder and the queue. The key encoder uses

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,13 +14,14 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
-from transformers.trainer_utils import EvalLoopOutput
+from transformers.trainer_utils import EvalLoopOutput, SchedulerType
 
-from ..training.distributed import RunningMeans
-from .arguments import TwoEncoderArguments, overridden
-from .contrastive_trainer import ContrastiveTrainer
-from .info_nce import InfoNCE
-from .model import Batch, DocSplitOutput
+from docsplit_hf.pretraining.arguments import overridden
+from docsplit_hf.pretraining.info_nce import InfoNCE
+from docsplit_hf.pretraining.model import Batch, DocSplitOutput
+from docsplit_hf.training.distributed import RunningMeans
+
+from .two_encoders import TwoEncoderArguments, TwoEncoderTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -33,11 +36,15 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
     ``temperature`` has no effect.
     """
 
-    can_checkpoint: ClassVar[bool] = False
     needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "contrastive_tension")
     tension_negatives: int = HfArg(default=7, help="Negatives per document. The paper uses 7.")
+    learning_rate_steps: dict | str | None = HfArg(
+        default=None,
+        help="A piecewise constant learning rate, as JSON from the first step of each rate to the rate, such as "
+        '\'{"500": 8e-6, "1000": 6e-6}\'. It replaces the schedule.',
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +65,29 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
             )
         if not self.dataloader_drop_last:
             raise ValueError("dataloader_drop_last=False would give a last batch with too few negatives: leave it out.")
+        self.learning_rate_steps = _learning_rates(self.learning_rate_steps)
+        if self.learning_rate_steps:
+            self.lr_scheduler_type = SchedulerType.CONSTANT
+            if self.learning_rate <= 0:
+                raise ValueError(f"learning_rate_steps need a learning_rate above 0 first, got {self.learning_rate}.")
+
+
+def _learning_rates(steps: dict | str | None) -> dict[int, float] | None:
+    """Parse a piecewise constant learning rate: the rates by their first step, in the order of the steps."""
+    if steps is None:
+        return None
+    try:
+        given = json.loads(steps) if isinstance(steps, str) else steps
+        rates = {int(step): float(rate) for step, rate in given.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ValueError(
+            "learning_rate_steps must be a dictionary from steps to learning rates, such as "
+            f'{{"500": 8e-6}}, got {steps!r}.'
+        ) from error
+    for step, rate in rates.items():
+        if step < 0 or not 0 <= rate < math.inf:
+            raise ValueError(f"learning_rate_steps has the rate {rate} from step {step} on: neither may be below 0.")
+    return dict(sorted(rates.items()))
 
 
 def contrastive_tension(
@@ -134,7 +164,7 @@ class EncoderPair(nn.Module):
         return self.encoders[int(self.chosen)]
 
 
-class ContrastiveTensionTrainer(ContrastiveTrainer):
+class ContrastiveTensionTrainer(TwoEncoderTrainer):
     """Train two encoders to embed the same text alike, with the views ``"simcse"`` or ``"simcse_long"``.
 
     The encoder with the better recall@1 of half-document retrieval (the better MRR, if these are equal; the first
@@ -173,6 +203,21 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
             negatives=self.args.tension_negatives,
         )
 
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        """Create the scheduler of the arguments; with ``learning_rate_steps`` it is piecewise constant."""
+        is_new = self.lr_scheduler is None
+        super().create_scheduler(num_training_steps, optimizer)
+        rates = self.args.learning_rate_steps
+        if rates and is_new:
+            first_rate = self.args.learning_rate
+
+            def factor(step: int) -> float:
+                reached = [rate for start, rate in rates.items() if step >= start]  # in order of the steps
+                return (reached[-1] if reached else first_rate) / first_rate
+
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer or self.optimizer, factor)
+        return self.lr_scheduler
+
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> EvalLoopOutput:
         """Evaluate both encoders, and choose the better one; ``predict`` uses the encoder that was chosen before."""
         if kwargs.get("description") == "Prediction":  # test documents must not affect the choice
@@ -205,8 +250,11 @@ class ContrastiveTensionTrainer(ContrastiveTrainer):
         )
 
     def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        return "binary cross entropy of dot products (Contrastive Tension)"
+        """The loss and the learning rates in a few words, for the model card."""
+        rates = [
+            f"; learning rate {rate:g} from step {step}" for step, rate in (self.args.learning_rate_steps or {}).items()
+        ]
+        return "binary cross entropy of dot products (Contrastive Tension)" + "".join(rates)
 
     def count_negatives(self) -> int:
         """The number of negatives per document in a step."""

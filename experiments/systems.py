@@ -65,7 +65,7 @@ def cached_passages(
     """The passage embeddings of each text, from the cache where it has them."""
 
     def embed(part: Sequence[str]) -> dict[str, np.ndarray]:
-        return encoder.encode_passages(part, show_progress=False)._asdict()
+        return encoder.encoder.encode_passages(part, show_progress=False, **encoder.options)._asdict()
 
     chunks = cached_arrays(encoder, texts, folder, on_done, embed)
     return Passages(**{name: np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields})

@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md: sizes and times for 10 million, 100 million and a billion documents, from measurements.
+"""A table of docs/datastore.md: sizes and times for 10 million, 100 million and a billion documents, from measurements.
 
     python -m benchmarks.scale.cluster_estimate docs/results/ten_million
 

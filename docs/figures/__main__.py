@@ -30,7 +30,7 @@ from .reports import audit_report, few_labels_report, rejection_report
 from .results import results
 from .study import study
 from .teacher import teacher
-from .ten_million import datastore, scale, ten_million
+from .ten_million import datastore, ten_million
 from .training_by_passages import training_by_passages
 
 # The figures between the sentences of a page.
@@ -60,7 +60,6 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/results/study.md": study,
     "docs/results/ten_million/results.md": ten_million,
     "docs/results/training_by_passages.md": training_by_passages,
-    "docs/scale.md": scale,
     "docs/teacher.md": teacher,
 }
 # Reports without a sentence of their own.

@@ -1,4 +1,4 @@
-"""Large datastores: docs/results/ten_million/results.md, docs/datastore.md and docs/scale.md."""
+"""Large datastores: docs/results/ten_million/results.md and docs/datastore.md."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ def datastore() -> Figures:
         "milliseconds, 100,000 rows": flat[100_000],
         "milliseconds, 300,000 rows": flat[300_000],
         "fitted answers kept": 100 * same["index IVF28,Flat"],
+        **up_to_a_billion(),
     }
 
 
-def scale() -> Figures:
+def up_to_a_billion() -> Figures:
     largest = largest_record()
     million = content("milvus/million.json")
     return {
-        "sizes": benchmark("scale.cluster_estimate").sizes(RESULTS / "ten_million"),
+        "up to a billion": benchmark("scale.cluster_estimate").sizes(RESULTS / "ten_million"),
         "milliseconds": largest["p50_ms"],
         "milliseconds, 99th percentile": largest["p99_ms"],
         "recall": largest["recall"],

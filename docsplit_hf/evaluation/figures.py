@@ -1,4 +1,4 @@
-"""Draw figures of results as PNG and SVG: curves and bars in panels, with a legend below."""
+"""Draw figures of results as PNG and SVG: curves in panels, with a legend below."""
 
 from __future__ import annotations
 
@@ -24,18 +24,16 @@ if TYPE_CHECKING:
 Draw = Callable[[pd.DataFrame, EvaluationSettings], "Figure | None"]  # None: there is nothing to draw
 
 # Colors that color-blind readers can distinguish (Okabe and Ito, 2008), with gray in place of yellow, which is faint as
-# a line. Markers and hatches distinguish systems in black and white.
+# a line. Markers distinguish systems in black and white.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
-HATCHES = ("", "//", "..", "\\\\", "x", "+", "-", "o")
 STYLE = {
     "svg.hashsalt": "docsplit_hf",  # makes SVG files reproducible
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "hatch.linewidth": 0.6,
 }
 CURVE_STYLE = {
     "markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.4, "linewidth": 1.4, "elinewidth": 0.9,
@@ -113,60 +111,6 @@ def draw_curve(
     )
 
 
-def draw_bars(
-    axis: Axes, frame: pd.DataFrame, groups: Mapping[tuple[str, str], str], spread: Spread, scale: float
-) -> None:
-    """Draw a bar for each system in each group of task and metric; ``groups`` has the labels."""
-    systems = list(dict.fromkeys(frame["system"]))
-    width = 0.84 / len(systems)
-    frame = frame.drop_duplicates(["system", "task", "metric"])  # keeps the first one
-    for number, system in enumerate(systems):
-        mine = frame[frame["system"] == system].set_index(["task", "metric"])
-        present = mine.loc[[group for group in groups if group in mine.index]]
-        shift = (number - (len(systems) - 1) / 2) * width
-        color = COLORS[number % len(COLORS)]
-        axis.bar(
-            [list(groups).index(group) + shift for group in present.index],
-            scale * present["mean"],
-            width * 0.92,
-            yerr=scale * present[spread],  # NaN, after one repeat, draws nothing
-            label=system,
-            color=color,
-            edgecolor="white" if color == "#000000" else "black",  # also the color of the hatch
-            hatch=HATCHES[number % len(HATCHES)],
-            linewidth=0.5,
-            error_kw={"elinewidth": 0.9, "capsize": 2, "ecolor": "#444444"},
-        )
-    axis.set_ylim(bottom=0)
-    axis.set_xticks(range(len(groups)), groups.values())
-    axis.grid(axis="y", **GRID)
-
-
-def accuracy_bars(frame: pd.DataFrame, metrics: Mapping[str, str], spread: Spread) -> Figure:
-    """Draw a bar for each system, grouped by task and metric; ``metrics``: their names in the labels of the groups."""
-    systems = frame["system"].nunique()
-    groups = {}
-    for task in dict.fromkeys(frame["task"]):
-        for metric, name in metrics.items():
-            groups[task, metric] = f"{task}\n{name}".strip()
-    longest = max(len(line) for label in groups.values() for line in label.split("\n"))
-    per_group = max(0.5 + 0.17 * systems, 0.3 + 0.09 * longest)
-    narrowest = 4.4 if systems < 5 else 5.5  # inches that the legend needs
-    figure, axes = make_panels(1, max(narrowest, 0.8 + len(groups) * per_group), 3.2)
-    draw_bars(axes[0], frame, groups, spread, 100)
-    axes[0].set_ylabel("Accuracy (%)")
-    axes[0].set_ylim(0, min(axes[0].get_ylim()[1], 102))  # an interval over two seeds may exceed 100
-    draw_legend(figure, axes, frame[spread], spread)
-    return figure
-
-
-def few_shot_bars(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
-    """Draw the accuracy in the protocol ``few_shot``, with the number of examples per class in ``settings``."""
-    frame = frame[frame["protocol"] == "few_shot"]
-    frame = frame[setting(frame, "shots") == frame["task"].map(settings.shots_of)]
-    return accuracy_bars(frame, {"accuracy": ""}, "std") if len(frame) else None
-
-
 def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure | None:
     """Draw accuracy over the number of training examples per class, with one panel per task: DocSplit's figure 2."""
     from matplotlib.ticker import FixedLocator, NullLocator
@@ -196,7 +140,7 @@ def few_shot_curves(frame: pd.DataFrame, settings: EvaluationSettings) -> Figure
     return figure
 
 
-FIGURES: Mapping[str, Draw] = {"few_shot": few_shot_bars, "few_shot_curve": few_shot_curves}
+FIGURES: Mapping[str, Draw] = {"few_shot_curve": few_shot_curves}
 
 
 def save_figures(

@@ -305,8 +305,7 @@ def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
         for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE):
             similarities = (first[rows.numpy()] @ second.T).toarray()
             ranks.append(ranks_of_right(torch.from_numpy(similarities), rows))
-        ranks = torch.cat(ranks)
-        metrics = rank_metrics(ranks, torch.full_like(ranks, len(ranks)))
+        metrics = rank_metrics(torch.cat(ranks))
     else:
         metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
     return {name: metrics[name] for name in ("recall@1", "recall@10", "mrr")}

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -83,44 +82,30 @@ def describe_task(task: EvaluationTask) -> TaskDescription:
     return {"kind": task.kind, **task.sizes, "documents": len(words), "words": statistics}
 
 
-class _NameParts(NamedTuple):
-    """The parts of a system's name on the command line."""
-
-    path: tuple[str, ...]
-    options: str  # as shown in tables
-
-
 def short_names(names: Sequence[str]) -> list[str]:
-    """Shorten names for tables: the last part of a path, and as many parts before it as distinguish the names.
+    """Shorten names for tables to the last part of their path, unless two models would have the same name.
 
     >>> short_names(["tfidf", "runs/a/best", "runs/b/best", "out/docsplit/", "out/long#name=ours"])
-    ['tfidf', 'a/best', 'b/best', 'docsplit', 'ours']
+    ['tfidf', 'runs/a/best', 'runs/b/best', 'docsplit', 'ours']
     """
-    split_names = [_split_for_table(name) for name in names]
-    shown_parts = [1] * len(names)
-    while True:
-        short = []
-        for split, count in zip(split_names, shown_parts, strict=True):
-            short.append("/".join(split.path[-count:]) + split.options)
-        repeated = [number for number, name in enumerate(short) if short.count(name) > 1]
-        if not repeated:
-            return short
-        if all(shown_parts[number] >= len(split_names[number].path) for number in repeated):
-            raise ValueError(f"Two models are called {short[repeated[0]]!r}: rename one by '...#name=ANOTHER'.")
-        for number in repeated:
-            shown_parts[number] += 1
+    short = [_shown(name, is_whole=False) for name in names]
+    shown = [_shown(name, is_whole=short.count(brief) > 1) for name, brief in zip(names, short, strict=True)]
+    for name in shown:
+        if shown.count(name) > 1:
+            raise ValueError(f"Two models are called {name!r}: rename one by '...#name=ANOTHER'.")
+    return shown
 
 
-def _split_for_table(name: str) -> _NameParts:
-    """Split a name on the command line into the parts that tables show."""
+def _shown(name: str, is_whole: bool) -> str:
+    """What tables show of a name on the command line."""
     base, options = split_name(name)
     chosen = options.pop("name", None)
     if chosen:
-        return _NameParts(path=(chosen,), options="")
-    path = Path(base).parts or (base,)
-    if chosen is None and "model" in options and "://" in base:
-        path = (options.pop("model"),)  # more informative than the address of an endpoint
-    return _NameParts(path=path, options="".join(f"#{option}={value}" for option, value in options.items()))
+        return chosen
+    shown = base if is_whole else Path(base).name or base
+    if "://" in base:
+        shown = options.pop("model", shown)  # more informative than the address of an endpoint
+    return shown + "".join(f"#{option}={value}" for option, value in options.items())
 
 
 def _name_in_records(system: System, measurement: Measurement) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 from scipy import sparse
 from tqdm.auto import tqdm
 
-from ..arrays.passages import Passages
 from ..content_hash import sha256_of_json, sha256_of_parts
 from ..encoding.backends.endpoint import convert_options, is_address, load_endpoint, split_name
 from ..encoding.document_encoder import DocumentEncoder
@@ -65,10 +64,6 @@ class EncoderWithOptions:
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1."""
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
-
-    def encode_passages(self, texts: Sequence[str], show_progress: bool = True) -> Passages:
-        """Embed the passages of each text; ``long_documents`` must be a strategy with passages."""
-        return self.encoder.encode_passages(texts, show_progress=show_progress, **self.options)
 
 
 def load_encoder(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Answers = list[list[dict[str, Any]]]  # of each text, the labels with their scores
 MOST_COMPARED_EXAMPLES = 10**6  # more would fill the memory with their texts
 
 
@@ -167,14 +168,7 @@ def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEv
     return any(not isinstance(form["predictions"], Value) for form in forms)
 
 
-class LabelScore(TypedDict):
-    """Label in the answer of a pipeline."""
-
-    label: str
-    score: float
-
-
-def _all_labels(answers: list[list[LabelScore]], names: list[str]) -> list[str]:
+def _all_labels(answers: Answers, names: list[str]) -> list[str]:
     """List the labels of the data, followed by further labels of the pipeline, sorted.
 
     Raises:
@@ -190,7 +184,7 @@ def _all_labels(answers: list[list[LabelScore]], names: list[str]) -> list[str]:
     return [*names, *sorted(known - set(names))]
 
 
-def _probabilities(answers: list[list[LabelScore]], names: list[str]) -> np.ndarray:
+def _probabilities(answers: Answers, names: list[str]) -> np.ndarray:
     """Arrange the scores of answers in the order of ``names``, float64 ``(N, C)``."""
     rows = []
     for answers_of_text in answers:

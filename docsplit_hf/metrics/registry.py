@@ -1,4 +1,4 @@
-"""Metrics of classification and retrieval by name, as modules of ``evaluate`` that need no network."""
+"""Metrics of classification by name, as modules of ``evaluate`` that need no network; and ranks for retrieval."""
 
 from __future__ import annotations
 
@@ -108,37 +108,6 @@ class ExpectedCalibrationError(ArrayMetric):
         return {"expected_calibration_error": float(np.abs(gaps).sum() / len(confidence))}
 
 
-class RankMetric(ArrayMetric):
-    """Base class of metrics of scores ``(N, M)`` and right candidates ``(N,)``, or of ranks and numbers of candidates.
-
-    The metrics of scikit-learn count ties as right, and do not accept ranks.
-    """
-
-    inputs = ((NUMBER, NUMBER), (SCORE_LIST, NUMBER))
-
-
-class RecallAtK(RankMetric):
-    """Fraction of queries with the right candidate among the best k; for k = 1, also that of random guesses."""
-
-    def __init__(self, *args, k=(1, 10), **kwargs):
-        super().__init__(*args, **kwargs)
-        self.cutoffs = k
-
-    def _compute(self, predictions, references):
-        ranks, candidates = ranks_and_candidates(predictions, references)
-        metrics = rank_metrics(ranks, candidates, self.cutoffs)
-        del metrics["mrr"]
-        return metrics
-
-
-class MRR(RankMetric):
-    """Mean of 1 / rank of the right candidate, in float32."""
-
-    def _compute(self, predictions, references):
-        ranks, candidates = ranks_and_candidates(predictions, references)
-        return {"mrr": rank_metrics(ranks, candidates)["mrr"]}
-
-
 CLASSIFICATION = {
     "accuracy": Accuracy,
     "macro_f1": MacroF1,
@@ -146,15 +115,13 @@ CLASSIFICATION = {
     "log_loss": LogLoss,
     "expected_calibration_error": ExpectedCalibrationError,
 }
-RETRIEVAL = {"recall_at_k": RecallAtK, "mrr": MRR}
 
 
 def metric_class(name: str) -> type[evaluate.Metric]:
     """Class of a metric by name; unlike ``evaluate.load``, it needs no writable cache."""
-    metrics = CLASSIFICATION | RETRIEVAL
-    if name not in metrics:
-        raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(metrics)}.")
-    return metrics[name]
+    if name not in CLASSIFICATION:
+        raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(CLASSIFICATION)}.")
+    return CLASSIFICATION[name]
 
 
 def metric_path(name: str) -> str:
@@ -162,13 +129,10 @@ def metric_path(name: str) -> str:
 
     All metrics of classification accept probabilities ``(N, C)`` as ``predictions``, and label numbers ``(N,)``, or 0
     and 1 ``(N, C)`` for several labels per text, as ``references``. So they can be combined. ``accuracy``, ``macro_f1``
-    and ``matthews_correlation`` also accept predicted label numbers ``(N,)``. The two metrics of retrieval accept the
-    scores of M candidates ``(N, M)`` and the number of the right one ``(N,)``; or its rank, from 1, ``(N,)`` and the
-    number of candidates ``(N,)``. Set the cutoffs by ``evaluate.load(metric_path("recall_at_k"), k=(1, 5))``.
+    and ``matthews_correlation`` also accept predicted label numbers ``(N,)``.
 
     Args:
-        name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``; or
-            ``recall_at_k`` or ``mrr``.
+        name: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``.
 
     Returns:
         The path of a Python file, which exists until this process ends.
@@ -194,12 +158,14 @@ def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="docsplit_hf-metrics-")
 
 
-def rank_metrics(ranks: torch.Tensor, candidates: torch.Tensor, cutoffs: tuple[int, ...] = (1, 10)) -> dict[str, float]:
-    """Compute ``recall@k``, ``mrr`` and ``chance_recall@1`` by ranks from 1 and numbers of candidates, ``(N,)``."""
-    metrics = {f"recall@{k}": (ranks <= k).float().mean().item() for k in cutoffs}
-    metrics["mrr"] = ranks.reciprocal().mean().item()
-    metrics["chance_recall@1"] = 1 / candidates.double().mean().item()
-    return metrics
+def rank_metrics(ranks: torch.Tensor) -> dict[str, float]:
+    """Compute ``recall@1``, ``recall@10``, ``mrr`` and ``chance_recall@1`` by ranks from 1 among N, ``(N,)``."""
+    return {
+        "recall@1": (ranks <= 1).float().mean().item(),
+        "recall@10": (ranks <= 10).float().mean().item(),
+        "mrr": ranks.reciprocal().mean().item(),
+        "chance_recall@1": 1 / len(ranks),
+    }
 
 
 def ranks_of_right(
@@ -215,19 +181,3 @@ def ranks_of_right(
     if document_ids is not None:
         better &= document_ids[right][:, None] != document_ids[None]
     return better.sum(1) + 1
-
-
-def ranks_and_candidates(predictions: Any, references: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Convert the arguments of a ``RankMetric`` to ranks from 1 and numbers of candidates, int64 ``(N,)`` each."""
-    given = torch.from_numpy(np.asarray(predictions))
-    right = torch.from_numpy(np.asarray(references))
-    if len(right) == 0:
-        raise ValueError("There are no examples to evaluate.")
-    if given.ndim == 1 and len(given) == len(right):
-        return given, right
-    if given.ndim != 2 or right.shape != given.shape[:1]:
-        raise ValueError(
-            "predictions must be scores of shape (N, M) and references the right candidates (N,); or predictions ranks "
-            f"(N,) and references numbers of candidates (N,); got {tuple(given.shape)} and {tuple(right.shape)}."
-        )
-    return ranks_of_right(given, right), torch.full_like(right, given.shape[1])

@@ -66,8 +66,7 @@ def half_retrieval_metrics(
     ranks = []
     for rows in torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE):
         ranks.append(ranks_of_right(anchors[rows] @ positives.T, rows, document_ids))
-    ranks = torch.cat(ranks).cpu()
-    return rank_metrics(ranks, torch.full_like(ranks, len(ranks)))
+    return rank_metrics(torch.cat(ranks).cpu())
 
 
 def describe_progress(log_history: list[dict[str, float]], output_dir: str) -> str:

@@ -9,15 +9,24 @@ from typing import NamedTuple
 
 import torch
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ..training.distributed import gather, gather_with_gradient, process_index
-from .info_nce_by_blocks import InfoNCE, info_nce_by_blocks
 
 SIMILARITIES = ("cosine", "dot")
-# At most BLOCK_SIZE**2 similarities, 16 MiB in float32, are computed as one matrix, and more in blocks of this size: in
-# smaller blocks, a GPU waits for the calls. One matrix needs several times its size for masks, logits and gradients, at
-# 32,768 documents about 20 GiB.
+# At most BLOCK_SIZE**2 similarities are computed at once: 16 MiB in float32, and several times that for masks and
+# gradients. The whole matrix of 32,768 documents would take about 20 GiB.
 BLOCK_SIZE = 2048
+
+
+class InfoNCE(NamedTuple):
+    """A contrastive loss and its statistics, with one value for each anchor, ``(A,)``."""
+
+    loss: torch.Tensor  # to be averaged over the anchors
+    correct: torch.Tensor  # 1 if the positive is the most similar of all candidates, else 0
+    positive_similarity: torch.Tensor
+    negative_similarity: torch.Tensor  # the mean; 0 without negatives
+    negatives: torch.Tensor  # the number of negatives
 
 
 class Candidates(NamedTuple):
@@ -57,35 +66,43 @@ def info_nce(
             f"The positives of {len(anchors)} anchors begin at row {first_positive}, but there are {len(candidates)} "
             "candidates: give a candidate for each anchor."
         )
-    by_blocks = len(anchors) * len(candidates) > BLOCK_SIZE**2
+    anchor_count = max(BLOCK_SIZE**2 // len(candidates), 1)
+    blocks = []
     with torch.autocast(anchors.device.type, enabled=False):
         anchors = comparable(anchors, similarity)
         candidates = comparable(candidates, similarity)
-        if by_blocks:
-            return info_nce_by_blocks(
-                anchors,
+        if anchor_count >= len(anchors):
+            return _info_nce_of_block(anchors, candidates, temperature, first_positive, anchor_ids, candidate_ids)
+        for number, block in enumerate(anchors.split(anchor_count)):
+            start = number * anchor_count
+            # Its similarities are not kept, but computed again in the backward pass.
+            result = checkpoint(
+                _info_nce_of_block,
+                block,
                 candidates,
                 temperature,
-                first_positive=first_positive,
-                anchor_ids=anchor_ids,
-                candidate_ids=candidate_ids,
-                block_size=BLOCK_SIZE,
+                first_positive + start,
+                None if anchor_ids is None else anchor_ids[start : start + anchor_count],
+                candidate_ids,
+                use_reentrant=False,
+                preserve_rng_state=False,
             )
-        similarities = anchors @ candidates.T  # (A, C)
-    return _info_nce_of_matrix(similarities, temperature, first_positive, anchor_ids, candidate_ids)
+            blocks.append(result)
+    return InfoNCE._make(map(torch.cat, zip(*blocks, strict=True)))
 
 
-def _info_nce_of_matrix(
-    similarities: torch.Tensor,
+def _info_nce_of_block(
+    anchors: torch.Tensor,
+    candidates: torch.Tensor,
     temperature: float,
     first_positive: int,
     anchor_ids: torch.Tensor | None,
     candidate_ids: torch.Tensor | None,
 ) -> InfoNCE:
-    """InfoNCE of the similarities of all anchors and all candidates, ``(A, C)``."""
-    anchor_count, candidate_count = similarities.shape
-    targets = torch.arange(anchor_count, device=similarities.device) + first_positive  # (A,)
-    is_positive = functional.one_hot(targets, candidate_count).bool()
+    """InfoNCE of some anchors against all candidates, by the matrix of their similarities."""
+    similarities = anchors @ candidates.T  # (A, C)
+    targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
+    is_positive = functional.one_hot(targets, len(candidates)).bool()
     is_negative = ~is_positive
     if anchor_ids is not None:
         is_negative &= anchor_ids[:, None] != candidate_ids[None]
@@ -159,19 +176,4 @@ def in_batch_info_nce(
                 similarity=similarity,
             )
             results.append(result)
-    return _mean(results)
-
-
-def _mean(results: list[InfoNCE]) -> InfoNCE:
-    """The mean of each field over several results for the same anchors."""
-
-    def mean(values: list[torch.Tensor]) -> torch.Tensor:
-        return sum(values) / len(values)
-
-    return InfoNCE(
-        loss=mean([result.loss for result in results]),
-        correct=mean([result.correct for result in results]),
-        positive_similarity=mean([result.positive_similarity for result in results]),
-        negative_similarity=mean([result.negative_similarity for result in results]),
-        negatives=mean([result.negatives for result in results]),
-    )
+    return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))

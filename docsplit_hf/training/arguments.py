@@ -61,11 +61,6 @@ class ShareableTrainingArguments(TrainingArguments):
         f"CUDA, in runs of more than {STEPS_WORTH_COMPILING} steps. 'on': always. 'off': never.",
         metadata={"choices": list(COMPILE_LAYERS)},
     )
-    bf16_residual: bool = HfArg(
-        default=False,
-        help="With --bf16, layer norms take and give bfloat16, and the residual stream has half the bytes: faster on a "
-        "GPU, and rounded once more in each layer.",
-    )
     dataloader_num_workers: int | None = HfArg(
         default=None,
         help="Processes that make the batches; 0: the process that trains. Default: half of the cores, up to 8, on "
@@ -108,8 +103,6 @@ class ShareableTrainingArguments(TrainingArguments):
             raise ValueError(f"compile_layers must be one of {COMPILE_LAYERS}, got {self.compile_layers!r}.")
         if self.compile_layers == "on" and self.torch_compile:
             raise ValueError("torch_compile compiles the whole model, and compile_layers each layer: choose one.")
-        if self.bf16_residual and not self.bf16:
-            raise ValueError("bf16_residual=True needs bf16=True: in float32 there is nothing to leave out.")
         # On by default, but torch warns if there is no accelerator to pin memory for.
         self.dataloader_pin_memory = self.dataloader_pin_memory and torch.accelerator.is_available()
         if self.dataloader_pin_memory:  # the next batch is copied while the GPU computes

@@ -26,7 +26,6 @@ from ..encoding.compiled_layers import compile_layers, why_not_compiled
 from ..storage.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..storage.inside_folder import refuse_links, write_file
 from .arguments import STEPS_WORTH_COMPILING, WITHOUT_WORKERS
-from .bf16_residual import use_bf16_residual
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,
@@ -101,7 +100,6 @@ class BaseTrainer(Trainer):
             logger.info("Resuming from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._old_checkpoints.after = state.global_step
-        use_bf16_residual(model, self.args.bf16_residual)
         self.begin_training()
         self._log_precision()
         with self._interrupts.handled():

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 OVERWRITTEN_FOLDER = "_overwritten"  # the Trainer pushes no names with a leading underscore to the Hub
 STATE_FILE = "trainer_state.json"  # written last, so a checkpoint without it is incomplete
-ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments and the RunDescription
+ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments, and the result of describe_run
 SAMPLED_ROWS = 64  # rows of the training data that the checksum covers
 # The Trainer's arguments that change the result of a step. Others may change when a run is resumed: logging,
 # evaluation, saving, the device and its precision, the workers.
@@ -45,7 +45,7 @@ COMPARED_TRAINER_ARGUMENTS = {
 # Arguments that are not compared: the Trainer's other ones, and those of docsplit_hf that change only speed or
 # descriptions.
 IGNORED_ARGUMENTS = {field.name for field in dataclasses.fields(TrainingArguments)} - COMPARED_TRAINER_ARGUMENTS | {
-    "data_description", "packing", "forward_chunk_size", "compile_layers", "bf16_residual", "overwrite_output_dir",
+    "data_description", "packing", "forward_chunk_size", "compile_layers", "overwrite_output_dir",
 }  # fmt: skip
 # Entries of configurations that are not compared: loading and calibration write them, or they are paths.
 IGNORED_CONFIG_ENTRIES = {
@@ -117,30 +117,20 @@ def check_output_dir(
         raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 
 
-class RunDescription(TypedDict):
-    """Data, model and processes of a run, as JSON values beside its arguments in ``training_args.json``."""
-
-    processes: int
-    training_rows: int | None  # None: a stream
-    training_rows_checksum: str | None  # None: a stream
-    training_stream: str | None  # the description of a stream; None: a data set
-    architecture: str
-    started_from: str | None
-    config: Mapping[str, Any] | None  # of the model, as JSON
-    adapters: Mapping[str, Mapping[str, Any]]  # the configuration of each adapter, as JSON
-
-
 def describe_run(
     args: ShareableTrainingArguments, model: torch.nn.Module, dataset: Any, columns: list[str]
-) -> RunDescription:
-    """Describe a run; the result is the same in all processes and after each restart."""
+) -> Mapping[str, Any]:
+    """Describe data, model and processes of a run, as JSON values; the same in all processes and after each restart.
+
+    None for the rows: a stream, which has a description instead.
+    """
     is_table = has_length(dataset)
     adapters = getattr(model, "peft_config", {})
     base = model.get_base_model() if adapters else model
     # The model itself, or the first of two encoders.
     owner = next((module for module in base.modules() if hasattr(module, "config")), None)
     config = owner.config if owner is not None else None
-    description: RunDescription = {
+    description = {
         "processes": process_count(),
         "training_rows": len(dataset) if is_table else None,
         "training_rows_checksum": _checksum(dataset, columns) if is_table else None,

@@ -251,10 +251,10 @@ class ContrastiveTensionTrainer(TwoEncoderTrainer):
 
     def describe_loss(self) -> str:
         """The loss and the learning rates in a few words, for the model card."""
-        rates = [
-            f"; learning rate {rate:g} from step {step}" for step, rate in (self.args.learning_rate_steps or {}).items()
-        ]
-        return "binary cross entropy of dot products (Contrastive Tension)" + "".join(rates)
+        loss = "binary cross entropy of dot products (Contrastive Tension)"
+        for step, rate in (self.args.learning_rate_steps or {}).items():
+            loss += f"; learning rate {rate:g} from step {step}"
+        return loss
 
     def count_negatives(self) -> int:
         """The number of negatives per document in a step."""

@@ -16,8 +16,6 @@ from docsplit_hf.evaluation.figures import (
     GRID,
     MARKERS,
     Draw,
-    accuracy_bars,
-    draw_bars,
     draw_curve,
     draw_legend,
     make_panels,
@@ -27,6 +25,7 @@ from ..papers_options import PaperSettings
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.length import CLASSIFIERS
 from ..tasks.known_tasks import task_metric
+from .bars import accuracy_bars, draw_bars, few_shot_bars
 from .decoupled_tables import METRICS, by_k, by_temperature, neighbors_alone
 from .length_tables import length_curves
 from .paper_results import REDUNDANCY, paper_task
@@ -126,6 +125,7 @@ def redundancy_by_length(frame: pd.DataFrame, settings: PaperSettings) -> Figure
 
 
 FIGURES: Mapping[str, Draw] = {
+    "few_shot": few_shot_bars,
     **figures.FIGURES,
     **{f"length_{classifier}": partial(length_curves, classifier) for classifier in CLASSIFIERS},
     "neighbors_sweep": sweep_curves,

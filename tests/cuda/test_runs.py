@@ -67,7 +67,7 @@ def test_compiled_layers_leave_no_trace_in_what_is_saved(make_trainer):
 
 @pytest.mark.parametrize(
     "options",
-    [{"activation_checkpointing": True}, {"forward_chunk_size": 5}, {"bf16_residual": True}, {"packing": "off"}],
+    [{"activation_checkpointing": True}, {"forward_chunk_size": 5}, {"packing": "off"}],
     ids=str,
 )
 def test_compiling_goes_with_other_options(make_trainer, options):

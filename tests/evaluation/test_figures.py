@@ -1,9 +1,7 @@
 """Figures of results."""
 
-import pytest
-
 from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.figures import few_shot_bars, few_shot_curves, save_figures
+from docsplit_hf.evaluation.figures import few_shot_curves, save_figures
 from docsplit_hf.evaluation.results import summarize_records
 
 from .handmade import make_records
@@ -34,13 +32,12 @@ def check_labels(figure, systems):
         assert box.x0 >= 0 and box.x1 <= figure.bbox.width and box.y0 >= 0 and box.y1 <= figure.bbox.height
 
 
-@pytest.mark.parametrize("draw", [few_shot_curves, few_shot_bars])
-def test_labels_do_not_overlap_and_all_have_units_and_a_legend(draw):
-    check_labels(draw(frame_of(8, 4), SETTINGS), 8)
+def test_labels_do_not_overlap_and_all_have_units_and_a_legend():
+    check_labels(few_shot_curves(frame_of(8, 4), SETTINGS), 8)
 
 
 def test_figures_without_data_are_not_drawn(tmp_path):
     frame = frame_of(2, 1)
     few_shot = frame["protocol"] == "few_shot"
-    assert save_figures(frame[few_shot], SETTINGS, tmp_path / "some") == ["few_shot.png", "few_shot_curve.png"]
+    assert save_figures(frame[few_shot], SETTINGS, tmp_path / "some") == ["few_shot_curve.png"]
     assert save_figures(frame[~few_shot], SETTINGS, tmp_path / "none") == [] and not (tmp_path / "none").exists()

@@ -1,7 +1,8 @@
 from docsplit_hf.evaluation.figures import save_figures
 from experiments.papers_options import PaperSettings
+from experiments.report.bars import few_shot_bars
 from experiments.report.paper_figures import FIGURES
-from tests.evaluation.test_figures import frame_of
+from tests.evaluation.test_figures import check_labels, frame_of
 
 
 def test_every_figure_of_the_papers_is_a_png_and_an_svg_and_the_same_each_time(tmp_path):
@@ -14,3 +15,7 @@ def test_every_figure_of_the_papers_is_a_png_and_an_svg_and_the_same_each_time(t
         content = file.read_bytes()
         assert content.startswith(b"\x89PNG" if file.suffix == ".png" else b"<?xml") and len(content) > 5000
         assert content == (tmp_path / "second" / file.name).read_bytes() and b"dc:date" not in content
+
+
+def test_labels_of_bars_do_not_overlap():
+    check_labels(few_shot_bars(frame_of(8, 4), PaperSettings()), 8)

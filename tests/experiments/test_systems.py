@@ -63,7 +63,7 @@ def test_passages_are_cached_and_nan_names_its_text(tiny_config, tokenizer, text
     broken = expected._replace(embeddings=expected.embeddings.copy())
     broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
     monkeypatch.setattr(systems, "CHUNK", 12)
-    monkeypatch.setattr(EncoderWithOptions, "encode_passages", lambda *given, **options: broken)
+    monkeypatch.setattr(DocumentEncoder, "encode_passages", lambda *given, **options: broken)
     with pytest.raises(
         ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"
     ):

@@ -19,12 +19,12 @@ SCRIPT = """
 import json, sys
 import evaluate, numpy as np, transformers
 import docsplit_hf
-from docsplit_hf.metrics.registry import CLASSIFICATION, RETRIEVAL
+from docsplit_hf.metrics.registry import CLASSIFICATION
 
 probabilities = np.random.default_rng(0).dirichlet(np.ones(4), 50)
 labels = np.random.default_rng(1).integers(0, 4, 50)
 scores = {}
-for name in CLASSIFICATION | RETRIEVAL:
+for name in CLASSIFICATION:
     scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(predictions=probabilities, references=labels)
 splits = docsplit_hf.load_labeled_examples(sys.argv[2], validation_size=0)
 pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
@@ -75,7 +75,7 @@ def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_pat
         HF_HOME=str(tmp_path / "home"),
     )
     found = json.loads(printed.splitlines()[-1])
-    assert len(found["loaded"]) == 9  # recall_at_k gives two cutoffs and chance
+    assert found["loaded"] == sorted(CLASSIFICATION)
     result = found["pipeline"]
     assert result["accuracy"]["score"] == np.mean(right_answers(pipe, examples))
     for name in ("accuracy", "macro_f1", "matthews_correlation", "log_loss", "expected_calibration_error"):

@@ -1,7 +1,7 @@
 """Requests and answers of the two protocols for decisions: ``/v1/systemone`` and OpenAI's ``/v1/decisions``.
 
 A choice question is asked about one text, whose options are the labels. Field names are those of the sources listed in
-docs/serving_protocols.md.
+docs/replace_a_decision_model.md.
 """
 
 from __future__ import annotations

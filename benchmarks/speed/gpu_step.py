@@ -276,7 +276,7 @@ def set_up(options: argparse.Namespace, folder: str, documents: Dataset) -> list
     makers: dict[str, Callable[[str], Competitor]] = {}
     for mlm in (False, True):
         own = OURS_MLM if mlm else OURS
-        for changed in ({}, {"compile_layers": False}):
+        for changed in ({}, {"compile_layers": "off"}):
             name = ", ".join([own, *(f"{option}={value}" for option, value in changed.items())])
             makers[name] = lambda name, mlm=mlm, changed=changed: our_competitor(name, folder, documents, mlm, changed)
     for kind in (Theirs("autocast"), Theirs("bfloat16 weights", dtype="bfloat16"), Theirs("compiled", compiled=True)):

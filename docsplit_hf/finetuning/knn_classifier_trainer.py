@@ -36,7 +36,8 @@ from ..reading.labels import label_array, labels_by_name, texts_of
 from ..storage.classifier_folder import FOLDER, saved_together
 from ..storage.manifest import MANIFEST, named_files
 from ..training.arguments import freeze_unused
-from ..training.base_trainer import BaseTrainer
+from ..training.base_trainer import BaseTrainer, temporarily
+from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
 from .evaluation import classification_metrics, evaluate_parts
@@ -140,7 +141,7 @@ class KNNClassifierTrainer(BaseTrainer):
         Returns:
             ``eval_<metric>`` for the metrics of ``classification_metrics``, and the losses.
         """
-        with self.separate_means():
+        with temporarily(self, "means", RunningMeans()):
             return super().evaluate(*args, **kwargs)
 
     def compute_loss(

@@ -47,13 +47,6 @@ class _Generators:
         return self._generator
 
 
-class MaskedTokens(NamedTuple):
-    """The tokens of a row that are chosen for masked language modeling, int64 ``(m,)`` each."""
-
-    places: np.ndarray  # in the row
-    replacements: np.ndarray  # token ids to read at these places
-
-
 class TokenMasking(NamedTuple):
     """Masking of tokens as in BERT (Devlin et al. 2019, section 3.1)."""
 
@@ -62,8 +55,8 @@ class TokenMasking(NamedTuple):
     vocab_size: int
     is_special: np.ndarray  # bool, by token id; the last entry is for all ids from there on
 
-    def choose(self, tokens: np.ndarray, rng: np.random.Generator) -> MaskedTokens:
-        """Choose each token that is not special with ``probability``, and draw its replacement.
+    def mask(self, tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Choose each token that is not special with ``probability``; return the masked tokens and the labels.
 
         80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged.
         """
@@ -74,22 +67,21 @@ class TokenMasking(NamedTuple):
         replacements[kind < 0.8] = self.mask_token_id
         is_random = kind >= 0.9
         replacements[is_random] = rng.integers(self.vocab_size, size=np.count_nonzero(is_random))
-        return MaskedTokens(places, replacements)
+        masked = tokens.copy()
+        masked[places] = replacements
+        labels = np.full_like(tokens, IGNORED_LABEL)
+        labels[places] = tokens[places]
+        return masked, labels
 
 
 class _Row(NamedTuple):
     """A row of a batch: a view of a document."""
 
-    tokens: np.ndarray  # int64, cut, with special tokens
-    view_length: int  # tokens of the view before it was cut
-    masked: MaskedTokens | None  # None without MLM
-
-
-class _DocumentViews(NamedTuple):
-    """The views of one document, as rows of a batch."""
-
     document_id: int
-    rows: list[_Row]  # one per view
+    view_length: int  # tokens of the view before it was cut
+    tokens: np.ndarray  # int64, cut, with special tokens
+    masked: np.ndarray  # the same, some of them replaced; without MLM, equal to tokens
+    labels: np.ndarray  # the tokens to predict, and -100 elsewhere
 
 
 @dataclass
@@ -192,15 +184,22 @@ class DataCollatorForDocSplit:
         generators = _Generators(self.seed, self.epoch)
         masking = self._masking()
         made = [self._views(document, generators, masking) for document in documents]
-        rows = [views.rows[number] for number in range(self.view_count) for views in made]
+        rows = [views[number] for number in range(self.view_count) for views in made]
         lengths = np.array([len(row.tokens) for row in rows])
         is_token = np.arange(lengths.max()) < lengths[:, None]
-        input_ids = np.full(is_token.shape, self.tokenizer.pad_token_id, dtype=np.int64)
-        input_ids[is_token] = np.concatenate([row.tokens for row in rows])
-        columns = {"input_ids": input_ids, "attention_mask": is_token.astype(np.int64)}
+
+        def padded(parts: list[np.ndarray], padding: int) -> np.ndarray:
+            column = np.full(is_token.shape, padding, dtype=np.int64)
+            column[is_token] = np.concatenate(parts)
+            return column
+
+        pad_id = self.tokenizer.pad_token_id
+        columns = {"input_ids": padded([row.tokens for row in rows], pad_id)}
+        columns["attention_mask"] = is_token.astype(np.int64)
         if masking is not None:
-            columns |= _masked_columns(input_ids, [row.masked for row in rows])
-        columns["document_ids"] = np.array([views.document_id for views in made], dtype=np.int64)
+            columns["mlm_input_ids"] = padded([row.masked for row in rows], pad_id)
+            columns["mlm_labels"] = padded([row.labels for row in rows], IGNORED_LABEL)
+        columns["document_ids"] = np.array([row.document_id for row in rows[: len(documents)]], dtype=np.int64)
         columns["view_lengths"] = np.array([row.view_length for row in rows], dtype=np.int64)
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
@@ -218,10 +217,8 @@ class DataCollatorForDocSplit:
             is_special=is_special,
         )
 
-    def _views(
-        self, document: SegmentedDocument, generators: _Generators, masking: TokenMasking | None
-    ) -> _DocumentViews:
-        """Make the views of a document, and the rows of the batch from them."""
+    def _views(self, document: SegmentedDocument, generators: _Generators, masking: TokenMasking | None) -> list[_Row]:
+        """Make the views of a document, as rows of the batch."""
         # Copies, because a view function may change its tokens.
         tokens = np.array(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.array(document["sentence_lengths"], dtype=np.int64)
@@ -233,14 +230,13 @@ class DataCollatorForDocSplit:
                 f"The views {self.views_name!r} made {len(views)} views of a document and {self.view_count} of "
                 "another: make the same number for every document."
             )
-        return _DocumentViews(document_id=number, rows=[self._row(view, masking, rng) for view in views])
-
-    def _row(self, view: np.ndarray, masking: TokenMasking | None, rng: np.random.Generator) -> _Row:
-        """Make the row of a view: cut it, add special tokens, and choose the tokens to mask."""
-        kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
-        tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
-        masked = None if masking is None else masking.choose(tokens, rng)
-        return _Row(tokens=tokens, view_length=len(view), masked=masked)
+        rows = []
+        for view in views:
+            kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
+            tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
+            masked, labels = (tokens, tokens) if masking is None else masking.mask(tokens, rng)
+            rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
+        return rows
 
 
 def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Dataset:
@@ -258,18 +254,6 @@ def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Datase
 def document_id(tokens: np.ndarray) -> int:
     """Hash the token ids of a document, int64 ``(n,)``, to a signed 64-bit number: equal for duplicates."""
     return int.from_bytes(short_digest(tokens.tobytes()), "little", signed=True)
-
-
-def _masked_columns(input_ids: np.ndarray, masked: list[MaskedTokens]) -> dict[str, np.ndarray]:
-    """The columns of masked language modeling of a batch; ``masked`` has the chosen tokens of each row."""
-    rows, width = input_ids.shape
-    row_of_token = np.repeat(np.arange(rows), [len(of_row.places) for of_row in masked])
-    places = row_of_token * width + np.concatenate([of_row.places for of_row in masked])
-    replaced = input_ids.flatten()
-    replaced[places] = np.concatenate([of_row.replacements for of_row in masked])
-    labels = np.full(input_ids.size, IGNORED_LABEL, dtype=np.int64)
-    labels[places] = input_ids.ravel()[places]
-    return {"mlm_input_ids": replaced.reshape(rows, width), "mlm_labels": labels.reshape(rows, width)}
 
 
 def default_max_length(model: PreTrainedModel) -> int:

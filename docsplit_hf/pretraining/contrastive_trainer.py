@@ -432,7 +432,7 @@ class ContrastiveTrainer(BaseTrainer):
     def _evaluating(self) -> Iterator[None]:
         """Use fixed halves and all documents, and keep the measurements separate from those of training."""
         with (
-            self.separate_means(),
+            temporarily(self, "means", RunningMeans()),
             temporarily(self, "data_collator", self.evaluation_collator),
             temporarily(self.args, "dataloader_drop_last", False),
         ):

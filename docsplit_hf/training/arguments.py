@@ -97,8 +97,6 @@ class ShareableTrainingArguments(TrainingArguments):
         if self.push_to_hub and self.hub_strategy != HubStrategy.END:
             problem = "a push of the Trainer during training contains a pickle"
             raise ValueError(f"hub_strategy must be 'end', got {self.hub_strategy.value!r}: {problem}.")
-        if isinstance(self.compile_layers, bool):  # from Python
-            self.compile_layers = "on" if self.compile_layers else "off"
         if self.compile_layers not in COMPILE_LAYERS:
             raise ValueError(f"compile_layers must be one of {COMPILE_LAYERS}, got {self.compile_layers!r}.")
         if self.compile_layers == "on" and self.torch_compile:

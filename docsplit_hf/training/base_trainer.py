@@ -182,12 +182,6 @@ class BaseTrainer(Trainer):
                 logs |= {f"{prefix}{measured}": value for measured, value in means.items()}
         super().log(logs, start_time)
 
-    @contextlib.contextmanager
-    def separate_means(self) -> Iterator[None]:
-        """Keep the measurements of an evaluation separate from those of training steps."""
-        with temporarily(self, "means", RunningMeans()):
-            yield
-
     def _log_precision(self) -> None:
         """Log what float32 costs on a GPU."""
         args = self.args

@@ -212,9 +212,10 @@ def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
     tokens[~maskable] = SPECIAL
     tokens.flags.writeable = False  # raises if the masking changes its argument
     masking = TokenMasking(0.15, MASK, VOCABULARY, is_special=np.arange(SPECIAL + 2) == SPECIAL)
-    places, replacements = masking.choose(tokens, np.random.default_rng(0))
-    chosen = np.zeros(200_000, dtype=bool)
-    chosen[places] = True
+    masked, labels = masking.mask(tokens, np.random.default_rng(0))
+    chosen = labels != IGNORED_LABEL
+    replacements = masked[chosen]
+    assert (labels[chosen] == tokens[chosen]).all() and (masked[~chosen] == tokens[~chosen]).all()
     assert chosen[maskable].mean() == pytest.approx(0.15, abs=0.004) and not chosen[~maskable].any()
     became_mask = replacements == MASK
     same = replacements == tokens[chosen]

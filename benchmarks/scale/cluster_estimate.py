@@ -3,7 +3,7 @@
     python -m benchmarks.scale.cluster_estimate docs/results/ten_million
 
 The folder has the records of ten_million.py; quantities per row are taken from the largest of them. Rates of embedding
-are those of docs/performance.md, one thread. The hours of a GPU are computed, not measured.
+are those of docs/results/performance.md, one thread. The hours of a GPU are computed, not measured.
 """
 
 import argparse

@@ -21,7 +21,7 @@ from .longer_study import longer_study
 from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
-from .performance import performance
+from .performance import measurements, performance
 from .projection import projection
 from .readme import readme
 from .records import ROOT
@@ -55,6 +55,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/results/length.md": length,
     "docs/results/longer_study.md": longer_study,
     "docs/results/neighbors.md": neighbors,
+    "docs/results/performance.md": measurements,
     "docs/results/projection.md": projection,
     "docs/results/reliability.md": reliability,
     "docs/results/study.md": study,

@@ -1,4 +1,4 @@
-"""Runs on a GPU: docs/performance.md, and the papers' runs in docs/baselines.md."""
+"""Runs on a GPU: docs/results/performance.md, and the papers' runs in docs/baselines.md."""
 
 from __future__ import annotations
 

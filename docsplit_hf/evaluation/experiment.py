@@ -94,25 +94,16 @@ class Measurement(NamedTuple):
 Plan = tuple[list[Measurement], list[str]]  # measurements, and a line for each one that is impossible
 
 
-def takes_any_system(system: System) -> None:
-    """Accept every system."""
-
-
-def nothing_beside(system: System, planned: list[Measurement]) -> list[Measurement]:
-    """Plan no additional measurements."""
-    return []
-
-
 class Experiment(NamedTuple):
     """A protocol."""
 
     description: str
     tasks: tuple[type, ...] | None  # the classes of tasks that it accepts; None: any
     plan: Callable[[EvaluationTask, EvaluationSettings], Plan]
-    # Returns None for a system that the protocol accepts; otherwise what kind of encoder it needs.
-    refuses: Callable[[System], str | None] = takes_any_system
+    # Returns what kind of encoder it needs for a system that it does not accept, otherwise None. None: it accepts all.
+    refuses: Callable[[System], str | None] | None = None
     # Plans measurements in addition to the planned ones.
-    beside: Callable[[System, list[Measurement]], list[Measurement]] = nothing_beside
+    beside: Callable[[System, list[Measurement]], list[Measurement]] | None = None
 
 
 def once_per_seed(protocol: str, chosen: Settings, settings: EvaluationSettings, measure: Measure) -> Plan:
@@ -149,12 +140,13 @@ def plan(
             wanted = " or ".join(kind.kind for kind in experiment.tasks)
             left_out.append(f"{name} does not run on {task.name}: it takes {wanted}, and {task.name} has {task.kind}.")
             continue
-        reason = experiment.refuses(system)
+        reason = experiment.refuses(system) if experiment.refuses else None
         if reason:
             left_out.append(f"{name} does not run with {system.name}: it takes an encoder {reason}.")
             continue
         planned, lines = experiment.plan(task, settings)
-        planned = planned + experiment.beside(system, planned)
+        if experiment.beside is not None:
+            planned = planned + experiment.beside(system, planned)
         measurements += [measurement for measurement in planned if measurement not in measurements]
         left_out += lines
     return measurements, left_out

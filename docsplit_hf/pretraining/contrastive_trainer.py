@@ -220,7 +220,9 @@ class ContrastiveTrainer(BaseTrainer):
             except torch.OutOfMemoryError as error:
                 smaller = smaller_chunk(inputs, size) if before is not None and before.can_be_restored else None
                 if smaller is None:
-                    raise self._out_of_memory(inputs, size) from error
+                    problem = describe_memory(inputs, size, self.args.device)
+                    ways = ways_to_need_less(inputs, size, self.args, self.data_collator.max_length)
+                    raise torch.OutOfMemoryError(f"{problem}. {ways}") from error
             # Here and not in the handler, where the error still holds the tensors of the failed step.
             before.restore()
             self.chunk_size = smaller
@@ -395,11 +397,6 @@ class ContrastiveTrainer(BaseTrainer):
         args = self.args
         is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
         return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
-
-    def _out_of_memory(self, inputs: Batch, size: int) -> torch.OutOfMemoryError:
-        """The error of a step that does not fit, with the options that need less memory."""
-        ways = ways_to_need_less(inputs, size, self.args, self.data_collator.max_length)
-        return torch.OutOfMemoryError(f"{describe_memory(inputs, size, self.args.device)}. {ways}")
 
     def _mlm_input(self) -> str | None:
         """How the masked inputs are fed to the model, as for ``model_inputs``; None if there is no MLM loss."""

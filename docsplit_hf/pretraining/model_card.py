@@ -33,6 +33,9 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
     config = trainer.encoder_config
     adapter_base = None if is_merged else _class_of_adapter_base(trainer.model)
     evaluations = evaluations_by_step(trainer.state.log_history)
+    citation = DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
+    if args.objective == "distillation":
+        citation = f"Cite the teacher: {public_name(args.teacher)}."
     save_model_card(
         folder,
         __package__,
@@ -42,7 +45,7 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
         dimensions=config.hidden_size,
         views=_describe_views(collator),
         method=trainer.method,
-        citation=_citation(args, collator),
+        citation=citation,
         training=table(("", "this run"), _training_rows(trainer, evaluations).items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(location, config, adapter_base),
@@ -94,13 +97,6 @@ def _metadata(
         "base_model": base if base and public_name(base) == base else None,
         "tags": tags,
     }
-
-
-def _citation(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> str:
-    """What to cite for the run."""
-    if args.objective == "distillation":
-        return f"Cite the teacher: {public_name(args.teacher)}."
-    return DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
 
 
 def _training_rows(trainer: Any, evaluations: list[dict[str, float]]) -> dict[str, str]:

@@ -23,12 +23,26 @@ class RepeatedStream(torch.utils.data.IterableDataset):
 
     The Trainer would restart an exhausted stream, and a run resumed after the first epoch would begin with the wrong
     document. To the Trainer, an endless stream is one epoch, and resuming skips to the right document. A shuffled
-    stream is shuffled again in each epoch. Each process reads its ``process_share``.
+    stream is shuffled again in each epoch. Each process reads its own part: some of the shards, or some documents.
     """
 
     def __init__(self, dataset: IterableDataset, process_index: int = 0, process_count: int = 1) -> None:
+        from datasets.distributed import split_dataset_by_node
+
         super().__init__()
-        self.dataset = process_share(dataset, process_index, process_count)
+        if process_count > 1:
+            strategy = "shards"  # distributed again in each epoch, if they are shuffled
+            if dataset.num_shards < process_count:
+                strategy = "examples"
+                logger.warning(
+                    "The stream has %d shards for %d processes: each process reads and segments all of it, and skips "
+                    "the documents of the others. Give as many shards as processes: one .jsonl or .parquet file (not "
+                    "compressed), or a data set of several files.",
+                    dataset.num_shards,
+                    process_count,
+                )
+            dataset = split_dataset_by_node(dataset, process_index, process_count, strategy=strategy)
+        self.dataset = dataset
 
     @property
     def num_shards(self) -> int:
@@ -52,25 +66,3 @@ class RepeatedStream(torch.utils.data.IterableDataset):
                     "there are fewer documents than processes. Give more documents."
                 )
             epoch += 1
-
-
-def process_share(dataset: IterableDataset, process_index: int, process_count: int) -> IterableDataset:
-    """Select one process's shards of a stream; the shards of a shuffled stream are distributed again in each epoch.
-
-    With fewer shards than processes, each process reads the whole stream and skips the documents of the others.
-    """
-    from datasets.distributed import split_dataset_by_node
-
-    if process_count == 1:
-        return dataset
-    shards = dataset.num_shards
-    if shards < process_count:
-        logger.warning(
-            "The stream has %d shards for %d processes: each process reads and segments all of it, and skips the "
-            "documents of the others. Give as many shards as processes: one .jsonl or .parquet file (not compressed), "
-            "or a data set of several files.",
-            shards,
-            process_count,
-        )
-        return split_dataset_by_node(dataset, process_index, process_count, strategy="examples")
-    return split_dataset_by_node(dataset, process_index, process_count, strategy="shards")

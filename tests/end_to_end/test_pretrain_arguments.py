@@ -41,7 +41,7 @@ def test_dataset_name_is_required_and_the_error_names_the_demonstration(capsys):
 
 @pytest.mark.parametrize("options, message", [
     (["--contrast_weight=1"], "unknown argument --contrast_weight: it is an option of --objective distillation."),
-    (["--objective=moco"], "invalid choice: 'moco' (choose from 'info_nce', 'distillation')"),
+    (["--objective=moco"], "invalid choice: 'moco' (choose from 'info_nce', 'distillation'"),
     (["--save_strategy=no", "--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides must be JSON such as"),

@@ -123,14 +123,14 @@ def test_float32_is_as_exact_as_the_whole_matrix(scale):
 
 
 def test_autocast_and_low_precision_change_nothing(monkeypatch):
-    """Neither in the forward pass nor in the backward pass."""
+    """Neither in the forward pass nor when blocks are computed again."""
     embeddings = random_embeddings(40, 64, seed=0, dtype=torch.bfloat16)
     monkeypatch.setattr(module, "BLOCK_SIZE", 7)
 
     def loss_and_gradient(embeddings, enabled):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             loss = info_nce(*embeddings.chunk(2)).loss
-            return loss, torch.autograd.grad(loss.mean(), embeddings)[0]
+        return loss, torch.autograd.grad(loss.mean(), embeddings)[0]  # outside, as in training
 
     loss, gradient = loss_and_gradient(embeddings, enabled=True)
     expected, expected_gradient = loss_and_gradient(embeddings.detach().float().requires_grad_(), enabled=False)

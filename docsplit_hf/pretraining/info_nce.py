@@ -102,7 +102,7 @@ def _info_nce_of_block(
     """InfoNCE of some anchors against all candidates, by the matrix of their similarities."""
     similarities = anchors @ candidates.T  # (A, C)
     targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
-    is_positive = functional.one_hot(targets, len(candidates)).bool()
+    is_positive = targets[:, None] == torch.arange(len(candidates), device=anchors.device)
     is_negative = ~is_positive
     if anchor_ids is not None:
         is_negative &= anchor_ids[:, None] != candidate_ids[None]

@@ -177,7 +177,7 @@ def test_methods_on_documents_use_their_passages(fitted, tmp_path):
     pipe.relabel({"wrong": "football"})
     assert pipe(waiting[0], k=1, return_neighbors=1)[0]["neighbors"][0]["id"] == "wrong"
     pipe.remove_examples(["wrong"])
-    pipe.remove_documents(pipe.datastore.documents.ids[:1])
+    pipe.datastore.remove_documents(pipe.datastore.documents.ids[:1])
     counts = [
         len(store.passages_of(np.arange(len(store))).embeddings) for store in (pipe.datastore, pipe.datastore.documents)
     ]

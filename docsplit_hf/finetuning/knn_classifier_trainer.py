@@ -45,8 +45,8 @@ class KNNClassifierTrainer(BaseTrainer):
 
     After ``train``, call ``build_datastore``. Calibrate, fit experts and measure with the pipeline of both, which
     changes the trainer's model and datastore: ``KNNClassifierPipeline(trainer.classifier, tokenizer,
-    trainer.datastore)``. Then ``save_model`` saves a whole model, LoRA adapters merged, with tokenizer, datastore, calibration and card, for
-    ``pipeline("docsplit-knn")``.
+    trainer.datastore)``. Then ``save_model`` saves a whole model, LoRA adapters merged, with tokenizer, datastore,
+    calibration and card, for ``pipeline("docsplit-knn")``.
 
     Args:
         model: The classifier, or the result of ``lora_around``.

@@ -235,7 +235,7 @@ def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tok
         connected(model=other)
     narrow = copy.deepcopy(tiny_config)
     narrow.hidden_size = tiny_config.hidden_size // 2
-    with pytest.raises(ValueError, match="keys of dimension 32, not 16|has embeddings of dimension"):
+    with pytest.raises(ValueError, match="keys of dimension 32, not 16|embeddings have shape"):
         connected(model=BertModel(narrow))
 
 

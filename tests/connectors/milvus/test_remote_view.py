@@ -64,6 +64,7 @@ def fail(datastore):
 
 def answers(pipe, texts):
     """Answers of all forms."""
+    pipe.model.config.knn_temperature = 0.1
     shown = pipe(texts, explain=True, return_neighbors=4, return_documents=2, return_novelty=True)
     return [
         shown,

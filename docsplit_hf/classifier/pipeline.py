@@ -164,6 +164,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
+    def __getattr__(self, name: str) -> Any:
+        """Say what to write instead of a method of earlier versions."""
+        if name == "remove_documents":
+            raise AttributeError("pipe.remove_documents was removed: call pipe.datastore.remove_documents(ids).")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
     @property
     def embedder(self) -> TextEmbedder:
         """TextEmbedder of the current model and tokenizer."""
@@ -636,7 +642,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
-                "them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
+                "them. Audit them with the encoder alone (docsplit fit), then train."
             )
 
     def _use_datastore_with_new_examples(self, datastore: Store) -> None:

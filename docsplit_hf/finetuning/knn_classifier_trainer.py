@@ -35,6 +35,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+_PIPELINE = "of KNNClassifierPipeline(trainer.classifier, tokenizer, trainer.datastore)"
+REMOVED_METHODS = {
+    "calibrate": f"call calibrate(texts, labels) {_PIPELINE}",
+    "fit_experts": f"call add_documents and fit(texts, labels) {_PIPELINE}",
+    "evaluate_with_neighbors": "call evaluate_pipeline, or evaluate_parts in docsplit_hf.finetuning.evaluation",
+}
+
+
 class KNNClassifierTrainer(BaseTrainer):
     """Fine-tune a ``KNNClassifier``, build its datastore of the training set, and calibrate the two together.
 
@@ -105,6 +113,12 @@ class KNNClassifierTrainer(BaseTrainer):
         self.datastore: KNNDatastore | None = None
         self._draw_step: tuple[int, int, int] | None = None  # step of the last generator
         self._draw = 0  # number of the last generator within its step
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what to write instead of methods of earlier versions."""
+        if name in REMOVED_METHODS:
+            raise AttributeError(f"trainer.{name} was removed: {REMOVED_METHODS[name]}.")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
     def classifier(self) -> KNNClassifier:

@@ -20,7 +20,7 @@ from docsplit_hf import (
 )
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 from docsplit_hf.finetuning.evaluation import evaluate_parts
-from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.knn_classifier_trainer import REMOVED_METHODS, lora_around
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances
 from docsplit_hf.reading.labels import labels_by_name
 
@@ -80,6 +80,12 @@ def calibrated(trainer):
 
 def metrics_of(trainer, dataset):
     return evaluate_parts(pipeline_of(trainer).embedder, trainer.datastore, dataset, "test")
+
+
+@pytest.mark.parametrize("name", REMOVED_METHODS)
+def test_removed_methods_teach_what_to_call_instead(make_trainer, name):
+    with pytest.raises(AttributeError, match=f"trainer.{name} was removed: call "):
+        getattr(make_trainer(), name)
 
 
 def test_the_loss_is_equation_4(make_trainer):

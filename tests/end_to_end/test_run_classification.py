@@ -417,7 +417,7 @@ REFUSED = {
     "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
     "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),
     "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
-    "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "--reject must be the share .*, got 5"),
+    "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
     "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
     "no JSON": ("audit", ["a", "--output=r.csv"], "so --output must end in .json"),
     "no findings": ("audit", ["a", "--apply=r.json"], "There is no file r.json: write one by --output"),

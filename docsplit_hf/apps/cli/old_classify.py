@@ -84,6 +84,7 @@ def main() -> dict[str, Any]:
         if name == "train" or rank == "0":
             sys.argv = [f"docsplit {name}", *options]
             figures |= MAINS[name]()
+        os.environ.pop("WORLD_SIZE", None)  # after training, the first process goes on alone
     return figures
 
 

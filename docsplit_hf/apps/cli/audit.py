@@ -50,6 +50,9 @@ class AuditArguments:
             self.output = "audit.json"
         if self.output and Path(self.output).suffix.lower() != ".json":
             raise ValueError(f"{self.output}: an audit is written as JSON, so --output must end in .json.")
+
+    def check_files(self) -> None:
+        """Raise ValueError if a file is missing, or would be replaced."""
         if self.output and Path(self.output).exists() and not self.overwrite:
             raise ValueError(f"{self.output} exists already: give --output another name, or pass --overwrite.")
         if self.apply and not Path(self.apply).is_file():
@@ -83,6 +86,7 @@ def main() -> dict[str, Any]:
     """Apply an audit, make a new one, or both in this order; return the figures for ``--json``."""
     parser = HfArgumentParser(AuditArguments, description=__doc__.split("\n")[0])
     (arguments,) = parse_arguments(parser, with_option("model_name_or_path", sys.argv[1:]))
+    arguments.check_files()
     refuse_processes("audit")
     show_log()
     classifier = arguments.model_name_or_path

@@ -434,7 +434,7 @@ EARLIER = {
     "fitting": (
         "--no_training --dataset_name a.csv --output_dir o --unlabeled_name b --predict c.csv --predict_reject 0.1",
         ["fit --dataset_name a.csv --output_dir o --unlabeled_name b",
-         "classify --output_dir o --predict c.csv --reject 0.1 --model_name_or_path o"],
+         "classify --predict c.csv --reject 0.1 --model_name_or_path o"],
     ),
     "training": ("--dataset_name=a.csv --bf16", ["train --dataset_name a.csv --bf16"]),
     "training and answers": (

@@ -32,8 +32,6 @@ from .fit import FitArguments, check_address, connect, fit_classifier, refuse_pr
 from .labeled_arguments import DATASET_HELP, LabeledArguments
 from .made_classifier import READING_OPTIONS
 
-MADE_BY_DEFAULT = "output/classification"
-
 
 @dataclass
 class PredictionArguments:
@@ -42,7 +40,7 @@ class PredictionArguments:
     model_name_or_path: str | None = HfArg(
         default=None,
         help="A classifier of docsplit fit or docsplit train; with --dataset_name, the encoder to make one with. "
-        f"Default: {MADE_BY_DEFAULT}.",
+        "Default: the one in --output_dir.",
     )
     predict: str | None = HfArg(
         default=None,
@@ -88,7 +86,7 @@ class PredictionArguments:
     unlabeled_name: str | None = HfArg(
         default=None, help="With --dataset_name: unlabeled documents to learn from. docsplit fit has more options."
     )
-    output_dir: str = HfArg(default=MADE_BY_DEFAULT, help="With --dataset_name: the folder for the classifier.")
+    output_dir: str = HfArg(default=FitArguments.output_dir, help="The folder for the classifier that is made.")
 
     def __post_init__(self) -> None:
         if self.predict is None:
@@ -101,7 +99,7 @@ class PredictionArguments:
     @property
     def classifier(self) -> str:
         """Name of the classifier, after it was made."""
-        return self.output_dir if self.dataset_name else self.model_name_or_path or MADE_BY_DEFAULT
+        return self.output_dir if self.dataset_name else self.model_name_or_path or self.output_dir
 
     def files(self) -> PredictionFiles:
         """Return the files, and check them before anything is computed."""

@@ -28,6 +28,7 @@ RENAMED = {
     "audit": "output",
     "apply_audit": "apply",
 }
+MAKING = {"dataset_name", "label_column", "unlabeled_name", "output_dir"}  # what a later command does not need
 CHOICE = "no_training"  # the option that chose between today's fit and train
 
 
@@ -54,9 +55,10 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
         return []  # the parser of today's command names them
     commands = []
     for name in names:
-        own = {option: values for option, values in options.items() if option in known_options(name)}
-        if makes and name != names[0]:
-            own.pop("dataset_name", None)
+        is_next = makes and name != names[0]
+        usable = known_options(name) - (MAKING if is_next else set())
+        own = {option: values for option, values in options.items() if option in usable}
+        if is_next:
             own["model_name_or_path"] = options.get("output_dir", [fit.FitArguments.output_dir])
         line = [name]
         for option, values in own.items():

@@ -81,7 +81,8 @@ class PredictedTexts(NamedTuple):
 
     def answer(self, row: int) -> Any:
         """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
-        return make_requested_answer(self.prediction, row, self.shown, self.options)
+        top_k = self.options.get("top_k")
+        return make_answer(self.prediction, row, top_k, self.shown, best_only="top_k" not in self.options)
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -754,8 +755,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         view: View,
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
-        prediction = self._predict(view, embedded, texts, origins, shown, options)
-        return [make_requested_answer(prediction, row, shown, options) for row in range(len(texts))]
+        predicted = PredictedTexts(self._predict(view, embedded, texts, origins, shown, options), shown, options)
+        return [predicted.answer(row) for row in range(len(texts))]
 
     def _predict(
         self,
@@ -807,17 +808,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
-
-
-def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
-    """Make the answer to one text, as the options of a call request it."""
-    return make_answer(
-        prediction,
-        row,
-        top_k=options.get("top_k"),
-        shown=shown,
-        best_only="top_k" not in options,
-    )
 
 
 def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:

@@ -34,7 +34,8 @@ def main() -> None:
     parser.parse_args([command])
     if command in ("fit", "train", "classify"):
         for option, _ in options_of(options):
-            if advice := REMOVED_OPTIONS.get(option.removeprefix("--")):
+            name = option.removeprefix("--")
+            if advice := REMOVED_OPTIONS.get(name) or REMOVED_OPTIONS.get(f"{command} {option}"):
                 parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))

@@ -32,10 +32,17 @@ from .fit import FitArguments, check_address, connect, fit_classifier, refuse_pr
 from .labeled_arguments import DATASET_HELP, LabeledArguments
 from .made_classifier import READING_OPTIONS
 
+MAIN_OPTIONS = (
+    "model_name_or_path", "predict", "predict_output", "safe_csv", "text_column", "dataset_name", "label_column",
+    "unlabeled_name", "output_dir", "explain", "reject", "novelty", "labels_at", "return_neighbors", "max_length",
+)  # fmt: skip
+
 
 @dataclass
 class PredictionArguments:
     """Classifier, texts to classify, and the file of the answers."""
+
+    _argument_group_name = "texts"
 
     model_name_or_path: str | None = HfArg(
         default=None,
@@ -122,6 +129,8 @@ class PredictionArguments:
 @dataclass
 class AnswerArguments:
     """Options of answers, those of a call of the pipeline."""
+
+    _argument_group_name = "answers"
 
     top_k: int | None = HfArg(default=None, help="Also write this many labels per text, with their scores.")
     return_neighbors: int = HfArg(default=0, help="Also write this many of the nearest examples of each text.")
@@ -234,7 +243,7 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
     parser = HfArgumentParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
-    arguments, answers = parse_arguments(parser)
+    arguments, answers = parse_arguments(parser, main=MAIN_OPTIONS)
     refuse_processes("classify")
     options = answers.call_options()
     files = arguments.files()

@@ -23,7 +23,7 @@ class LabeledArguments:
 
     _argument_group_name = "labeled examples"
 
-    dataset_name: str | None = HfArg(default=None, help=f"Required. {DATASET_HELP}")
+    dataset_name: str | None = HfArg(default=None, help=DATASET_HELP)
     dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
     text_column: str = HfArg(default="text", help="The column with the texts.")
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")

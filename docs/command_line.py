@@ -15,11 +15,11 @@ from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
 
 BEGIN = """# Command line
 
-The output of `--help` for each command. `--help_all` of `pretrain`, `classify` and `evaluate` adds all other options, \
-including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash and zsh complete \
-them.
+The output of `--help` for each command. `--help_all` of `pretrain`, `fit`, `train`, `classify` and `evaluate` adds \
+all other options, including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash \
+and zsh complete them.
 
-The commands are the modules of `docsplit_hf/apps/cli/`: `docsplit classify` runs `docsplit_hf/apps/cli/classify.py`. \
+The commands are the modules of `docsplit_hf/apps/cli/`: `docsplit fit` runs `docsplit_hf/apps/cli/fit.py`. \
 `python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`.
 """
 

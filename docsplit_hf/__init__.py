@@ -36,6 +36,7 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "finetuning.arguments",
     "KNNDatastore": "classifier.knn_datastore",
     "MTEBEncoder": "evaluation.mteb_encoder",
+    "RejectionLimits": "fitting.rejection",
     "connect_datastore": "connectors.milvus.connect",
     "default_checkpoint": "encoding.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",

@@ -6,8 +6,8 @@ import argparse
 import sys
 from importlib import import_module
 
-from .apps.cli.commands import COMMANDS, REMOVED, completion, help_of
-from .extras import check_command
+from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, completion, help_of
+from .extras import check_command, options_of
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
 
@@ -32,6 +32,11 @@ def main() -> None:
     if command in REMOVED:
         parser.exit(WRONG_INPUT, f"{REMOVED[command]}\n")
     parser.parse_args([command])
+    if command in ("fit", "train", "classify"):
+        for option, _ in options_of(options):
+            name = option.removeprefix("--")
+            if advice := REMOVED_OPTIONS.get(name) or REMOVED_OPTIONS.get(f"{command} {option}"):
+                parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))
         return

@@ -52,7 +52,7 @@ def check_extra(extra: str, what: str) -> None:
 
 def check_command(command: str, words: Sequence[str]) -> None:
     """Raise ``ModuleNotFoundError`` if a command line needs a missing library, before the command is imported."""
-    for option, values in _options(words):
+    for option, values in options_of(words):
         for value in (None, *values):
             if (option, value) in EXTRA_OF_OPTION:
                 shown = option if value is None else f"{option} {value}"
@@ -61,7 +61,7 @@ def check_command(command: str, words: Sequence[str]) -> None:
         check_extra(EXTRA_OF_COMMAND[command], f"docsplit {command}")
 
 
-def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+def options_of(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the options of a command line, each with its values."""
     option: str | None = None
     values: list[str] = []

@@ -21,7 +21,7 @@ FOLDER = "folder of the page"
 PRINTED = "printed by the last block"
 # Options that leave a command as it is, and do less of it.
 LESS = {
-    "classify": ["--num_train_epochs=1"],
+    "train": ["--num_train_epochs=1"],
     "evaluate": ["--repeats=2", "--seeds=1"],
     "pretrain": ["--max_steps=2", "--per_device_train_batch_size=8"],
 }
@@ -146,8 +146,7 @@ def check_commands(example):
         if command[0] == "accelerate":
             command = launched(command)
         if command[0] == "docsplit" and Path(example.path).name == "README.md":
-            less = [] if "--no_training" in command else LESS[command[1]]
-            run(*command[1:], *less)
+            run(*command[1:], *LESS.get(command[1], []))
 
 
 @functools.cache

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.apps.cli import classify_arguments, demo, evaluate_arguments, pretrain_arguments, serve
+from docsplit_hf.apps.cli import demo, evaluate_arguments, pretrain_arguments, serve
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
 from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
+from docsplit_hf.apps.cli.old_classify import OPTIONS, new_commands
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
@@ -93,17 +94,7 @@ def parse(command):
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]
-    assert name == "classify", command
-    classes = (
-        classify_arguments.ModelArguments,
-        classify_arguments.DataArguments,
-        classify_arguments.DatastoreArguments,
-        classify_arguments.PredictionArguments,
-        classify_arguments.AuditArguments,
-        classify_arguments.RunArguments,
-    )
-    model, data, _, prediction, audit, _ = parsed = HfArgumentParser(classes).parse_args_into_dataclasses(arguments)
-    assert data.dataset_name or data.task_name or prediction.predict or audit.audits_saved_classifier(model, data), (
-        command
-    )
-    return parsed
+    assert not (name == "classify" and new_commands(arguments)), f"{command} is an earlier command line"
+    if name == "audit":
+        arguments = ["--model_name_or_path", *arguments]
+    return HfArgumentParser(OPTIONS[name]).parse_args_into_dataclasses(arguments)

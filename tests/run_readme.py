@@ -27,7 +27,7 @@ REFUSED = {
     "docsplit embed --dataset_name new.csv --text_column body --precision int8": "[openvino]",
     "docsplit embed-corpus --help": None,
     "docsplit embed-corpus --dataset_name new.csv --output_dir output/shards": "[datatrove]",
-    "docsplit classify --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
+    "docsplit fit --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
     "docsplit pretrain --dataset_name new.csv --report_to tensorboard": "[tensorboard]",
 }
 WITHOUT_FIGURES = (

@@ -66,17 +66,10 @@ ERRORS = {
     # arguments of a call
     "k = 0": (call(k=0), ValueError, "k must be a whole number from 1, got 0"),
     "k no whole number": (call(k=2.5), ValueError, "got 2.5"),
-    "temperature 0": (call(knn_temperature=0), ValueError, "knn_temperature must be above 0, got 0"),
-    "temperature not a number": (call(knn_temperature=float("nan")), ValueError, "got nan"),
-    "weight above 1": (call(knn_weight=1.1), ValueError, r"knn_weight must be from 0 .* got 1.1"),
     "return_neighbors negative": (call(return_neighbors=-1), ValueError, "from 0, got -1"),
     "top_k = 0": (call(top_k=0), ValueError, "top_k must be a whole number from 1"),
     "an unknown argument": (call(temperature=1), TypeError, "no argument 'temperature'"),
     "no truncation": (call(truncation=False), ValueError, "always cut"),
-    "a classifier's weight where there is no classifier": (
-        lambda c: (pipe := c.untrained(), pipe.add_examples(c.texts[:4], NAMES * 2), pipe("a", knn_weight=0.5)),
-        ValueError, "no classification head",
-    ),
     "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),
     "held-out texts without labels": (lambda c: c.pipe().calibrate(["a"]), ValueError, "and their labels, or neither"),
     "held-out labels without texts": (lambda c: c.pipe().calibrate(labels=["river"]), ValueError, "or neither"),

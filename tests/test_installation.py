@@ -114,10 +114,10 @@ def test_wheel_and_source_hold_the_checkpoint_and_every_file_of_the_package(buil
 
 def test_the_command_shows_its_help_from_the_wheel(built, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(built[0]), "COLUMNS": "80"}
-    arguments = [sys.executable, "-m", "docsplit_hf", "classify", "--help"]
+    arguments = [sys.executable, "-m", "docsplit_hf", "fit", "--help"]
     finished = subprocess.run(arguments, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
     assert finished.returncode == 0, finished.stderr[-3000:]
-    assert "usage: docsplit classify [options]\n\nMake a classifier with a datastore of its examples" in finished.stdout
+    assert "usage: docsplit fit [options]\n\nMake a classifier from a few labels per class" in finished.stdout
 
 
 def test_the_defaults_and_a_command_work_and_agree(built, texts, tmp_path):

@@ -71,7 +71,7 @@ def answers(folder: Path) -> str:
     found = [ask()]
     if pipe.datastore.fitted is not None:
         found.append(ask(explain=True, return_documents=3))
-        found.append(ask(knn_weight=0.5))
+        found.append(ask(method="knn"))
     return json.dumps(found)
 
 

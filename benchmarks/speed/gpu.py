@@ -86,9 +86,9 @@ def commands_for(sizes: Sizes) -> list[Command]:
     dry_growth = "--longest 256 --tokens 512 --largest_batch 8 --documents 10 --rounds 1 --max_length 32"
     classify = (
         "examples/run_classification.py --model_name_or_path MODEL --dataset_name documentation "
-        "--max_train_examples 1500 --max_length 256 --bf16 --output_dir OUT"
+        "--max_steps 40 --max_length 256 --bf16 --output_dir OUT"
     )
-    dry_classify = "--use_cpu --max_train_examples 40 --max_steps 2 --max_length 32"
+    dry_classify = "--use_cpu --max_steps 2 --max_length 32"
     bare = f"-m benchmarks.speed.gpu_step --batches {sizes.bare} --record RECORD"
     end_to_end = f"-m benchmarks.speed.gpu_end_to_end --batches {sizes.end_to_end} --record RECORD"
     long = "-m benchmarks.speed.gpu_long --record RECORD"

@@ -63,10 +63,7 @@ def suggest(
     snapshot = datastore.view().all()
     ready = prepare_experts(snapshot)
     if ready is None:
-        raise ValueError(
-            "Suggestions need fitted experts, and nothing was fitted: call fit() first (docsplit classify "
-            "--no_training)."
-        )
+        raise ValueError("Suggestions need fitted experts, and nothing was fitted: call fit() first (docsplit fit).")
     rows = _candidates(snapshot, count, again)
     table = rows_at(snapshot.documents.rows, rows)
     texts = table["text"].to_pylist()
@@ -100,7 +97,7 @@ def _candidates(snapshot: Snapshot, count: int, again: bool) -> np.ndarray:
     """Select the rows of documents to choose from."""
     if snapshot.documents is None or not len(snapshot.documents.keys):
         raise ValueError(
-            "There are no documents without labels to choose from: add_documents(texts) (docsplit classify "
+            "There are no documents without labels to choose from: add_documents(texts) (docsplit fit "
             "--unlabeled_name)."
         )
     ids = snapshot.documents.rows["id"].to_pylist()

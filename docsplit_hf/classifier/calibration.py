@@ -299,15 +299,11 @@ def calibrate_on_held_out(
     return calibrate(neighbors.distances[~known], neighbors.labels[~known], labels[~known], classifier)
 
 
-def calibrate_leaving_one_out(
-    datastore: Store, rows: np.ndarray | None = None, predictions: Predictions | None = None
-) -> Calibration:
-    """Choose k, T and lambda on examples of the datastore: each of ``rows`` is classified by all other examples.
+def calibrate_leaving_one_out(datastore: Store) -> Calibration:
+    """Choose k and T on a sample of the examples: each is classified by all other examples.
 
     Examples with equal texts or equal embeddings are left out together, and so are versions of one text
-    (``group_versions``) among the 8 nearest examples. ``rows`` None: a random sample.
-    ``predictions`` are those of a classification head for the rows; None: the weight is 1. A head is right on nearly
-    all examples that it was trained on, so the weight of the neighbors will be too small.
+    (``group_versions``) among the 8 nearest examples.
 
     Raises:
         TooFewExamplesError: If there are fewer than two different examples.
@@ -315,10 +311,7 @@ def calibrate_leaving_one_out(
     count = len(datastore)
     if count < 2:
         raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
-    if rows is None:
-        left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
-    else:
-        left_out = datastore.view().all().take(rows)
+    left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
     queries = left_out.keys.astype(np.float32)
     wanted = MAX_NEIGHBORS + 1
     while True:
@@ -334,13 +327,8 @@ def calibrate_leaving_one_out(
         logger.warning("%d examples have over %d copies, and are left out.", (~usable).sum(), is_self.shape[1])
     used = np.flatnonzero(usable)
     other_columns = without_self(is_self[used])[:, :MAX_NEIGHBORS]
-    classifier = None
-    if predictions is not None:
-        classifier = classifier_probabilities(predictions.logits, datastore.multi_label)
-    if classifier is not None:
-        classifier = classifier[used]
     distances = np.take_along_axis(neighbors.distances[used], other_columns, axis=1)
-    return calibrate(distances, neighbors.labels[used[:, None], other_columns], left_out.labels[used], classifier)
+    return calibrate(distances, neighbors.labels[used[:, None], other_columns], left_out.labels[used])
 
 
 def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -> np.ndarray:
@@ -375,11 +363,6 @@ def without_self(is_self: np.ndarray) -> np.ndarray:
     """Columns of neighbors other than the text itself, ``(M, k)``, by bool ``(M, K)``; k is equal for all texts."""
     kept = is_self.shape[1] - is_self.sum(1).max(initial=0)
     return np.argsort(is_self, axis=1, kind="stable")[:, :kept]
-
-
-def leave_one_out_rows(datastore: Store) -> np.ndarray:
-    """Rows to leave out in turn, ascending: all, or a random sample with 2,000 passages, always the same one."""
-    return datastore.view().all().sampled_rows(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
 
 
 def store_calibration(config: KNNClassifierConfig, calibration: Calibration, source: str, rows: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 
 from ..fitting.label_sets import NO_LIMIT, check_level
-from ..fitting.rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
+from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts, rejection_limits
 
 if TYPE_CHECKING:
     from ..fitting.ensemble.fitted_experts import PreparedExperts
@@ -24,7 +24,6 @@ class ReadingOptions(TypedDict, total=False):
 
     max_length: int
     max_passages: int
-    max_tokens_per_batch: int
     batch_size: int | None
     bf16: bool | Literal["auto"]
 
@@ -33,48 +32,55 @@ class CallOptions(ReadingOptions, total=False):
     """Options of a call, as ``KNNClassifierPipeline.__call__`` describes them."""
 
     top_k: int | None
+    method: Literal["experts", "knn"]
     k: int
-    knn_temperature: float
-    knn_weight: float
     return_neighbors: int
     return_documents: int
     explain: bool
     return_novelty: bool
     return_read: bool
     show_progress: bool
-    reject: float
-    novelty: float
-    reject_each_label: bool
-    reject_label: str
+    reject: RejectionLimits
     labels_at: float
 
 
 READING_OPTIONS = tuple(ReadingOptions.__annotations__)
-KNN_OPTIONS = ("k", "knn_temperature", "knn_weight")  # with any of them, answers are by equation 3
+METHODS = ("experts", "knn")
 MINIMUMS = {
     "top_k": 1,
     "k": 1,
     "max_length": 1,
     "max_passages": 1,
-    "max_tokens_per_batch": 1,
     "return_neighbors": 0,
     "return_documents": 0,
 }
-FLAGS = ("explain", "return_novelty", "return_read", "show_progress", "reject_each_label")
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
 IGNORED_OPTIONS = ("truncation", "padding")  # of other pipelines of transformers; accepted for compatibility
+# What to write instead of options of earlier versions: of a call, and of the pipeline.
+REMOVED = {
+    "knn_temperature": "set pipe.model.config.knn_temperature",
+    "knn_weight": "set pipe.model.config.knn_weight",
+    "novelty": "write reject=RejectionLimits(0.05, novelty=0.05), from docsplit_hf",
+    "reject_each_label": "write reject=RejectionLimits(0.05, each_label=True), from docsplit_hf",
+    "reject_label": "a rejected text has the label None: write answer['label'] or 'unknown'",
+    "max_tokens_per_batch": "batch_size limits the texts of a batch",
+    "datastore_token": "open the datastore with its token, by KNNDatastore.from_pretrained or connect_datastore",
+    "packing": "it is chosen by the encoder",
+    "calibration_texts": "call pipe.embedder.use_backend(BackendOptions(backend, precision, calibration_texts))",
+}
 
 
 def checked_options(**options: Any) -> CallOptions:
     """Check each option, and remove those that are ignored or None, except ``top_k``: None asks for all labels.
 
     Raises:
-        TypeError: If an option is unknown, or ``reject_label`` is not a string.
+        TypeError: If an option is unknown.
         ValueError: If an option is out of its range.
     """
     given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
     unknown = given.keys() - {*CallOptions.__annotations__, *IGNORED_OPTIONS}
     if unknown:
-        raise TypeError(f"pipeline('docsplit-knn') has no argument {min(unknown)!r}.")
+        raise TypeError(_describe_unknown(min(unknown)))
     if given.get("truncation", True) not in (True, "longest_first"):
         raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
     for name, least in MINIMUMS.items():
@@ -84,20 +90,19 @@ def checked_options(**options: Any) -> CallOptions:
     for name in FLAGS:
         if given.get(name, True) not in (True, False):
             raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
-    if not given.get("knn_temperature", 1) > 0:
-        raise ValueError(f"knn_temperature must be above 0, got {given['knn_temperature']}.")
-    if not 0 <= given.get("knn_weight", 1) <= 1:
-        weight = given["knn_weight"]
-        raise ValueError(f"knn_weight must be from 0 (classifier alone) to 1 (neighbors alone), got {weight}.")
+    if given.get("method", METHODS[0]) not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {given['method']!r}.")
     if "reject" in given:
-        check_error(given["reject"])
+        given["reject"] = rejection_limits(given["reject"])
     if "labels_at" in given:
         check_level(given["labels_at"])
-    if "novelty" in given:
-        check_lost_fraction(given["novelty"])
-    if not isinstance(given.get("reject_label", ""), str):
-        raise TypeError(f"reject_label must be a name, got {given['reject_label']!r}.")
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}
+
+
+def _describe_unknown(name: str) -> str:
+    if name in REMOVED:
+        return f"pipeline('docsplit-knn') has no argument {name!r} any more: {REMOVED[name]}."
+    return f"pipeline('docsplit-knn') has no argument {name!r}."
 
 
 def check_reading_options(options: ReadingOptions) -> None:
@@ -107,55 +112,61 @@ def check_reading_options(options: ReadingOptions) -> None:
         raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
 
 
-def check_rejection(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
+def check_method(options: CallOptions, experts: PreparedExperts | None) -> None:
+    """Raise ValueError for options of another method than the one that answers."""
+    method = options.get("method")
+    if method == "knn" or (method is None and experts is None):
+        return
+    if experts is None:
+        raise ValueError("method='experts': nothing was fitted, so call fit(), or leave method out.")
+    if "k" in options:
+        raise ValueError(
+            f"k={options['k']} is for the vote of the nearest examples (equation 3), and after fit() the experts "
+            "answer: pass method='knn' as well, or leave out k."
+        )
+
+
+def check_rejection(options: CallOptions, experts: PreparedExperts | None) -> None:
     """Raise ValueError for options that exclude each other, and warn about limits that cannot be guaranteed."""
-    reject = options.get("reject")
-    reject_label = options.get("reject_label")
-    most_lost = options.get("novelty")
-    if reject is None:
-        if most_lost is not None:
-            raise ValueError(f"novelty={most_lost!r} is a second limit beside that of reject: pass reject, too.")
-        if options.get("reject_each_label"):
-            raise ValueError("reject_each_label=True says for what the rate of reject holds: pass reject, too.")
-        if reject_label is not None:
-            raise ValueError(f"reject_label={reject_label!r} is for texts without an answer: pass reject, too.")
+    limits = options.get("reject")
+    if limits is None:
         return
     if "top_k" in options:
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
-    if reject_label in label_names:
-        raise ValueError(f"reject_label={reject_label!r} is a label of the examples: take another name.")
     if experts is None:
         return
     guarantees = experts.fitted.guarantees
-    if options.get("reject_each_label"):
-        _check_each_label(guarantees, experts.fitted.labels, reject, most_lost)
-    elif np.isinf(guarantees.level_thresholds(reject, most_lost)).all():
+    if limits.each_label:
+        _check_each_label(guarantees, experts.fitted.labels, limits)
+    elif np.isinf(guarantees.level_thresholds(limits.error, limits.novelty)).all():
         logger.warning(
-            "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe(reject)
+            "No text gets an answer: reject=%g cannot be guaranteed. %s",
+            limits.error,
+            guarantees.describe(limits.error),
         )
-    if most_lost and guarantees.novelty_limit(most_lost) == HIGHEST_NOVELTY:
+    if limits.novelty and guarantees.novelty_limit(limits.novelty) == HIGHEST_NOVELTY:
         logger.warning(
             "novelty=%g has no effect: to guarantee that so few texts are lost takes %d held-out texts, not %d. "
             "Add examples and fit() again, or allow more.",
-            most_lost,
-            min_held_out_texts(most_lost),
+            limits.novelty,
+            min_held_out_texts(limits.novelty),
             len(guarantees.held_out.ids),
         )
 
 
-def _check_each_label(guarantees: Guarantees, labels: Sequence[str], reject: float, most_lost: float | None) -> None:
+def _check_each_label(guarantees: Guarantees, labels: Sequence[str], limits: RejectionLimits) -> None:
     """Raise ValueError for a tree of labels, and warn about labels that no text gets."""
     if guarantees.multi_label or not guarantees.tree.is_flat:
-        raise ValueError("reject_each_label is for one label per text, and for labels that are no tree: leave it out.")
-    thresholds = guarantees.label_thresholds(reject, most_lost)
+        raise ValueError("each_label is for one label per text, and for labels that are no tree: leave it out.")
+    thresholds = guarantees.label_thresholds(limits.error, limits.novelty)
     without = [name for name, threshold in zip(labels, thresholds, strict=True) if np.isinf(threshold)]
     if without:
         logger.warning(
             "No text gets the label %s: reject=%g cannot be guaranteed among the answers with it. That takes %d "
             "held-out texts that are answered with a label, if all are right.",
             ", ".join(map(repr, without)),
-            reject,
-            min_held_out_texts(reject),
+            limits.error,
+            min_held_out_texts(limits.error),
         )
 
 

@@ -76,9 +76,7 @@ class Parts(NamedTuple):
     datastore: KNNDatastore | None  # from the model's folder or repository
 
 
-def open_parts(
-    model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool, token: str | bool | None
-) -> Parts:
+def open_parts(model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool) -> Parts:
     """Open the parts of a pipeline; parts in one folder come from the same save.
 
     ``transformers.pipeline`` read the model and then the tokenizer, and the datastore is read now. If another process
@@ -90,7 +88,7 @@ def open_parts(
         was_classifier = isinstance(model, (KNNClassifier, EndpointClassifier))
         return Parts(
             tokenizer=make_embedder(model, tokenizer).tokenizer,
-            datastore=_datastore_of_model(model, token) if was_classifier and own_datastore else None,
+            datastore=_datastore_of_model(model) if was_classifier and own_datastore else None,
             model=model if was_classifier else encoder_as_classifier(model, truncate_dim),
             was_classifier=was_classifier,
         )
@@ -115,7 +113,7 @@ def open_parts(
 
 
 def open_or_create_datastore(
-    embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None, token: str | bool | None
+    embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None
 ) -> Store | None:
     """Open the given datastore, or create a missing collection on a server; None: use the ``own`` one of the model.
 
@@ -133,13 +131,12 @@ def open_or_create_datastore(
         probe = embedder.probe()
         datastore = open_address(
             given,
-            token=token if isinstance(token, str) else None,
             probe=probe,
             label_names=trained,
             multi_label=config.problem_type == MULTI_LABEL if config.num_labels else None,
         )
     else:
-        datastore = KNNDatastore.from_pretrained(given, token=token)
+        datastore = KNNDatastore.from_pretrained(given)
     if datastore is None:
         return None
     probe = embedder.probe() if probe is None else probe
@@ -155,15 +152,15 @@ def open_or_create_datastore(
     return datastore
 
 
-def _datastore_of_model(model: PreTrainedModel, token: str | bool | None) -> KNNDatastore | None:
+def _datastore_of_model(model: PreTrainedModel) -> KNNDatastore | None:
     """Open the datastore in the folder or repository of a model, if any."""
     name = model.config.name_or_path
     if not name:
         return None
     revision = getattr(model, "loaded_revision", None)
     try:
-        datastore = KNNDatastore.from_pretrained(name, revision=revision, token=token)
-        check_classifier(name, revision, token)
+        datastore = KNNDatastore.from_pretrained(name, revision=revision)
+        check_classifier(name, revision)
     except LocalEntryNotFoundError:
         raise  # the Hub could not be reached
     except FileNotFoundError:

@@ -35,10 +35,10 @@ from ..storage.classifier_folder import CARD, saved_together, upload
 from .active_learning import suggest
 from .calibration import recalibrate, recalibrate_if_grown
 from .call_options import (
-    KNN_OPTIONS,
     READING_OPTIONS,
     CallOptions,
     check_label_sets,
+    check_method,
     check_reading_options,
     check_rejection,
     checked_options,
@@ -81,7 +81,8 @@ class PredictedTexts(NamedTuple):
 
     def answer(self, row: int) -> Any:
         """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
-        return make_requested_answer(self.prediction, row, self.shown, self.options)
+        top_k = self.options.get("top_k")
+        return make_answer(self.prediction, row, top_k, self.shown, best_only="top_k" not in self.options)
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -97,9 +98,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         tokenizer: Its tokenizer; None for an ``EndpointClassifier``.
         datastore: The labeled examples; or their folder or repository; or ``"milvus://HOST:19530/COLLECTION"``, a
             collection that is created if it does not exist. None: the datastore in the model's folder or repository,
-            if any.
-        datastore_token: The token for a datastore in a private repository or on a server; ``token`` is for the model.
-        packing: Whether the model runs without padding: ``"auto"``, if results are the same; ``"on"``; ``"off"``.
+            if any. For a token of its own, pass the opened datastore.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
             the model. None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given
@@ -108,8 +107,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             256 with ``"late"``.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, by default all.
-        backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. None: the model's current
-            backend. A datastore built at a different precision is rejected if that changes its neighbors.
+        backend, precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current backend. A datastore
+            built at a different precision is rejected if that changes its neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
     Raises:
@@ -136,21 +135,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         model: PreTrainedModel,
         tokenizer: Any = None,
         datastore: Store | str | Path | None = None,
-        datastore_token: str | bool | None = None,
-        packing: str = "auto",
         long_documents: str | None = None,
         passage_length: int | None = None,
         truncate_dim: int | None = None,
         backend: str | None = None,
         precision: str | None = None,
-        calibration_texts: Sequence[str] | None = None,
         **kwargs: Any,
     ) -> None:
-        parts = open_parts(model, tokenizer, truncate_dim, datastore is None, datastore_token)
+        parts = open_parts(model, tokenizer, truncate_dim, datastore is None)
         kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
-        self.embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
-        self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore, datastore_token)
+        self.embedder.use_backend(BackendOptions(backend, precision), packing="auto")
+        self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore)
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:
             # Safe only without a datastore: the texts of an existing one may have been read with another strategy.
@@ -168,6 +164,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         self._corpus = KeptCorpus()
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what to write instead of a method of earlier versions."""
+        if name == "remove_documents":
+            raise AttributeError("pipe.remove_documents was removed: call pipe.datastore.remove_documents(ids).")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
     def embedder(self) -> TextEmbedder:
@@ -190,23 +192,17 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                   without labels, to return.
                 - ``explain``: whether to explain each answer, after ``fit``.
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
-                  resemble no example, get no label. If labels are a tree, ``label`` is the deepest node above the most
-                  probable label for which the rate holds, such as ``"law > contracts"``.
-                - ``novelty``: a rate, not the score ``novelty`` of an answer: the fraction of in-scope texts (texts of
-                  known labels) that may be rejected, such as 0.05, to reject more out-of-scope texts. The familiarity
-                  of a text is its similarity to the examples; the least familiar texts are rejected. False: reject only
-                  texts that are less familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found
-                  documents of other labels, else False.
-                - ``reject_each_label``: whether the rate of ``reject`` holds among the answers with each label, not
-                  only among all answers together. Takes more examples of each label.
-                - ``reject_label``: the label of rejected texts, instead of None.
+                  resemble no example, get the label None. If labels are a tree, ``label`` is the deepest node above
+                  the most probable label for which the rate holds, such as ``"law > contracts"``. Or
+                  ``RejectionLimits``, which limit more.
                 - ``labels_at``: the probability, such as 0.95, that the set ``labels`` of an answer holds the right
                   label; all right ones, if a text may have several. The sets are as small as this allows.
                 - ``return_novelty``: whether to return how much a text differs from the examples.
                 - ``return_read``: whether to return the fraction of a text that was read.
-                - ``k``, ``knn_temperature``, ``knn_weight``: values to use instead of the calibrated ones. With any of
-                  them the answer mixes head and neighbors (equation 3 of Liang et al. 2023), even after ``fit``.
-                - ``batch_size``, ``max_tokens_per_batch``: the maximum number of texts, and of tokens, per batch.
+                - ``method``: ``"experts"``, those that ``fit`` fitted; or ``"knn"``, which mixes head and neighbors
+                  (equation 3 of Liang et al. 2023). Default: the experts, after ``fit``.
+                - ``k``: with ``"knn"``, the number of neighbors that vote, instead of the calibrated one.
+                - ``batch_size``: the maximum number of texts per batch.
                 - ``bf16``: whether to compute in bfloat16, faster on hardware that supports it, and slightly less
                   exact; ``"auto"``: if supported.
                 - ``max_length``: the longest input in tokens.
@@ -363,10 +359,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Args:
             texts: Texts, pairs of texts, or paths of files, in any form that a call takes; or the ``Path`` of a folder.
-            ids: An id for each text, to remove it by. None: they are numbered, "d0", "d1", ...
+            ids: An id for each text, for ``datastore.remove_documents``. None: they are numbered, "d0", "d1", ...
             show_progress: Whether to show a progress bar.
-            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
-                call.
+            **options: ``bf16``, ``batch_size``, ``max_length``, ``max_passages`` as for a call.
 
         Returns:
             The ids; None for empty or already stored texts, and for files that cannot be read: these are skipped, and
@@ -381,19 +376,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         added = add_documents(embedder, datastore, texts, ids)
         self.datastore = datastore  # only now: a failed addition leaves no trace
         return added
-
-    def remove_documents(self, ids: Sequence[str]) -> None:
-        """Remove documents.
-
-        Args:
-            ids: Ids that ``add_documents`` returned.
-
-        Raises:
-            ValueError: If no document has that id.
-        """
-        if self.datastore is None:
-            self._datastore()  # raises a ValueError that tells the user to add examples first
-        self.datastore.remove_documents(ids)
 
     def fit(
         self,
@@ -492,8 +474,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 documents, the examples that ``fit`` held out.
             reject: The error rate to allow, as for a call: the report counts the texts without an answer.
             show_progress: Whether to show a progress bar.
-            **options: ``bf16``, ``batch_size``, ``max_tokens_per_batch``, ``max_length``, ``max_passages`` as for a
-                call.
+            **options: ``bf16``, ``batch_size``, ``max_length``, ``max_passages`` as for a call.
 
         Returns:
             The changes, the new words, and the most novel texts; it prints as a table.
@@ -662,7 +643,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.model.config.num_labels:
             raise ValueError(
                 f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
-                "them. Audit them with the encoder alone (or docsplit classify --no_training), then train."
+                "them. Audit them with the encoder alone (docsplit fit), then train."
             )
 
     def _use_datastore_with_new_examples(self, datastore: Store) -> None:
@@ -739,7 +720,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _checked_parts(self, view: View, options: CallOptions) -> RequestedParts:
         """Check options that depend on what was fitted, and return the parts of an answer that they request."""
         experts = self._prepare_experts(view)
-        check_rejection(options, experts, view.label_names)
+        check_method(options, experts)
+        check_rejection(options, experts)
         check_label_sets(options, experts, view.label_names)
         shown = RequestedParts(
             neighbors=options.get("return_neighbors", 0),
@@ -773,8 +755,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         view: View,
     ) -> list[Any]:
         """Answer embedded texts by the examples and documents of one view."""
-        prediction = self._predict(view, embedded, texts, origins, shown, options)
-        return [make_requested_answer(prediction, row, shown, options) for row in range(len(texts))]
+        predicted = PredictedTexts(self._predict(view, embedded, texts, origins, shown, options), shown, options)
+        return [predicted.answer(row) for row in range(len(texts))]
 
     def _predict(
         self,
@@ -785,31 +767,24 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         shown: RequestedParts,
         options: CallOptions,
     ) -> Prediction:
-        """Predict with the fitted experts; otherwise, or with one of ``KNN_OPTIONS``, with head and neighbors."""
+        """Predict with the fitted experts; otherwise, or with ``method="knn"``, with head and neighbors."""
         config = self.model.config
-        reject = options.get("reject")
+        limits = options.get("reject")
         labels_at = options.get("labels_at")
-        experts = self._prepare_experts(view)
+        experts = None if options.get("method") == "knn" else self._prepare_experts(view)
         inputs = text_inputs(texts, embedded, view, shown, origins)
-        if experts is not None and not any(name in options for name in KNN_OPTIONS):
-            lost = options.get("novelty")
-            each_label = options.get("reject_each_label", False)
+        if experts is not None:
+            reject = None if limits is None else limits.error
+            lost = None if limits is None else limits.novelty
+            each_label = limits is not None and limits.each_label
             return predict_with_experts(experts, inputs, shown, reject, lost, labels_at, each_label)
-        if shown.explanation or shown.novelty or reject is not None or labels_at is not None:
+        if shown.explanation or shown.novelty or limits is not None or labels_at is not None:
             raise ValueError(
                 "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
-                "leave out k, knn_temperature and knn_weight. A trained classifier is fitted on held-out texts: "
-                "fit(texts, labels)."
+                "leave out method='knn'. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
-        if config.num_labels == 0 and options.get("knn_weight", 1) != 1:
-            raise ValueError(f"knn_weight={options['knn_weight']}: there is no classification head to mix with.")
         return predict_with_neighbors(
-            inputs,
-            view,
-            k=options.get("k", config.k),
-            temperature=options.get("knn_temperature", config.knn_temperature),
-            weight=options.get("knn_weight", config.knn_weight),
-            shown=shown,
+            inputs, view, options.get("k", config.k), config.knn_temperature, config.knn_weight, shown
         )
 
     def _prepare_experts(self, view: View) -> PreparedExperts | None:
@@ -833,18 +808,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
-
-
-def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
-    """Make the answer to one text, as the options of a call request it."""
-    return make_answer(
-        prediction,
-        row,
-        top_k=options.get("top_k"),
-        shown=shown,
-        best_only="top_k" not in options,
-        reject_label=options.get("reject_label"),
-    )
 
 
 def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:

@@ -29,7 +29,7 @@ from ..reading.sources import refuse_mistyped_path
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
-from .call_options import KNN_OPTIONS, checked_options
+from .call_options import checked_options
 from .file_inputs import FileInput
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Sorted, check_folder, sort_files
@@ -232,9 +232,8 @@ def classify_file(
                 bar.update(len(block))
         _write_answers(files, content.columns, added)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
-        reject_label = parameters.get("reject_label")
-        without_label = sum(answer["label"] in (None, reject_label) for answer in _kept_answers(files.partial))
-        sorted_files = _finish_documents(files, reject_label) if files.has_documents else None
+        without_label = sum(answer["label"] is None for answer in _kept_answers(files.partial))
+        sorted_files = _finish_documents(files) if files.has_documents else None
         files.partial.unlink()
     return Outcome(
         rows=content.rows,
@@ -270,7 +269,7 @@ def _page(answer: Row) -> str | None:
     return described.removeprefix("pages ").removeprefix("page ") or None
 
 
-def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorted | None:
+def _finish_documents(files: PredictionFiles) -> Sorted | None:
     """List the files that could not be read, and sort files into folders, if that is wanted."""
     failures = []
     for answer in _kept_answers(files.partial):
@@ -287,7 +286,6 @@ def _finish_documents(files: PredictionFiles, reject_label: str | None) -> Sorte
         [document.path for document in files.documents],
         files.sorted_folder,
         files.link,
-        unsure_label=reject_label,
         reports=reports,
     )
 
@@ -319,7 +317,7 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
-    if _has_tree(pipe) and not any(name in parameters for name in KNN_OPTIONS):
+    if _has_tree(pipe) and parameters.get("method") != "knn":
         columns.append("path")
     if "labels_at" in parameters:
         return [*columns, "labels", "labels_per_class"]

@@ -81,7 +81,6 @@ def sort_files(
     paths: Sequence[Path],
     folder: Path,
     link: Link | None = None,
-    unsure_label: str | None = None,
     reports: Sequence[str] = (),
 ) -> Sorted:
     """Sort files into sub-folders of a folder by their answers, or finish a run that was killed.
@@ -93,7 +92,6 @@ def sort_files(
         paths: The file of each answer.
         folder: The folder.
         link: None to copy files; ``"hard"`` or ``"symbolic"`` to link to them.
-        unsure_label: The label of rejected texts, if it is not None.
         reports: The names of those ``REPORTS`` that this run has written into the folder; undoing removes them, too.
 
     Returns:
@@ -106,8 +104,8 @@ def sort_files(
     unfinished = folder / UNFINISHED
     answers = list(answers)
     entries = without_reports(read_manifest(unfinished)) if unfinished.exists() else []
-    _check_same(entries, answers, paths, folder, unsure_label)
-    entries += _plan(answers, paths, entries, folder, link, unsure_label)
+    _check_same(entries, answers, paths, folder)
+    entries += _plan(answers, paths, entries, folder, link)
     write_file(unfinished, manifest_lines([*entries, *(_report(folder, name) for name in reports)]))
     resumed = 0
     by_folder: dict[str, int] = {}
@@ -147,10 +145,9 @@ def _plan(
     planned: Sequence[SortedFile],
     folder: Path,
     link: Link | None,
-    unsure_label: str | None,
 ) -> list[SortedFile]:
     """Choose the target of each file that is not planned yet."""
-    labels = [_label_of(answer, unsure_label) for answer in answers]
+    labels = [answer["label"] for answer in answers]
     folders = folders_of_labels(
         (label for label in labels if label is not None),
         {entry.label: entry.target.partition("/")[0] for entry in planned if entry.label is not None},
@@ -174,7 +171,7 @@ def _plan(
         entry = SortedFile(
             source=source,
             target=f"{sub_folder}/{name}",
-            **_part_of_answer(answer, unsure_label),
+            **_part_of_answer(answer),
             sha256=sha256_of_file(path),
             link=link,
             time=time,
@@ -213,20 +210,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _part_of_answer(answer: Mapping[str, Any], unsure_label: str | None) -> dict[str, Any]:
+def _part_of_answer(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a line of the manifest that come from an answer."""
     return {
-        "label": _label_of(answer, unsure_label),
+        "label": answer["label"],
         "score": answer["score"],
         "page": answer.get("page", answer.get("pages")),
         "reason": answer.get("reason"),
     }
-
-
-def _label_of(answer: Mapping[str, Any], unsure_label: str | None) -> str | None:
-    """Label of an answer; None if it was rejected, or its file was not read."""
-    label = answer["label"]
-    return None if label is None or (unsure_label is not None and label == unsure_label) else label
 
 
 def _check_same(
@@ -234,15 +225,12 @@ def _check_same(
     answers: Sequence[Mapping[str, Any]],
     paths: Sequence[Path],
     folder: Path,
-    unsure_label: str | None,
 ) -> None:
     """Raise ValueError if an unfinished manifest has other files than these, or other answers."""
     given = {path.resolve().as_posix(): answer for path, answer in zip(paths, answers, strict=True)}
     for entry in entries:
         answer = given.get(entry.source)
-        if answer is None or any(
-            getattr(entry, name) != value for name, value in _part_of_answer(answer, unsure_label).items()
-        ):
+        if answer is None or any(getattr(entry, name) != value for name, value in _part_of_answer(answer).items()):
             raise ValueError(
                 f"An earlier run did not finish sorting other files or answers into {folder}, such as {entry.source}: "
                 f"remove those by docsplit undo {folder} (what it keeps must be moved away, before it is run again), "

@@ -23,12 +23,13 @@ from ..reading.labeled_examples import load_labeled_examples
 from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
-from ..reading.paper_tasks import load_task
 from ..reading.sources import find_splits, refuse_missing_file
 
 logger = logging.getLogger(__name__)
 
 TEST_FRACTION = 0.2
+# Columns of texts that a folder may have; the first match is used.
+TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text", None))
 KEPT_OF_EACH_CLASS = 20  # examples of each class in a sample of the training set
 
 
@@ -186,25 +187,32 @@ def load_evaluation_task(
         raise ValueError(f"There is no task {str(name)!r}: give a file, a folder, a pattern or {DOCUMENTATION!r}.")
     if label_column == "label" and not _has_labels(path, csv_separator, encoding):
         return _corpus_task(path, text_column, max_test_examples, seed, csv_separator, encoding)
+    text_pair_column = None
     if text_column == "text" and label_column == "label":
-        splits = load_task(
-            path.absolute(),  # a relative path could be the name of a known task
-            seed,
-            validation_size=0,
-            csv_separator=csv_separator,
-            encoding=encoding,
-        )
-    else:
-        splits = load_labeled_examples(
-            path,
-            text_column=text_column,
-            label_column=label_column,
-            csv_separator=csv_separator,
-            encoding=encoding,
-            validation_size=0,
-            seed=seed,
-        )
+        text_column, text_pair_column = find_text_columns(path, csv_separator, encoding)
+    splits = load_labeled_examples(
+        path,
+        text_column=text_column,
+        text_pair_column=text_pair_column,
+        label_column=label_column,
+        csv_separator=csv_separator,
+        encoding=encoding,
+        validation_size=0,
+        seed=seed,
+    )
     return classification_task(title_of(path), splits, limits, seed, prepare)
+
+
+def find_text_columns(source: Path, csv_separator: str | None, encoding: str | None) -> tuple[str, str | None]:
+    """The columns of texts and of second texts in the training file."""
+    file = find_splits(source).get("train")
+    if file is None:
+        raise ValueError(f"The folder {source} has no training set: name a file train.jsonl.")
+    columns = find_columns(file, csv_separator, encoding)
+    for text_column, text_pair_column in TEXT_COLUMNS:
+        if text_column in columns and (text_pair_column is None or text_pair_column in columns):
+            return text_column, text_pair_column
+    raise ValueError(f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them.")
 
 
 def title_of(path: Path) -> str:

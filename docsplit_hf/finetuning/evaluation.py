@@ -104,8 +104,8 @@ def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) 
     return probabilities_of_log_odds(log_odds, snapshot.multi_label)
 
 
-def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_metric: str = "accuracy") -> str:
-    """Format the metrics of ``evaluate_parts``; Matthews correlation comes first if it is ``task_metric``."""
+def describe_parts(metrics: dict[str, float], prefix: str, examples: int) -> str:
+    """Format the metrics of ``evaluate_parts``."""
     remark = " (optimistic: the checkpoint was chosen on them)" if prefix == "validation" else ""
     lines = [f"On {examples:,} {prefix} examples:{remark}"]
     for part, title in TITLES.items():
@@ -117,8 +117,6 @@ def describe_parts(metrics: dict[str, float], prefix: str, examples: int, task_m
             f"macro F1 {100 * metrics[f'{start}_macro_f1']:5.1f} %",
             f"log loss {metrics[f'{start}_log_loss']:.3f}",
         ]
-        if task_metric == "matthews_correlation":
-            columns.insert(0, f"Matthews {100 * metrics[f'{start}_matthews_correlation']:5.1f} %")
         number = 1
         while (accuracy := metrics.get(f"{start}_level_{number}_accuracy")) is not None:
             columns.append(f"level {number} {100 * accuracy:5.1f} %")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,25 +13,12 @@ from huggingface_hub import HfApi
 from torch import nn
 from transformers import EvalPrediction
 
-from ..classifier.calibration import (
-    HELD_OUT_SOURCE,
-    Calibration,
-    KnownExamplesError,
-    calibrate_leaving_one_out,
-    calibrate_on_held_out,
-    leave_one_out_rows,
-    store_calibration,
-)
-from ..classifier.editing import add_documents
-from ..classifier.fit import fit
 from ..classifier.knn_datastore import KNNDatastore
 from ..classifier.model_card import save_classifier_card
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoding.portable.run_encoder import use_packing
-from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import classifier_probabilities
-from ..reading.labels import label_array, labels_by_name, texts_of
 from ..storage.classifier_folder import FOLDER, saved_together
 from ..storage.manifest import MANIFEST, named_files
 from ..training.arguments import freeze_unused
@@ -40,7 +26,7 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
-from .evaluation import classification_metrics, evaluate_parts
+from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
 from .triplets import triplet_losses_of_batch
 
@@ -49,10 +35,13 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedTokenizerBase
 
-    from ..fitting.ensemble.report import FitReport
-    from ..fitting.label_tree import Hierarchy
 
-logger = logging.getLogger(__name__)
+_PIPELINE = "of KNNClassifierPipeline(trainer.classifier, tokenizer, trainer.datastore)"
+REMOVED_METHODS = {
+    "calibrate": f"call calibrate(texts, labels) {_PIPELINE}",
+    "fit_experts": f"call add_documents and fit(texts, labels) {_PIPELINE}",
+    "evaluate_with_neighbors": "call evaluate_pipeline, or evaluate_parts in docsplit_hf.finetuning.evaluation",
+}
 
 
 class KNNClassifierTrainer(BaseTrainer):
@@ -63,8 +52,9 @@ class KNNClassifierTrainer(BaseTrainer):
 
         loss = (1 - beta) cross_entropy + beta mean_i max(d(r_i, r_i+) - d(r_i, r_i-) + mu, 0)
 
-    After ``train``, call ``build_datastore``, ``calibrate``, optionally ``fit_experts``, ``evaluate_with_neighbors``,
-    and ``save_model``. ``save_model`` then saves a whole model, LoRA adapters merged, with tokenizer, datastore,
+    After ``train``, call ``build_datastore``. Calibrate, fit experts and measure with the pipeline of both, which
+    changes the trainer's model and datastore: ``KNNClassifierPipeline(trainer.classifier, tokenizer,
+    trainer.datastore)``. Then ``save_model`` saves a whole model, LoRA adapters merged, with tokenizer, datastore,
     calibration and card, for ``pipeline("docsplit-knn")``.
 
     Args:
@@ -122,14 +112,23 @@ class KNNClassifierTrainer(BaseTrainer):
                 "DDP (examples/accelerate_configs/ddp.yaml), and large encoders with LoRA."
             )
         self.datastore: KNNDatastore | None = None
-        self._datastore_examples: Dataset | None = None
         self._draw_step: tuple[int, int, int] | None = None  # step of the last generator
         self._draw = 0  # number of the last generator within its step
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what to write instead of methods of earlier versions."""
+        if name in REMOVED_METHODS:
+            raise AttributeError(f"trainer.{name} was removed: {REMOVED_METHODS[name]}.")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     @property
     def classifier(self) -> KNNClassifier:
         """Classifier without wrappers for several devices; with LoRA adapters, a copy that has them merged."""
-        return copy.deepcopy(self._unwrapped).merge_and_unload() if self._has_adapter else self._unwrapped
+        if not self._has_adapter:
+            return self._unwrapped
+        merged = copy.deepcopy(self._unwrapped).merge_and_unload()
+        merged.config = self._unwrapped.config  # which keeps what a pipeline calibrates
+        return merged
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate the classifier without neighbors.
@@ -184,111 +183,10 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If the examples do not fit the classifier.
         """
-        self._datastore_examples = self.train_dataset if dataset is None else dataset
+        examples = self.train_dataset if dataset is None else dataset
         options = {"packing": self.args.packing} | options
-        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self._datastore_examples, **options)
+        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, examples, **options)
         return self.datastore
-
-    def calibrate(self, dataset: Dataset | None = None) -> Calibration:
-        """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
-
-        Args:
-            dataset: Held-out examples, never the test set. None: ``eval_dataset``. If there are none, or all are in the
-                training set, the examples of the datastore are used, each left out in turn.
-
-        Returns:
-            The calibration.
-
-        Raises:
-            ValueError: If there is no datastore.
-        """
-        datastore = self._datastore()
-        embedder = self._embedder()
-        dataset = self.eval_dataset if dataset is None else dataset
-        calibration = None
-        if dataset is not None:
-            calibration = self._calibrate_on_held_out(embedder, datastore, dataset)
-            source = HELD_OUT_SOURCE
-        if calibration is None:
-            calibration = self._calibrate_leaving_one_out(embedder, datastore)
-            source = "the examples of the datastore, each left out in turn"
-        store_calibration(self._unwrapped.config, calibration, source, len(datastore))
-        return calibration
-
-    def _calibrate_on_held_out(
-        self, embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dataset
-    ) -> Calibration | None:
-        """Calibrate on held-out examples; None if all are in the training set, as an error would lose the run."""
-        texts, pairs = texts_of(dataset)
-        predictions = embedder.embed(texts, pairs)
-        labels = label_array(dataset, datastore.label_names, datastore.multi_label)
-        try:
-            return calibrate_on_held_out(predictions, labels, datastore, texts, pairs)
-        except KnownExamplesError as error:
-            logger.warning("%s No held-out examples are used.", error)
-            return None
-
-    def _calibrate_leaving_one_out(self, embedder: TextEmbedder, datastore: KNNDatastore) -> Calibration:
-        """Calibrate on the examples of the datastore, each left out in turn."""
-        rows = leave_one_out_rows(datastore)
-        texts, pairs = texts_of(self._datastore_examples.select(rows))
-        calibration = calibrate_leaving_one_out(datastore, rows, embedder.embed(texts, pairs))
-        logger.warning(
-            "Calibrated on the training set, which the classifier was fitted to: the weight of the neighbors, %.2f, is "
-            "likely too small. Pass held-out examples as eval_dataset.",
-            calibration.weight,
-        )
-        return calibration
-
-    def fit_experts(self, documents: Dataset | None = None, hierarchy: Hierarchy | None = None) -> FitReport:
-        """Add unlabeled documents to the datastore, and fit the experts, as ``KNNClassifierPipeline.fit`` does.
-
-        The experts' weights are chosen on ``eval_dataset``. Every process must call it.
-
-        Args:
-            documents: Rows with ``text``, and optionally ``text_pair``. None: the experts learn only from the examples.
-            hierarchy: The tree of the labels, as ``KNNClassifierPipeline.fit`` takes it.
-
-        Returns:
-            The report, with the weight and the metrics of each expert.
-
-        Raises:
-            ValueError: If there is no datastore, or all held-out examples are in it.
-        """
-        datastore = self._datastore()
-        is_main = self.is_world_process_zero()
-        embedder = self._embedder(show_progress=is_main)
-        if documents is not None:
-            add_documents(embedder, datastore, documents)
-        held_out = self.eval_dataset
-        labels = None if held_out is None else labels_by_name(held_out)
-        return fit(
-            embedder.with_options(show_progress=False),
-            datastore,
-            held_out,
-            labels,
-            show_progress=is_main,
-            hierarchy=hierarchy,
-        )
-
-    def evaluate_with_neighbors(self, dataset: Dataset, metric_key_prefix: str = "test") -> dict[str, float]:
-        """Evaluate the classifier, its neighbors, their mixture by equation 3, and the experts, if they are fitted.
-
-        Args:
-            dataset: Labeled examples.
-            metric_key_prefix: The prefix of the names of the metrics.
-
-        Returns:
-            ``<prefix>_<part>_<metric>``, which is also logged. The parts are ``classifier``, ``knn``, ``mixture``,
-            ``experts``, and the baselines ``word_counts`` (logistic regression on TF-IDF of words) and
-            ``largest_class``. The metrics are ``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss``.
-
-        Raises:
-            ValueError: If there is no datastore.
-        """
-        metrics = evaluate_parts(self._embedder(), self._datastore(), dataset, metric_key_prefix)
-        self.log(dict(metrics))
-        return metrics
 
     def begin_training(self) -> None:
         """Remove datastore and calibration, which are of other weights."""
@@ -373,14 +271,6 @@ class KNNClassifierTrainer(BaseTrainer):
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
         return classification_metrics(probabilities, prediction.label_ids)
-
-    def _embedder(self, **options: Any) -> TextEmbedder:
-        return make_embedder(self.classifier, self.processing_class, **options)
-
-    def _datastore(self) -> KNNDatastore:
-        if self.datastore is None:
-            raise ValueError("There is no datastore yet: call trainer.build_datastore() after training.")
-        return self.datastore
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:

@@ -185,7 +185,6 @@ def make_answer(
     top_k: int | None,
     shown: RequestedParts,
     best_only: bool,
-    reject_label: str | None = None,
 ) -> Answer | list[Answer]:
     """Make the answer to one text.
 
@@ -196,7 +195,6 @@ def make_answer(
         shown: What the answer shows.
         best_only: Whether to answer with the best label and all neighbors. False: with a list of labels, each with the
             neighbors that have it.
-        reject_label: The label of a rejected text.
 
     Returns:
         The answer, or a list of answers, best first.
@@ -230,7 +228,7 @@ def make_answer(
     if rejection is not None:
         level = int(rejection.levels[row])
         if level == NO_LEVEL:
-            best["label"] = reject_label
+            best["label"] = None
         elif level < len(prediction.tree.upper_levels):
             best["label"] = best["path"][level]["label"]
             best["score"] = best["path"][level]["score"]

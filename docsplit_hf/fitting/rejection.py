@@ -7,6 +7,7 @@ A text of a known label is in scope; if it is rejected, it is lost.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
@@ -198,13 +199,39 @@ def check_error(error: float) -> None:
         raise ValueError(f"reject must be the share of wrong answers to allow, between 0 and 1, got {error!r}.")
 
 
-def check_lost_fraction(lost: float) -> None:
-    """Raise ValueError if ``lost``, the option ``novelty``, is neither a fraction from 0 to below 1 nor False."""
-    if not isinstance(lost, Real) or not 0 <= lost < 1 or lost is True:
-        raise ValueError(
-            "novelty must be the share of texts of the known labels that may get no answer, such as 0.05, or False, "
-            f"got {lost!r}."
-        )
+@dataclass(frozen=True)
+class RejectionLimits:
+    """What the option ``reject`` promises; a number alone is the error rate.
+
+    Args:
+        error: The error rate to allow, such as 0.05: texts whose answer is too uncertain for it get no label.
+        novelty: The fraction of texts of known labels that may be rejected, such as 0.05, to reject more texts of
+            others. The least familiar texts are rejected. False: reject only texts that are less familiar than 99 %
+            of the held-out examples. None: 0.05 if ``fit`` found documents of other labels, else False.
+        each_label: Whether the error rate holds among the answers with each label, not only among all answers
+            together. Takes more examples of each label.
+
+    Raises:
+        ValueError: If a rate is out of its range.
+    """
+
+    error: float
+    novelty: float | None = None
+    each_label: bool = False
+
+    def __post_init__(self) -> None:
+        check_error(self.error)
+        lost = self.novelty
+        if lost is not None and (not isinstance(lost, Real) or not 0 <= lost < 1 or lost is True):
+            raise ValueError(
+                "novelty must be the share of texts of the known labels that may get no answer, such as 0.05, or "
+                f"False, got {lost!r}."
+            )
+
+
+def rejection_limits(reject: float | RejectionLimits) -> RejectionLimits:
+    """Convert the option ``reject``, which may be the error rate alone."""
+    return reject if isinstance(reject, RejectionLimits) else RejectionLimits(reject)
 
 
 def least_error(importance: np.ndarray, failure: float = 1 - GUARANTEE_CONFIDENCE) -> float:

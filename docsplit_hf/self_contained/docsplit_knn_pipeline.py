@@ -32,15 +32,15 @@ class SelfContainedPipeline(TextClassificationPipeline):
         try:
             package = importlib.import_module(PACKAGE)
         except ModuleNotFoundError:
-            package = _import_from(folder or _download(name, model.loaded_revision, kwargs.get("datastore_token")))
+            package = _import_from(folder or _download(name, model.loaded_revision))
         return package.KNNClassifierPipeline(model, *arguments, **kwargs)
 
 
-def _download(name: str, commit: str, token: str | bool | None) -> Path:
+def _download(name: str, commit: str) -> Path:
     """Download the copy of docsplit_hf in a repository."""
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(name, revision=commit, token=token, allow_patterns=f"{PACKAGE}/*"), PACKAGE)
+    return Path(snapshot_download(name, revision=commit, allow_patterns=f"{PACKAGE}/*"), PACKAGE)
 
 
 def _import_from(folder: Path) -> Any:

@@ -13,11 +13,11 @@ from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
-from docsplit_hf.reading.paper_tasks import TASKS
 
 from ..papers_options import CALIBRATED, FIXED, ORACLE, PaperSettings
 from ..systems import document_encoder, encoding_options
 from ..tasks.known_tasks import task_metric
+from ..tasks.paper_tasks import TASKS
 from .fine_tuned import OWN_POOLING, VARIANTS, FineTuned, FineTuning, fine_tune
 
 PAPER_K = 64

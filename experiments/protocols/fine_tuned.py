@@ -12,6 +12,7 @@ from sklearn.metrics import silhouette_score
 from transformers import AutoTokenizer, PrinterCallback, set_seed
 
 from docsplit_hf.classifier.calibration import Calibration
+from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.modeling_knn_classifier import KNNClassifier
@@ -21,7 +22,7 @@ from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.finetuning.knn_classifier_trainer import KNNClassifierTrainer
 from docsplit_hf.fitting.interpolation import classifier_probabilities
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
-from docsplit_hf.reading.labels import texts_of
+from docsplit_hf.reading.labels import labels_by_name, texts_of
 
 from ..systems import document_encoder, encoding_options
 
@@ -106,7 +107,9 @@ def fine_tune(evaluation: Evaluation, how: FineTuning, seed: int) -> FineTuned:
         trainer.remove_callback(PrinterCallback)  # the runner shows a progress bar
         trainer.train()
     datastore = trainer.build_datastore(store_texts=False, show_progress=False)
-    calibration = trainer.calibrate()
+    pipe = KNNClassifierPipeline(trainer.classifier, tokenizer, datastore, device=trainer.args.device)
+    held_out_examples = train.select(held_out)
+    calibration = pipe.calibrate(held_out_examples, labels_by_name(held_out_examples))
     texts, text_pairs = texts_of(test)
     predictions = make_embedder(trainer.classifier, tokenizer).embed(texts, text_pairs)
     neighbors = datastore.search(predictions.retrieval_embeddings, MOST_NEIGHBORS)

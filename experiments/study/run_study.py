@@ -25,7 +25,6 @@ import numpy as np
 
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
-from docsplit_hf.reading.paper_tasks import load_task
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.resuming import complete_checkpoints
 from experiments.study.long_start import write_long_start
@@ -71,6 +70,8 @@ from experiments.study.study_runs import (
     tuning_run,
 )
 from experiments.tasks.load_paper_task import load_paper_task
+
+from ..tasks.paper_tasks import load_task
 
 STAGES = (
     "start", "tuning", "methods", "ablations", "adaptation", "shipped", "longer", "questions", "long", "attention",

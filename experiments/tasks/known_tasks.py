@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from docsplit_hf.reading.package_documentation import DOCUMENTATION
-from docsplit_hf.reading.paper_tasks import TASKS
 
+from .paper_tasks import TASKS
 from .wikipedia_tasks import WIKIPEDIA_TASKS
 
 logger = logging.getLogger(__name__)

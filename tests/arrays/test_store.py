@@ -145,7 +145,7 @@ def journey(pipe, texts, labels):
     results += [[one["text"] for one in pipe.suggest(3)], shown(pipe.measure_drift(texts[40:44]).most_novel)]
     pipe.remove_examples(added[:2])
     pipe.relabel({added[3]: "engine" if isinstance(labels[0], str) else ["engine"]})
-    results += [shown(pipe(texts[40:])), shown(pipe(texts[40:], k=3, return_neighbors=3))]
+    results += [shown(pipe(texts[40:])), shown(pipe(texts[40:], method="knn", k=3, return_neighbors=3))]
     return [*results, pipe.calibrate().k]
 
 

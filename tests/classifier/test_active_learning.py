@@ -99,7 +99,8 @@ ERRORS = {
     "more than there are": (lambda p: p.suggest(29), "n is 29, and there are 28 documents without labels"),
     "nothing fitted": (lambda p: (setattr(p.datastore, "fitted", None), p.suggest(1)), "Suggestions need fitted"),
     "no documents": (
-        lambda p: (p.remove_documents(p.datastore.documents.ids), p.suggest(1)), "There are no documents without",
+        lambda p: (p.datastore.remove_documents(p.datastore.documents.ids), p.suggest(1)),
+        "There are no documents without",
     ),
     "no labels": (lambda p: (p.remove_examples(p.datastore.ids), p.suggest(1)), "No labeled examples yet"),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
+from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
@@ -40,9 +41,8 @@ def make_datastore(index):
 @pytest.fixture(params=["auto", "off"])
 def pipe(request, tiny_config, tokenizer, texts):
     torch.manual_seed(0)
-    pipe = pipeline(
-        "docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, packing=request.param, device="cpu"
-    )
+    pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
+    pipe.embedder.use_backend(BackendOptions(), request.param)
     pipe.add_examples(texts[:20], ["river" if "river" in text else "other" for text in texts[:20]])
     assert is_packed(pipe.model.encoder) == (request.param == "auto")
     return pipe

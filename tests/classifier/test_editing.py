@@ -243,7 +243,7 @@ def test_relabeling_changes_the_next_answers_and_embeds_nothing(filled, texts, m
     with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
         patch.setattr(ClassifierEmbedder, "embed", None)
         filled.relabel({"3": other})
-    assert filled.datastore.keys is keys and filled([texts[3]], k=1)[0]["label"] == other
+    assert filled.datastore.keys is keys and filled([texts[3]], method="knn", k=1)[0]["label"] == other
     assert filled.datastore.fitted is fitted and "call fit() again for the other experts" in caplog.text
 
 

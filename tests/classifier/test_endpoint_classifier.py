@@ -96,7 +96,7 @@ def test_a_datastore_is_built_and_a_file_is_classified(classifier, examples, tmp
 
 def test_local_options_are_refused_for_an_endpoint(pipe, classifier, endpoint, tmp_path):
     seen = len(endpoint.requests)
-    for options in ({"max_length": 9}, {"bf16": True}, {"max_tokens_per_batch": 9}):
+    for options in ({"max_length": 9}, {"bf16": True}):
         with pytest.raises(ValueError, match=f"{next(iter(options))}=.* has no effect on .*#max_characters=N"):
             pipe(TEXTS[0], **options)
     for options in ({"long_documents": "late"}, {"passage_length": 9}, {"truncate_dim": 2}):

@@ -16,7 +16,7 @@ from .conftest import labels_of
 
 NEW = ["The river feeds the valley.", "An engine.", "", "北京大学", "half \ud800"]
 WITHOUT_TEACHER = [name for name, expert in EXPERTS.items() if not expert.needs_teacher]
-EQUATION_3 = [{"knn_weight": 1.0}, {"k": 3}, {"knn_temperature": 2.0, "return_neighbors": 2}]
+EQUATION_3 = [{}, {"k": 3}, {"return_neighbors": 2}]
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def test_fit_returns_a_report_prints_nothing_and_changes_the_answers(filled, tex
     np.testing.assert_allclose(scores_of(after).sum(1), 1)
 
 
-def test_options_of_equation_3_answer_by_it_after_fit(filled, texts):
+def test_equation_3_answers_after_fit_by_its_name(filled, texts):
     before = [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3]
     filled.fit(show_progress=False)
-    assert [filled(texts[36:40], top_k=None, **options) for options in EQUATION_3] == before
+    assert [filled(texts[36:40], top_k=None, method="knn", **options) for options in EQUATION_3] == before
     filled.datastore.fitted = None
-    assert filled(texts[36:40], top_k=None, k=3) == before[1]
+    assert filled(texts[36:40], top_k=None, k=3, method="knn") == before[1]
 
 
 @pytest.mark.parametrize("experts", [("classifier", "neighbors"), ("words",), ("topics", "words")], ids=str)
@@ -145,13 +145,15 @@ def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
     names = ["river" if "river" in text else "engine" for text in texts]
     pipe.remove_examples(pipe.datastore.ids[24:])
     pipe.add_documents(texts[24:36])
-    before = pipe(texts[36:38], top_k=None, knn_weight=0.3)
-    head = pipe(texts[36:38], top_k=None, knn_weight=0.0)
+    before = pipe(texts[36:38], top_k=None, method="knn")
+    pipe.model.config.knn_weight = 0.0
+    head = pipe(texts[36:38], top_k=None)
+    pipe.model.config.knn_weight = 0.4
     with pytest.raises(ValueError, match="pass held-out texts and their labels"):
         pipe.fit()
     report = pipe.fit([*texts[30:48], texts[0]], [*names[30:48], names[0]], show_progress=False)
     assert report.measured_on == "held-out texts" and list(report.shares) == WITHOUT_TEACHER
-    assert pipe(texts[36:38], top_k=None, knn_weight=0.3) == before
+    assert pipe(texts[36:38], top_k=None, method="knn") == before
     pipe.fit(texts[30:48], names[30:48], experts=["classifier"], show_progress=False)
     np.testing.assert_array_equal(scores_of(pipe(texts[36:38], top_k=None)).argmax(1), scores_of(head).argmax(1))
     weight = pipe.datastore.fitted.settings["weights"]["classifier"]
@@ -187,11 +189,25 @@ ERRORS = {
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
     "explaining equation 3": (
-        lambda p: (p.fit(show_progress=False), p("a", explain=True, k=2)), ValueError, "leave out k, knn_temp",
+        lambda p: (p.fit(show_progress=False), p("a", explain=True, method="knn")), ValueError, "leave out method=",
+    ),
+    "k of another method": (
+        lambda p: (p.fit(show_progress=False), p("a", k=2)), ValueError,
+        r"k=2 is for the vote of the nearest examples \(equation 3\), and after fit\(\) .* pass method='knn' as well",
+    ),
+    "k as a default before fit": (
+        lambda p: (p.fit(show_progress=False), setattr(p, "_forward_params", {"k": 2}), p("a")), ValueError,
+        "or leave out k",
+    ),
+    "experts before fit": (
+        lambda p: (setattr(p.datastore, "fitted", None), p("a", method="experts")), ValueError, "call fit",
+    ),
+    "an unknown method": (
+        lambda p: p("a", method="mixture"), ValueError, "method must be one of 'experts', 'knn', got 'mixture'",
     ),
     "explain as a number": (lambda p: p("a", explain=3), ValueError, "explain must be True or False, got 3"),
     "no documents": (
-        lambda p: (p.remove_documents(p.datastore.documents.ids), p("a", return_documents=1)), ValueError,
+        lambda p: (p.datastore.remove_documents(p.datastore.documents.ids), p("a", return_documents=1)), ValueError,
         "return_documents=1: there are no documents",
     ),
     "fewer than no documents": (lambda p: p("a", return_documents=-1), ValueError, "return_documents must be"),

@@ -175,9 +175,9 @@ def test_methods_on_documents_use_their_passages(fitted, tmp_path):
     assert {found["text"] for found in pipe.suggest(2)} <= set(waiting[1:])
     assert pipe.measure_drift(waiting).texts == 3
     pipe.relabel({"wrong": "football"})
-    assert pipe(waiting[0], k=1, return_neighbors=1)[0]["neighbors"][0]["id"] == "wrong"
+    assert pipe(waiting[0], method="knn", return_neighbors=1)[0]["neighbors"][0]["id"] == "wrong"
     pipe.remove_examples(["wrong"])
-    pipe.remove_documents(pipe.datastore.documents.ids[:1])
+    pipe.datastore.remove_documents(pipe.datastore.documents.ids[:1])
     counts = [
         len(store.passages_of(np.arange(len(store))).embeddings) for store in (pipe.datastore, pipe.datastore.documents)
     ]

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from datasets import Dataset
@@ -7,6 +9,8 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
+from docsplit_hf.classifier.call_options import REMOVED
+from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]
@@ -43,21 +47,35 @@ def test_packing_gives_the_same_answers(classifier, tokenizer, examples, texts):
     answers = {}
     for packing in ("auto", "off"):
         datastore = KNNDatastore.build(classifier, tokenizer, examples, packing=packing, show_progress=False)
-        pipe = KNNClassifierPipeline(classifier, tokenizer, datastore, packing=packing, device="cpu")
+        pipe = KNNClassifierPipeline(classifier, tokenizer, datastore, device="cpu")
+        pipe.embedder.use_backend(BackendOptions(), packing)
         assert is_packed(classifier.encoder) == (packing == "auto")
         answers[packing] = [answer["score"] for answer in pipe(texts)]
     assert answers["auto"] == pytest.approx(answers["off"], abs=1e-5)
     coarse = [answer["score"] for answer in pipe(texts, bf16=True)]
     assert 0 < np.abs(np.subtract(coarse, answers["off"])).mean() < 0.02
-    with pytest.raises(ValueError, match="'maybe'"):
-        KNNClassifierPipeline(classifier, tokenizer, datastore, packing="maybe", device="cpu")
+
+
+def test_a_removed_method_teaches_what_to_call_instead(pipe):
+    with pytest.raises(AttributeError, match="call pipe.datastore.remove_documents"):
+        pipe.remove_documents(["d0"])
+
+
+@pytest.mark.parametrize("name, advice", REMOVED.items())
+def test_removed_options_teach_what_to_write_instead(name, advice, pipe, classifier, tokenizer):
+    told = re.escape(f"no argument {name!r} any more: {advice}")
+    with pytest.raises(TypeError, match=told):
+        pipe("a river", **{name: 1})
+    with pytest.raises(TypeError, match=told):
+        KNNClassifierPipeline(classifier, tokenizer, pipe.datastore, device="cpu", **{name: 1})
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_form_and_order_are_those_of_text_classification(form, options, pipe, stock, texts):
     """With weight 0 it is the classifier, so that the whole answer must be the same."""
-    answers = [p(FORMS[form](texts), **options, **more) for p, more in ((pipe, {"knn_weight": 0.0}), (stock, {}))]
+    pipe.model.config.knn_weight = 0.0
+    answers = [p(FORMS[form](texts), **options) for p in (pipe, stock)]
     ours, theirs = (list(answer) if not isinstance(answer, dict) else [answer] for answer in answers)
     assert type(answers[0]) is type(answers[1]) or form in ("a generator", "a column of a data set")
     flat = [[x for item in answer for x in (item if isinstance(item, list) else [item])] for answer in (ours, theirs)]
@@ -75,12 +93,11 @@ def test_options_of_the_pipeline_are_defaults_of_calls(classifier, tokenizer, pi
         datastore=pipe.datastore,
         device="cpu",  # a GPU rounds each batch differently
         k=1,
-        knn_weight=1.0,
         top_k=None,
     )
     assert isinstance(other, KNNClassifierPipeline)
-    assert other(texts[:3]) == pipe(texts[:3], k=1, knn_weight=1.0, top_k=None)
-    assert other(texts[:3], k=5) == pipe(texts[:3], k=5, knn_weight=1.0, top_k=None)
+    assert other(texts[:3]) == pipe(texts[:3], k=1, top_k=None)
+    assert other(texts[:3], k=5) == pipe(texts[:3], k=5, top_k=None)
 
 
 def test_neighbors_are_returned(pipe, texts):

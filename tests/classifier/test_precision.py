@@ -6,6 +6,7 @@ from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classifier import precision
+from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoding.embedders import make_embedder
 
@@ -36,16 +37,9 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):
-            is_int8 = precision == "int8"
-            return KNNClassifierPipeline(
-                model,
-                tokenizer,
-                str(folder / store),
-                device="cpu",
-                backend="openvino" if is_int8 else "torch",
-                precision=precision if is_int8 else None,
-                calibration_texts=texts[:40] if is_int8 else None,
-            )
+            given = BackendOptions("openvino", "int8", texts[:40]) if precision == "int8" else BackendOptions("torch")
+            make_embedder(model, tokenizer).use_backend(given)
+            return KNNClassifierPipeline(model, tokenizer, str(folder / store), device="cpu")
 
         yield pipe, folder, probes
 

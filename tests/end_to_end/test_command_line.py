@@ -20,7 +20,7 @@ def test_the_help_page_matches_the_parsers():
     assert "..." not in page.partition("## docsplit demo")[0], "a sentence is cut"
 
 
-@pytest.mark.parametrize("typed, offered", [("cl", "classify"), ("classify --predict_r", "--predict_reject")])
+@pytest.mark.parametrize("typed, offered", [("cl", "classify"), ("classify --rej", "--reject")])
 def test_a_shell_completes_commands_and_options(typed, offered):
     words = f"docsplit {typed}".split()
     tried = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _docsplit; echo "${{COMPREPLY[@]}}"'

@@ -9,6 +9,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from docsplit_hf.apps.cli.commands import COMMANDS
 from docsplit_hf.classifier.sorted_files import MANIFEST
 
 from ..documents import write_damaged, write_docx, write_pdf
@@ -21,7 +22,9 @@ def script_of(workshop):
 
     def make(command):
         path = workshop / f"{command}.py"
-        path.write_text(f"from docsplit_hf.apps.cli.{command} import run\n\nif __name__ == '__main__':\n    run()\n")
+        path.write_text(
+            f"from docsplit_hf.{COMMANDS[command].module} import run\n\nif __name__ == '__main__':\n    run()\n"
+        )
         return path
 
     return make
@@ -54,7 +57,7 @@ def files(workshop, texts):
 def classifier(workshop, files, run_docsplit):
     output = workshop / "files-classifier"
     printed = run_docsplit(
-        "classify", "--no_training", f"--dataset_name={files / 'labeled'}", f"--unlabeled_name={files}/inbox/**/*.pdf",
+        "fit", f"--dataset_name={files / 'labeled'}", f"--unlabeled_name={files}/inbox/**/*.pdf",
         f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={output}", "--use_cpu",
     )  # fmt: skip
     return output, printed
@@ -153,7 +156,7 @@ def test_an_existing_report_is_found_before_the_work(there, files, workshop, tmp
     target.mkdir()
     (target / there).write_text("mine")
     printed = run_docsplit(
-        "classify", "--no_training", f"--dataset_name={files / 'labeled'}", f"--predict={files / 'inbox'}",
+        "classify", f"--dataset_name={files / 'labeled'}", f"--predict={files / 'inbox'}",
         f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={tmp_path / 'out'}", f"--predict_output={target}",
         code=2,
     )  # fmt: skip

@@ -1,31 +1,24 @@
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoTokenizer, HfArgumentParser, pipeline
+from transformers import AutoTokenizer, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
-from docsplit_hf.apps.cli.classify_arguments import (
-    AuditArguments,
-    DataArguments,
-    DatastoreArguments,
-    ModelArguments,
-    PredictionArguments,
-    RunArguments,
-    check_options,
-)
 from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.apps.cli.old_classify import new_commands
 from docsplit_hf.classifier.row_files import read_rows
 from docsplit_hf.encoding.embedders import make_embedder
-from docsplit_hf.training.command_line import options_given, parse_arguments
 
 from ..conftest import make_text
 from .conftest import ROOT
 from .forked import finish_script, kill_script, run_two_processes, start_script
 
-SCRIPT = ROOT / "examples" / "run_classification.py"
+SCRIPT = ROOT / "examples" / "run_classification.py"  # docsplit train
+DOCSPLIT = ROOT / "tests" / "end_to_end" / "docsplit.py"
 COLUMNS = ("--text_column=body", "--label_column=topic")
 
 
@@ -41,10 +34,10 @@ def labeled(workshop, texts):
 
 
 @pytest.fixture(scope="session")
-def classify(workshop, labeled, run_script):
-    """Run ``docsplit classify`` on the labeled examples; returns its output folder and what it printed."""
+def train(workshop, labeled, run_script):
+    """Run ``docsplit train`` on the labeled examples; returns its output folder and what it printed."""
 
-    def classify(name, *options, run=run_script, **more):
+    def train(name, *options, run=run_script, **more):
         arguments = [
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
@@ -53,13 +46,12 @@ def classify(workshop, labeled, run_script):
         ]  # fmt: skip
         return workshop / name, run(SCRIPT, *arguments, **more)
 
-    return classify
+    return train
 
 
 @pytest.fixture(scope="session")
-def classified(classify, workshop, labeled):
-    options = (f"--predict={labeled / 'test.jsonl'}", f"--predict_output={workshop / 'answers.csv'}")
-    return classify("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard", *options)
+def classified(train):
+    return train("classified", "--per_device_train_batch_size=8", "--report_to=tensorboard")
 
 
 def test_training_saves_a_classifier_its_datastore_and_its_figures(classified):
@@ -76,16 +68,11 @@ def test_training_saves_a_classifier_its_datastore_and_its_figures(classified):
     assert "On the test examples" in card and str(folder.parent) not in card.replace(str(folder), "")
 
 
-def test_impossible_datastore_options_are_refused_before_training(classify):
-    folder, printed = classify("refused", "--index=nonsense", code=2)
-    assert "Unknown index 'nonsense'" in printed and not list(folder.glob("checkpoint-*"))
-
-
-def test_two_processes_equal_one_with_the_whole_batch(classified, classify, tmp_path):
+def test_two_processes_equal_one_with_the_whole_batch(classified, train, tmp_path):
     folder, _ = classified
     options = ["--per_device_train_batch_size=4", "--report_to=none"]
-    options += ["--long_documents=passages", "--passage_length=24"]  # which training does not read
-    other, _ = classify("classified_by_two", *options, run=run_two_processes, log=tmp_path / "log")
+    options += ["--long_documents=passages"]  # which training does not read
+    other, _ = train("classified_by_two", *options, run=run_two_processes, log=tmp_path / "log")
     weights = [KNNClassifier.from_pretrained(path).state_dict() for path in (folder, other)]
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=1e-4, rtol=1e-4)
@@ -108,8 +95,10 @@ def test_two_processes_equal_one_with_the_whole_batch(classified, classify, tmp_
     np.testing.assert_array_equal(found.spans, expected.passages.spans)
 
 
-def test_a_file_is_classified_after_training(classified, labeled, workshop):
-    folder, printed = classified
+def test_a_file_is_classified_after_training(classified, labeled, workshop, run_script):
+    folder, _ = classified
+    options = [f"--model_name_or_path={folder}", f"--predict={labeled / 'test.jsonl'}", "--text_column=body"]
+    printed = run_script(DOCSPLIT, "classify", *options, f"--predict_output={workshop / 'answers.csv'}", "--use_cpu")
     assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
     rows = [json.loads(line) for line in (labeled / "test.jsonl").open()]
     answers = list(csv.DictReader((workshop / "answers.csv").open(newline="")))
@@ -127,8 +116,8 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
         csv.writer(file).writerows([("nr", "body"), *((f"{number:04}", body) for number, body in enumerate(bodies))])
 
     def command(name):
-        options = ["--text_column=body", "--predict_neighbors=2", "--use_cpu", f"--predict_output={tmp_path / name}"]
-        return [SCRIPT, f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
+        options = ["--text_column=body", "--return_neighbors=2", "--use_cpu", f"--predict_output={tmp_path / name}"]
+        return [DOCSPLIT, "classify", f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
 
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
     assert "1,386 texts were classified" in run_script(*command("whole.jsonl"))
@@ -151,8 +140,8 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
         assert (row["label"] in ("river", "other"), len(row["neighbors"] or [])) == (is_text, 2 * is_text)
 
     assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
-    encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[2:]]
-    assert "contains no datastore: pass a classifier saved by" in run_script(SCRIPT, *encoder, code=2)
+    encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[3:]]
+    assert "contains no datastore: pass a classifier" in run_script(DOCSPLIT, "classify", *encoder, code=2)
 
 
 def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, server, texts, tmp_path, run_script):
@@ -163,7 +152,7 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
 
     def command(name):
         options = ["--text_column=body", "--safe_csv", "--use_cpu", f"--predict_output={tmp_path / name}"]
-        return [SCRIPT, f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
+        return [DOCSPLIT, "classify", f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
 
     run_script(*command("whole.csv"))
     partial = tmp_path / "killed.csv.partial"
@@ -178,22 +167,27 @@ def test_answers_for_a_spreadsheet_are_the_same_bytes_after_a_kill(classified, s
     assert [(row["@nr"], row["body"]) for row in read_rows(tmp_path / "whole.csv")] == rows
 
 
-def test_answers_killed_after_training_are_continued_by_the_second_command(
+def test_answers_of_a_new_classifier_are_continued_without_making_it_again(
     labeled, workshop, server, texts, tmp_path, run_script
 ):
     bodies = [{"body": f"{texts[number % 48]} This is {number}."} for number in range(1_400)]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bodies))
     predict = [f"--predict={tmp_path / 'new.jsonl'}", f"--predict_output={tmp_path / 'a.jsonl'}"]
     options = [*predict, f"--output_dir={tmp_path / 'out'}", "--text_column=body", "--max_length=48", "--use_cpu"]
-    train = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={labeled}", "--label_column=topic"]
+    make = [
+        "classify",
+        f"--model_name_or_path={workshop / 'tiny'}",
+        f"--dataset_name={labeled}",
+        "--label_column=topic",
+    ]
     partial = tmp_path / "a.jsonl.partial"
     log = tmp_path / "log"
-    process = start_script(SCRIPT, *train, *options, "--num_train_epochs=1", log=log)
+    process = start_script(DOCSPLIT, *make, *options, log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
 
-    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name and --task_name, to continue"
-    assert advice in run_script(SCRIPT, *train, *options, code=2)
-    printed = run_script(SCRIPT, f"--model_name_or_path={tmp_path / 'out'}", *options)
+    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name, to continue"
+    assert advice in run_script(DOCSPLIT, *make, *options, code=2)
+    printed = run_script(DOCSPLIT, "classify", f"--model_name_or_path={tmp_path / 'out'}", *options)
     assert "rows before the interruption): " in printed
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
 
@@ -243,13 +237,14 @@ def columns(folder):
 
 @pytest.fixture(scope="session")
 def fitted(few_labels, workshop, run_script):
-    options = ["--no_training", f"--unlabeled_name={few_labels / 'documents'}", f"--output_dir={workshop / 'fitted'}"]
+    """The simplest journey: one command makes a classifier, and classifies a file."""
+    options = [f"--unlabeled_name={few_labels / 'documents'}", f"--output_dir={workshop / 'fitted'}"]
     options += [f"--model_name_or_path={workshop / 'tiny'}", f"--predict={few_labels / 'test.csv'}"]
-    options += [f"--predict_output={workshop / 'fitted.jsonl'}", "--predict_explain"]
-    return workshop / "fitted", run_script(SCRIPT, *columns(few_labels), *options)
+    options += [f"--predict_output={workshop / 'fitted.jsonl'}", "--explain"]
+    return workshop / "fitted", run_script(DOCSPLIT, "classify", *columns(few_labels), *options)
 
 
-def test_no_training_equals_the_pipeline(fitted, few_labels, workshop):
+def test_fit_equals_the_pipeline(fitted, few_labels, workshop):
     folder, _ = fitted
     train, test = ([*csv.DictReader((few_labels / f"{name}.csv").open(newline=""))] for name in ("train", "test"))
     pipe = pipeline("docsplit-knn", model=str(workshop / "tiny"), device="cpu")
@@ -272,7 +267,7 @@ def test_no_training_equals_the_pipeline(fitted, few_labels, workshop):
     assert metrics["fit"]["shares"] == pytest.approx(report.shares)
 
 
-def test_no_training_prints_the_report_and_the_next_command(fitted, few_labels, workshop):
+def test_fit_prints_the_report_and_the_next_command(fitted, few_labels, workshop):
     folder, printed = fitted
     assert "Fitted on 10 examples of 2 labels and 30 documents without labels. Measured on folds" in printed
     assert "1 are held-out examples, and left out." in printed
@@ -291,14 +286,14 @@ def test_a_saved_fitted_classifier_gives_the_same_answers(fitted, few_labels, wo
     folder, _ = fitted
     output = workshop / "later.jsonl"
     options = [f"--model_name_or_path={folder}", f"--predict={few_labels / 'test.csv'}", f"--predict_output={output}"]
-    run_script(SCRIPT, *options, "--text_column=body", "--predict_explain", "--use_cpu")
+    run_script(DOCSPLIT, "classify", *options, "--text_column=body", "--explain", "--use_cpu")
     assert output.read_text() == (workshop / "fitted.jsonl").read_text()
 
 
 def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_script):
     output = workshop / "sure.csv"
     options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
-    printed = run_script(SCRIPT, *options, f"--predict_output={output}", "--predict_reject=0.01", "--use_cpu")
+    printed = run_script(DOCSPLIT, "classify", *options, f"--predict_output={output}", "--reject=0.01", "--use_cpu")
     assert (
         "0 texts were classified" in printed
         and "Texts that are uncertain, novel or without content got no label: 8." in printed
@@ -310,7 +305,7 @@ def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_s
 def test_a_file_of_answers_has_sets_of_labels(fitted, few_labels, workshop, run_script):
     output = workshop / "sets.csv"
     options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
-    run_script(SCRIPT, *options, f"--predict_output={output}", "--labels_at=0.99", "--use_cpu")
+    run_script(DOCSPLIT, "classify", *options, f"--predict_output={output}", "--labels_at=0.99", "--use_cpu")
     for row in csv.DictReader(output.open(newline="")):
         labels = json.loads(row["labels"])  # all of them: the examples are too few for 0.99
         assert {label["label"] for label in labels} == {"engine", "river"} and row["labels_per_class"] == "false"
@@ -322,7 +317,10 @@ def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path
     answers = tmp_path / "answers.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", "--long_documents=passages", "--passage_length=24"]
     options += [f"--predict={few_labels / 'test.csv'}", f"--predict_output={answers}", "--predict_explain"]
-    run_script(SCRIPT, "--no_training", *columns(few_labels), *options, f"--output_dir={folder}")
+    printed = run_script(
+        DOCSPLIT, "classify", "--no_training", *columns(few_labels), *options, f"--output_dir={folder}"
+    )
+    assert printed.count("docsplit classify is now several commands, which this line runs:\n  docsplit fit --") == 1
     pipe = pipeline("docsplit-knn", model=str(folder), device="cpu")
     assert (pipe.model.config.long_documents, pipe.model.config.passage_length) == ("passages", 24)
     assert pipe.datastore.passages_of([0]).counts[0] > 1
@@ -336,7 +334,7 @@ def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, works
     folder = tmp_path / "classifier"
     answers = tmp_path / "a.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
-    made = run_script(SCRIPT, "--no_training", *columns(few_labels), *options)
+    made = run_script(DOCSPLIT, "fit", *columns(few_labels), *options)
     assert f"The examples were also added to {address}, which has 10 now." in made
     options = [
         f"--model_name_or_path={folder}",
@@ -344,7 +342,9 @@ def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, works
         "--text_column=body",
         "--use_cpu",
     ]
-    run_script(SCRIPT, *options, f"--datastore={address}", f"--predict_output={answers}", "--predict_neighbors=2")
+    run_script(
+        DOCSPLIT, "classify", *options, f"--datastore={address}", f"--predict_output={answers}", "--return_neighbors=2"
+    )
     rows = [json.loads(line) for line in answers.open()]
     texts = {row["body"] for row in csv.DictReader((few_labels / "train.csv").open(newline=""))}
     assert len(rows) == 8 and all(neighbor["text"] in texts for row in rows for neighbor in row["neighbors"])
@@ -353,21 +353,19 @@ def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, works
     )  # made by the collection
 
 
-def test_no_training_chooses_weights_on_a_given_validation_set(few_labels, tmp_path, run_script):
+def test_fit_chooses_weights_on_a_given_validation_set(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()
     (data / "train.csv").write_text((few_labels / "train.csv").read_text())
     (data / "validation.csv").write_text((few_labels / "test.csv").read_text())
-    printed = run_script(SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}")
+    printed = run_script(DOCSPLIT, "fit", *columns(data), f"--output_dir={tmp_path / 'out'}")
     assert "10 examples of 2 labels and 0 documents without labels. Measured on held-out texts" in printed
     assert (
         "On 8 validation examples: (optimistic: the checkpoint was chosen on them)" in printed
         and "--test_size" in printed
     )
     assert list(json.loads((tmp_path / "out" / "metrics.json").read_text())) == ["validation", "fit"]
-    assert "is not empty" in run_script(
-        SCRIPT, "--no_training", *columns(data), f"--output_dir={tmp_path / 'out'}", code=2
-    )
+    assert "is not empty" in run_script(DOCSPLIT, "fit", *columns(data), f"--output_dir={tmp_path / 'out'}", code=2)
 
 
 def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, run_script):
@@ -382,76 +380,81 @@ def test_an_audit_is_written_edited_and_applied(few_labels, workshop, tmp_path, 
     wrong = {"river": "engine", "engine": "river"}[rows[0][1]]
     with (data / "train.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("body", "topic"), (rows[0][0], wrong), *rows[1:], rows[3]])
-    with (data / "validation.csv").open("w", newline="") as file:  # folds choose all the same
-        csv.writer(file).writerows([("body", "topic"), *[(make_text(n), "river") for n in range(500, 503)]])
-    report = f"--audit={tmp_path / 'found' / 'report.json'}"
-    options = ["--no_training", f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}"]
-    printed = run_script(SCRIPT, *columns(data), *options, report)
+    report = f"--output={tmp_path / 'found' / 'report.json'}"
+    options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}"]
+    printed = run_script(DOCSPLIT, "fit", *columns(data), *options)
+    alone = ["audit", str(folder), "--use_cpu"]
+    printed += run_script(DOCSPLIT, *alone, report)
     assert "train: 1 of 19 examples repeat the text and the label of another one, and are left out." in printed
-    assert "18 examples, 18 labels checked." in printed and f"{folder} --apply_audit" in printed
+    assert "18 examples, 18 labels checked." in printed and f"docsplit audit {folder} --apply" in printed
     content = json.loads((tmp_path / "found" / "report.json").read_text())
     assert content["duplicates"] == []
-    alone = [f"--model_name_or_path={folder}", "--use_cpu"]
-    assert "report.json exists already" in run_script(SCRIPT, *alone, report, code=2)
+    assert "report.json exists already" in run_script(DOCSPLIT, *alone, report, code=2)
     ids = KNNDatastore.from_pretrained(folder).ids
     issue = {"id": ids[0], "given": wrong, "suggested": rows[0][1], "apply": True, "probability": 0.1, "near_given": 0}
     content["label_issues"] = [issue | {"near_suggested": 9, "text": ""}]
     (tmp_path / "edited.json").write_text(json.dumps(content))
-    again = f"--audit={tmp_path / 'again.json'}"
-    printed = run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", again)
+    again = f"--output={tmp_path / 'again.json'}"
+    printed = run_script(DOCSPLIT, *alone, f"--apply={tmp_path / 'edited.json'}", again)
     assert "1 examples were relabeled, 0 removed." in printed and "Fitted on 18 examples" in printed
     saved = KNNDatastore.from_pretrained(folder)
     assert len(saved) == 18 and saved.label_names[saved.labels[0]] == rows[0][1]
     assert json.loads((tmp_path / "again.json").read_text())["duplicates"] == []
     (tmp_path / "edited.json").write_text("{}")
-    assert "its fields are" in run_script(SCRIPT, *alone, f"--apply_audit={tmp_path / 'edited.json'}", code=2)
+    assert "its fields are" in run_script(DOCSPLIT, *alone, f"--apply={tmp_path / 'edited.json'}", code=2)
 
 
-NO_TRAINING = ["--no_training", "--dataset_name=labeled.csv"]
+WITH_EXAMPLES = ["--dataset_name=a.csv"]
+ANSWERS = ["--predict=b.csv"]
 REFUSED = {
-    "adapters": ([*NO_TRAINING, "--use_peft"], "so it excludes --use_peft"),
-    "options of training": ([*NO_TRAINING, "--num_train_epochs=3", "--learning_rate=2e-5"], "--learning_rate, --num_t"),
-    "resuming": ([*NO_TRAINING, "--resume_from_checkpoint=last"], "so it excludes --resume_from_checkpoint"),
-    "another representation": ([*NO_TRAINING, "--no_decouple"], "so it excludes --decouple"),
-    "pushing": ([*NO_TRAINING, "--push_to_hub"], r"pipe.push_to_hub\(name\)"),
-    "no texts": ([*NO_TRAINING, "--no_store_texts"], "experts need the texts"),
-    "no texts beside documents": (["--dataset_name=a.csv", "--unlabeled_name=b", "--no_store_texts"], "need the texts"),
-    "nothing to learn from": (["--no_training", "--learning_rate=1"], "--dataset_name must be given: a file, a folder"),
-    "nothing to audit": (["--no_training", "--audit=report.json"], "--dataset_name must be given"),
-    "calibrating and lambda": (["--dataset_name=a.csv", "--knn_weight=0.5"], "needs --neighbors_protocol fixed"),
-    "no lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed"], "add --knn_weight"),
-    "no such lambda": (["--dataset_name=a.csv", "--neighbors_protocol=fixed", "--knn_weight=2"], "from 0 to 1, got 2"),
-    "an audit of what was trained": (
-        ["--dataset_name=a.csv", "--audit=r.json"],
-        "cannot check labels that the classifier was trained on",
-    ),
-    "applying beside examples": (
-        ["--dataset_name=a.csv", "--apply_audit=r.json"],
-        "corrects a saved classifier",
-    ),
-    "applying to nothing": (["--apply_audit=r.json"], "give it by --model_name_or_path"),
-    "no collection": (["--dataset_name=a.csv", "--datastore=milvus://host:19530"], "write milvus://HOST"),
-    "a folder": (["--dataset_name=a.csv", "--datastore=examples.db"], "write milvus://HOST"),
-    "a collection for nothing": (["--datastore=milvus://host:19530/a"], "also give one of these"),
-    "reasons of no experts": (
-        ["--dataset_name=a.csv", "--predict=b.csv", "--predict_explain"],
-        "--predict_explain needs fitted experts, .*: add unlabeled documents by --unlabeled_name, or pass --no_tr",
-    ),
-    "a tree of nothing": (["--dataset_name=a.csv", "--hierarchy=/"], "--hierarchy is for experts that are fitted"),
-    "no tree": ([*NO_TRAINING, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
-    "documents alone": (["--unlabeled_name=documents.jsonl"], "give these by --dataset_name"),
-    "a safe file of nothing": (["--dataset_name=a.csv", "--safe_csv"], "--safe_csv is for the answers to a file"),
+    "nothing to learn from": ("fit", [], "--dataset_name must be given: a file, a folder"),
+    "documents alone": ("fit", ["--unlabeled_name=documents.jsonl"], "--dataset_name must be given"),
+    "no collection": ("fit", [*WITH_EXAMPLES, "--datastore=milvus://host:19530"], "write milvus://HOST"),
+    "a folder": ("fit", [*WITH_EXAMPLES, "--datastore=examples.db"], "write milvus://HOST"),
+    "no tree": ("fit", [*WITH_EXAMPLES, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
+    "a teacher of nothing": ("fit", [*WITH_EXAMPLES, "--teacher=http://a/v1#b"], "also give documents by --unlabeled"),
+    "an option of training": ("fit", [*WITH_EXAMPLES, "--num_train_epochs=3"], "unrecognized arguments: --num_train"),
+    "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
+    "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),
+    "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
+    "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
+    "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
+    "no JSON": ("audit", ["a", "--output=r.csv"], "so --output must end in .json"),
+    "no findings": ("audit", ["a", "--apply=r.json"], "There is no file r.json: write one by --output"),
+    "an option that went": ("train", [*WITH_EXAMPLES, "--task_name=CoLA"], "--task_name was removed: python -m exper"),
 }
 
 
-@pytest.mark.parametrize("options, message", REFUSED.values(), ids=REFUSED)
-def test_contradictory_options_are_refused(options, message):
-    parser = HfArgumentParser(
-        (ModelArguments, DataArguments, DatastoreArguments, PredictionArguments, AuditArguments, RunArguments)
-    )
-    model, data, datastore, _, _, arguments = parse_arguments(parser, [*options, "--use_cpu"])
-    with pytest.raises(ValueError, match=message):
-        check_options(options_given(parser, [*options, "--use_cpu"]), model, data, datastore, arguments)
+@pytest.mark.parametrize("command, options, message", REFUSED.values(), ids=REFUSED)
+def test_contradictory_options_are_refused(command, options, message, run_script):
+    assert re.search(message, run_script(DOCSPLIT, command, *options, code=2))
+
+
+EARLIER = {
+    "fitting": (
+        "--no_training --dataset_name a.csv --output_dir o --unlabeled_name b --predict c.csv --predict_reject 0.1",
+        ["fit --dataset_name a.csv --output_dir o --unlabeled_name b",
+         "classify --predict c.csv --reject 0.1 --model_name_or_path o"],
+    ),
+    "training": ("--dataset_name=a.csv --bf16", ["train --dataset_name a.csv --bf16"]),
+    "training and answers": (
+        "--dataset_name a.csv --predict c.csv --num_train_epochs 2 --use_cpu",
+        ["train --dataset_name a.csv --num_train_epochs 2 --use_cpu",
+         "classify --predict c.csv --use_cpu --model_name_or_path output/classification"],
+    ),
+    "answers": (
+        "--model_name_or_path o --predict c.csv --predict_explain --predict_top_k 2",
+        ["classify --model_name_or_path o --predict c.csv --explain --top_k 2"],
+    ),
+    "an audit": ("--model_name_or_path o --audit r.json", ["audit --model_name_or_path o --output r.json"]),
+    "today's": ("--dataset_name a.csv --unlabeled_name b --predict c.csv --explain", []),
+    "no option": ("--predict c.csv --explian", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line, expected", EARLIER.values(), ids=EARLIER)
+def test_earlier_command_lines_are_todays_commands(line, expected):
+    assert [" ".join(command) for command in new_commands(line.split())] == expected
 
 
 def test_a_file_of_parents_is_a_tree(tmp_path):
@@ -468,20 +471,3 @@ def test_a_file_of_parents_is_a_tree(tmp_path):
     file.write_text("lease: contracts")
     with pytest.raises(ValueError, match=r"tree\.json is no JSON in UTF-8"):
         read_hierarchy(str(file))
-
-
-def test_limits_out_of_range_are_refused():
-    with pytest.raises(ValueError, match="--predict_reject must be between 0 and 1, .*, got 5"):
-        PredictionArguments(predict_reject=5)
-    with pytest.raises(ValueError, match="--labels_at must be between 0 and 1, .*, got 95"):
-        PredictionArguments(labels_at=95)
-    with pytest.raises(ValueError, match="--labels_at chooses the number of labels: leave out --predict_top_k"):
-        PredictionArguments(labels_at=0.95, predict_top_k=3)
-    with pytest.raises(ValueError, match="--predict_novelty needs --predict_reject"):
-        PredictionArguments(predict_novelty=0.05)
-    with pytest.raises(ValueError, match="--predict_novelty must be from 0 to below 1, .*, got 5"):
-        PredictionArguments(predict_reject=0.05, predict_novelty=5)
-    with pytest.raises(ValueError, match="--predict_neighbors must be at least 0, got -1"):
-        PredictionArguments(predict_neighbors=-1)
-    with pytest.raises(ValueError, match="one label or none per text: leave out --predict_top_k"):
-        PredictionArguments(predict_reject=0.05, predict_top_k=3)

@@ -25,13 +25,13 @@ def place(workshop, tmp_path_factory, run_script):
     write_csv(folder / "labels" / "labeled.csv", [("text", "label"), *rows])
     with (folder / "documents.jsonl").open("w") as file:
         file.writelines(json.dumps({"text": text}) + "\n" for text in [FORMULA, *(make_text(n) for n in range(11))])
-    options = classify(workshop, folder / "labels" / "labeled.csv", "documents.jsonl", "few")
-    run_script(DOCSPLIT, "classify", *options, folder=folder)
+    options = fitting(workshop, folder / "labels" / "labeled.csv", "documents.jsonl", "few")
+    run_script(DOCSPLIT, "fit", *options, folder=folder)
     return folder
 
 
-def classify(workshop, dataset, documents, output, *options):
-    model = ["--no_training", f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={dataset}", *options]
+def fitting(workshop, dataset, documents, output, *options):
+    model = [f"--model_name_or_path={workshop / 'tiny'}", f"--dataset_name={dataset}", *options]
     return [*model, f"--unlabeled_name={documents}", f"--output_dir={output}", "--use_cpu"]
 
 
@@ -65,8 +65,8 @@ def test_suggestions_are_labeled_in_a_file_and_come_back(place, workshop, run_sc
     write_csv(output, [rows[0].keys(), *(row.values() for row in rows)])
     assert "may have labels: choose another --output" in run_script(DOCSPLIT, "suggest", *asked, code=2, folder=place)
 
-    joined = classify(workshop, "labels", "documents.jsonl", "more", "--train_split=labeled+suggestions")
-    printed = run_script(DOCSPLIT, "classify", *joined, folder=place)
+    joined = fitting(workshop, "labels", "documents.jsonl", "more", "--train_split=labeled+suggestions")
+    printed = run_script(DOCSPLIT, "fit", *joined, folder=place)
     count = 10 + len(labeled)
     left = 12 - len(labeled)
     assert f"train: kept {count} of 22 examples. Dropped: {left} without a label." in printed
@@ -86,8 +86,8 @@ def test_suggested_files_are_named(place, workshop, run_script, tmp_path):
     (tmp_path / "documents").mkdir()
     for number in range(6):
         (tmp_path / "documents" / f"{number}.html").write_text(f"<p>{make_text(number)}</p>")
-    options = classify(workshop, place / "labels" / "labeled.csv", "documents", "few")
-    run_script(DOCSPLIT, "classify", *options, folder=tmp_path)
+    options = fitting(workshop, place / "labels" / "labeled.csv", "documents", "few")
+    run_script(DOCSPLIT, "fit", *options, folder=tmp_path)
     run_script(DOCSPLIT, "suggest", "few", "--output=next.jsonl", "--count=3", folder=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "next.jsonl").open()]
     assert list(rows[0]) == ["id", "file", "text", "predicted_label", "score", "label"]
@@ -98,7 +98,7 @@ def test_suggested_files_are_named(place, workshop, run_script, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--output=a.csv"], "a classifier must be given: the --output_dir of docsplit classify"),
+        (["--output=a.csv"], "a classifier must be given: the --output_dir of docsplit fit"),
         (["few", "--output=a.jsonl", "--safe_csv"], "safe_csv is for .csv files"),
         (["few", "--count=13"], "n is 13, and there are 12 documents without labels"),
     ],

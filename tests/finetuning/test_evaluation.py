@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.finetuning.evaluation import classification_metrics, describe_parts, prediction_metrics
+from docsplit_hf.finetuning.evaluation import classification_metrics, prediction_metrics
 
 NAMES = ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
 
@@ -25,6 +25,3 @@ def test_the_matthews_correlation_of_a_two_by_two_table():
     assert prediction_metrics(predicted, labels)["matthews_correlation"] == pytest.approx(expected)
     found = classification_metrics(np.eye(2)[predicted], labels)
     assert found["matthews_correlation"] == pytest.approx(expected)
-    metrics = {f"test_knn_{name}": value for name, value in found.items()}
-    assert f"Matthews  {100 * expected:.1f} %" in describe_parts(metrics, "test", 10, "matthews_correlation")
-    assert "Matthews" not in describe_parts(metrics, "test", 10)

@@ -13,13 +13,16 @@ from transformers import TrainerCallback, pipeline
 from docsplit_hf import (
     KNNClassifier,
     KNNClassifierConfig,
+    KNNClassifierPipeline,
     KNNClassifierTrainer,
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
 from docsplit_hf.encoding.portable.run_encoder import is_packed
-from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.evaluation import evaluate_parts
+from docsplit_hf.finetuning.knn_classifier_trainer import REMOVED_METHODS, lora_around
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances
+from docsplit_hf.reading.labels import labels_by_name
 
 NAMES = ["river", "engine", "other"]
 
@@ -63,6 +66,26 @@ def make_trainer(tiny_config, tokenizer, examples, tmp_path):
         )
 
     return make
+
+
+def pipeline_of(trainer):
+    """The trained classifier and its datastore, as a pipeline."""
+    return KNNClassifierPipeline(trainer.classifier, trainer.processing_class, trainer.datastore, device="cpu")
+
+
+def calibrated(trainer):
+    held_out = trainer.eval_dataset
+    return pipeline_of(trainer).calibrate(held_out, labels_by_name(held_out))
+
+
+def metrics_of(trainer, dataset):
+    return evaluate_parts(pipeline_of(trainer).embedder, trainer.datastore, dataset, "test")
+
+
+@pytest.mark.parametrize("name", REMOVED_METHODS)
+def test_removed_methods_teach_what_to_call_instead(make_trainer, name):
+    with pytest.raises(AttributeError, match=f"trainer.{name} was removed: call "):
+        getattr(make_trainer(), name)
 
 
 def test_the_loss_is_equation_4(make_trainer):
@@ -162,8 +185,9 @@ def test_a_trained_classifier_is_evaluated_saved_and_loaded(make_trainer, exampl
     trainer.train()
     datastore = trainer.build_datastore(show_progress=False)
     assert len(datastore) == 36 and datastore.label_names == tuple(NAMES)
-    calibration = trainer.calibrate()
-    metrics = trainer.evaluate_with_neighbors(examples["test"])
+    calibration = calibrated(trainer)
+    metrics = metrics_of(trainer, examples["test"])
+    trainer.log(dict(metrics))
     trainer.save_model()
     folder = trainer.args.output_dir
     pipe = pipeline("docsplit-knn", model=folder, device="cpu")
@@ -182,12 +206,14 @@ def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples
     trainer = make_trainer(num_train_epochs=1)
     trainer.train()
     trainer.build_datastore(show_progress=False)
-    trainer.calibrate()
-    before = trainer.evaluate_with_neighbors(examples["test"])
-    documents = Dataset.from_dict({"text": [f"{text} Again." for text in examples["train"]["text"]]})
-    report = trainer.fit_experts(documents)
+    calibrated(trainer)
+    before = metrics_of(trainer, examples["test"])
+    pipe = pipeline_of(trainer)
+    pipe.add_documents([f"{text} Again." for text in examples["train"]["text"]])
+    report = pipe.fit(examples["test"], labels_by_name(examples["test"]), show_progress=False)
     assert (report.examples, report.documents, report.measured_on) == (36, 36, "held-out texts")
-    metrics = trainer.evaluate_with_neighbors(examples["test"])
+    metrics = metrics_of(trainer, examples["test"])
+    trainer.log(dict(metrics))
     assert {name: value for name, value in metrics.items() if "_experts_" not in name} == before
     trainer.save_model()
     pipe = pipeline("docsplit-knn", model=trainer.args.output_dir, device="cpu")
@@ -204,18 +230,6 @@ def test_unsuitable_options_for_long_documents_are_refused_before_training(make_
         make_trainer(model_options={"long_documents": "passages", "passage_length": 65})
     with pytest.raises(ValueError, match="Late chunking is for mean pooling"):
         make_trainer(pooling="cls", model_options={"long_documents": "late"})
-
-
-@pytest.mark.parametrize("held_out", [False, True])
-def test_calibration_without_new_held_out_examples_is_leave_one_out_with_a_warning(make_trainer, caplog, held_out):
-    """A weaker calibration is better than an error after hours of training."""
-    trainer = make_trainer(held_out=held_out, max_steps=1)
-    with pytest.raises(ValueError, match="build_datastore"):
-        trainer.calibrate()
-    trainer.build_datastore(show_progress=False)
-    assert trainer.calibrate(trainer.train_dataset if held_out else None).examples == 36
-    assert ("held-out texts are examples" in caplog.text) == held_out
-    assert "likely too small" in caplog.text
 
 
 def test_an_interrupted_run_can_be_saved_completely(make_trainer):
@@ -245,9 +259,10 @@ def test_lora_trains_resumes_and_is_merged_at_the_end(make_trainer, examples):
     for (name, value), other in zip(trainer.model.named_parameters(), again.model.parameters(), strict=True):
         assert value.equal(other), name
     trainer.build_datastore(show_progress=False)
-    trainer.calibrate()
+    calibration = calibrated(trainer)
     trainer.save_model()
     saved = KNNClassifier.from_pretrained(trainer.args.output_dir)
+    assert (saved.config.k, saved.config.knn_weight) == (calibration.k, calibration.weight)
     batch = next(iter(trainer.get_eval_dataloader()))
     expected = trainer.model.eval()(**batch).logits
     torch.testing.assert_close(saved.eval()(**batch).logits, expected, atol=1e-5, rtol=1e-4)
@@ -266,8 +281,8 @@ def test_several_labels_per_text(make_trainer, examples, tokenizer, tiny_config,
     trainer = KNNClassifierTrainer(KNNClassifier(config), args, data["train"], data["test"], tokenizer)
     trainer.train()
     assert trainer.build_datastore(show_progress=False).multi_label
-    assert 0 <= trainer.calibrate().weight <= 1
-    assert 0 <= trainer.evaluate_with_neighbors(data["test"])["test_mixture_macro_f1"] <= 1
+    assert 0 <= calibrated(trainer).weight <= 1
+    assert 0 <= metrics_of(trainer, data["test"])["test_mixture_macro_f1"] <= 1
 
 
 def test_accumulation_is_the_mean_of_its_batches(make_trainer):

@@ -270,7 +270,7 @@ ERRORS = {
     "a percentage": (lambda p: p("a", labels_at="95 %"), "labels_at must be the probability .* got '95 %'"),
     "a flag": (lambda p: p("a", labels_at=True), "labels_at must be the probability .* got True"),
     "several answers": (lambda p: p("a", labels_at=0.9, top_k=2), "leave out top_k=2"),
-    "equation 3": (lambda p: p("a", labels_at=0.9, k=3), "call fit\\(\\), and leave out k"),
+    "equation 3": (lambda p: p("a", labels_at=0.9, method="knn"), "fit\\(\\), and leave out method='knn'"),
     "nothing fitted": (
         lambda p: (setattr(p.datastore, "fitted", None), p("a", labels_at=0.9)), "Only fitted experts can",
     ),

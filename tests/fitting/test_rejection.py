@@ -16,6 +16,7 @@ from docsplit_hf.fitting.rejection import (
     GUARANTEE_CONFIDENCE,
     NEAREST_EXAMPLES,
     OUT_OF_SCOPE_SIGNIFICANCE,
+    RejectionLimits,
     accuracy_interval,
     closeness,
     confidence,
@@ -325,11 +326,11 @@ def test_a_higher_error_rate_answers_more_texts(fitted, texts):
 
 def test_the_most_confident_texts_are_answered(fitted, texts):
     for error in (0.3, 0.5, 0.7, 0.9):
-        answers = fitted(texts[38:], reject=error, return_novelty=True, reject_label="unknown")
+        answers = fitted(texts[38:], reject=error, return_novelty=True)
         level = fitted._experts.fitted.guarantees.confidence_threshold(error)
         for answer in answers:
             accepted = answer["score"] >= level and answer["novelty"] <= 0.99
-            assert accepted == (answer["label"] != "unknown")
+            assert accepted == (answer["label"] is not None)
 
 
 def test_an_error_rate_that_cannot_be_guaranteed_is_logged(fitted, texts, caplog):
@@ -350,11 +351,11 @@ def test_each_label_has_a_threshold_of_its_own(fitted, texts, caplog):
     plain = fitted(texts[38:], return_novelty=True)
     experts = fitted._experts.fitted
     thresholds = dict(zip(experts.labels, experts.guarantees.label_thresholds(0.3), strict=True))
-    for answer, before in zip(fitted(texts[38:], reject=0.3, reject_each_label=True), plain, strict=True):
+    for answer, before in zip(fitted(texts[38:], reject=RejectionLimits(0.3, each_label=True)), plain, strict=True):
         is_sure = before["score"] >= thresholds[before["label"]] and before["novelty"] <= 0.99
         assert answer["label"] == (before["label"] if is_sure else None)
     assert np.isfinite(list(thresholds.values())).any()
-    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.05, reject_each_label=True))
+    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=RejectionLimits(0.05, each_label=True)))
     assert "reject=0.05 cannot be guaranteed among the answers with it. That takes 45 held-out" in caplog.text
 
 
@@ -373,8 +374,8 @@ def keep_one_of_each(pipe):
 
 
 def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path):
-    fitted._forward_params = {"reject": 0.01}
-    assert fitted("a", reject_label="unsure")[0]["label"] == "unsure"
+    fitted._forward_params = {"reject": RejectionLimits(0.01)}
+    assert fitted("a")[0]["label"] is None
     with pytest.raises(ValueError, match="leave out top_k=2"):
         fitted("a", top_k=2)
     source = tmp_path / "new.jsonl"
@@ -388,8 +389,8 @@ def test_a_default_of_the_pipeline_is_checked_like_an_argument(fitted, tmp_path)
 
 @pytest.mark.parametrize("text", ["", "\n", "...", "the"])
 def test_a_text_without_content_gets_a_reason_and_no_label(text, fitted, texts):
-    answer = fitted([text], reject=0.5, reject_label="?")[0]
-    assert answer["label"] == "?" and answer["reason"] == "no content"
+    answer = fitted([text], reject=0.5)[0]
+    assert answer["label"] is None and answer["reason"] == "no content"
     assert all("reason" not in answer for answer in fitted(texts[:4], reject=0.5))
 
 
@@ -415,21 +416,16 @@ ERRORS = {
     "always wrong": (lambda p: p("a", reject=1.0), ValueError, "between 0 and 1, got 1.0"),
     "a word": (lambda p: p("a", reject="5 %"), ValueError, "between 0 and 1, got '5 %'"),
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
-    "all known texts lost": (lambda p: p("a", reject=0.1, novelty=1), ValueError, "novelty must be .* got 1"),
-    "novelty as a yes": (lambda p: p("a", reject=0.1, novelty=True), ValueError, "novelty must be .* got True"),
-    "novelty alone": (lambda p: p("a", novelty=0.05), ValueError, "second limit beside that of reject"),
+    "all known texts lost": (lambda p: RejectionLimits(0.1, novelty=1), ValueError, "novelty must be .* got 1"),
+    "novelty as a yes": (lambda p: RejectionLimits(0.1, novelty=True), ValueError, "novelty must be .* got True"),
+    "novelty by itself": (lambda p: p("a", novelty=0.05), TypeError, r"any more: write reject=RejectionLimits\("),
+    "a label for rejected texts": (lambda p: p("a", reject=0.1, reject_label="?"), TypeError, "has the label None"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
-    "a rate for each label of no rate": (
-        lambda p: p("a", reject_each_label=True), ValueError, "reject_each_label=True says .* pass reject, too"
-    ),
-    "a label for nobody": (lambda p: p("a", reject_label="?"), ValueError, "pass reject, too"),
-    "a label that is one": (lambda p: p("a", reject=0.1, reject_label="river"), ValueError, "is a label of the"),
     "novelty of nothing": (
         lambda p: (keep_one_of_each(p), p.fit(show_progress=False), p("a", return_novelty=True)),
         ValueError, "no held-out answers to measure errors and novelty by",
     ),
-    "a number for a label": (lambda p: p("a", reject=0.1, reject_label=0), TypeError, "must be a name, got 0"),
-    "equation 3": (lambda p: p("a", reject=0.1, k=3), ValueError, "call fit\\(\\), and leave out k"),
+    "equation 3": (lambda p: p("a", reject=0.1, method="knn"), ValueError, "fit\\(\\), and leave out method='knn'"),
     "novelty as a number": (lambda p: p("a", return_novelty=2), ValueError, "return_novelty must be True or False"),
     "nothing fitted": (
         lambda p: (setattr(p.datastore, "fitted", None), p("a", reject=0.1)), ValueError, "Only fitted experts can",

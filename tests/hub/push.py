@@ -74,7 +74,7 @@ def main(texts, labels):
     train_classifier(texts[:18], labels[:18])  # in the place of that datastore
 
     pipe.remove_examples(ids[12:])
-    pipe.remove_documents(pipe.datastore.documents.ids)
+    pipe.datastore.remove_documents(pipe.datastore.documents.ids)
     pipe.fit(show_progress=False)
     pipe.save_pretrained("second")
     control(refuse_commits=1, cut={"PUT": 1})  # the first fails the push, and huggingface_hub repeats the second

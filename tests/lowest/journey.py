@@ -57,13 +57,17 @@ def run_commands(folder: Path) -> None:
     pretrained = ["--use_cpu", "--max_steps=2", "--per_device_train_batch_size=8", "--max_length=64"]
     commands = {
         "pretrain": [f"--dataset_name={folder / 'documents.jsonl'}", f"--output_dir={folder / 'encoder'}", *pretrained],
-        "classify": [
+        "train": [
             f"--model_name_or_path={folder / 'encoder'}",
             f"--dataset_name={folder / 'labeled.jsonl'}",
             f"--output_dir={folder / 'trained'}",
+            "--num_train_epochs=1",
+            "--use_cpu",
+        ],
+        "classify": [
+            f"--model_name_or_path={folder / 'trained'}",
             f"--predict={folder / 'new.csv'}",
             f"--predict_output={folder / 'answers.parquet'}",
-            "--num_train_epochs=1",
             "--use_cpu",
         ],
         "embed": [f"--dataset_name={folder / 'new.csv'}", f"--output={folder / 'embeddings.parquet'}"],

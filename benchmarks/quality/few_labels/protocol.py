@@ -13,7 +13,7 @@ from datasets import Dataset
 
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.labels import texts_of
-from docsplit_hf.reading.paper_tasks import load_task
+from experiments.tasks.paper_tasks import load_task
 
 METRICS = ("macro_f1", "accuracy", "log_loss", "expected_calibration_error")
 TEST_SIZE = 1000

@@ -16,7 +16,10 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "pretrain": Command("apps.cli.pretrain", "train an encoder on your unlabeled documents"),
-    "classify": Command("apps.cli.classify", "make a classifier from labeled texts, and classify other texts"),
+    "fit": Command("apps.cli.fit", "make a classifier from a few labels per class"),
+    "train": Command("apps.cli.train", "fine-tune a classifier on many labels per class"),
+    "classify": Command("apps.cli.old_classify", "classify the texts of a file"),
+    "audit": Command("apps.cli.audit", "find wrong labels and duplicates among the examples of a classifier"),
     "evaluate": Command("apps.cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
     "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
@@ -29,6 +32,31 @@ COMMANDS = {
 REMOVED = {
     "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
     "demo shows them on a page."
+}
+# Options of earlier versions of fit, train and classify, and what to use instead.
+_HEADS = "KNNClassifier.from_encoder takes it in Python"
+_INDEX = "KNNDatastore.reindex builds another index in Python"
+_PAPER = "python -m experiments runs the tasks and protocols of the papers"
+REMOVED_OPTIONS = {
+    "task_name": _PAPER,
+    "neighbors_protocol": _PAPER,
+    "knn_weight": _PAPER,
+    "retrieval_pooling": _HEADS,
+    "retrieval_dimension": _HEADS,
+    "normalize": _HEADS,
+    "classifier_activation": _HEADS,
+    "lora_r": "lora_around takes the rank in Python",
+    "keys_dtype": "KNNDatastore.build takes dtype in Python",
+    "index": _INDEX,
+    "nprobe": _INDEX,
+    "rerank": _INDEX,
+    "max_train_examples": "give a smaller file",
+    "max_test_examples": "give a smaller file",
+    "id_column": "load_labeled_examples takes it in Python",
+    "teacher_texts": "pipe.fit takes it in Python",
+    "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
+    "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
+    "datastore_token_variable": "the token is read from the variable MILVUS_TOKEN",
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
@@ -43,6 +71,11 @@ _docsplit() {{
 }}
 complete -o default -F _docsplit docsplit
 """
+
+
+def with_option(name: str, words: list[str]) -> list[str]:
+    """Write a first word without the name of its option, such as a folder, with it."""
+    return [f"--{name}", *words] if words and not words[0].startswith("-") else words
 
 
 def help_of(command: str) -> str:

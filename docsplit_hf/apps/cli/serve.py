@@ -164,14 +164,13 @@ def _serve(args: argparse.Namespace) -> None:
 
 def _check_answers(classifier: Classifier, answers: AnswerSettings) -> None:
     """Refuse a rate of errors that a classifier cannot keep, before any request."""
-    from ...classifier.call_options import checked_options
+    from ...fitting.rejection import RejectionLimits
 
-    checked = checked_options(reject=answers.reject, novelty=answers.novelty, reject_label=answers.reject_label)
-    if answers.reject is None:
-        if checked:
-            raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
-        return
-    classifier.state.pipe(["A text to try the options on."], **checked)
+    if answers.reject is not None:
+        limits = RejectionLimits(answers.reject, answers.novelty)
+        classifier.state.pipe(["A text to try the options on."], reject=limits)
+    elif answers.novelty is not None or answers.reject_label is not None:
+        raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
 
 
 def _count(text: str) -> int:

@@ -5,7 +5,7 @@
 Fill in the column, then make a classifier of all labels: the earlier ones are in labels/labeled.csv, with the same
 columns. Rows without a label are left out.
 
-    docsplit classify --no_training --dataset_name labels/ --train_split labeled+suggestions \
+    docsplit fit --dataset_name labels/ --train_split labeled+suggestions \
         --unlabeled_name documents/ --output_dir output/more
 """
 
@@ -21,6 +21,7 @@ from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
 from ...encoding.checkpoints.checkpoint import open_checkpoint
 from ...training.command_line import parse_arguments, run_script, show_log
+from .commands import with_option
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
 OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
@@ -32,8 +33,8 @@ class SuggestionArguments:
 
     model_name_or_path: str | None = HfArg(
         default=None,
-        help="Required, also as the first word without the name of the option: a classifier made with --no_training "
-        "and --unlabeled_name, whose documents these are.",
+        help="Required, also as the first word without the name of the option: a classifier of docsplit fit "
+        "with --unlabeled_name, whose documents these are.",
     )
     output: str = HfArg(
         default="suggestions.csv",
@@ -58,12 +59,9 @@ def row_of(suggestion: Suggestion) -> Row:
 def main() -> dict[str, Any]:
     """Write the documents to label next; return the figures for ``--json``."""
     parser = HfArgumentParser(SuggestionArguments, description=__doc__.split("\n")[0])
-    words = sys.argv[1:]
-    if words and not words[0].startswith("-"):
-        words = ["--model_name_or_path", *words]
-    (arguments,) = parse_arguments(parser, words)
+    (arguments,) = parse_arguments(parser, with_option("model_name_or_path", sys.argv[1:]))
     if arguments.model_name_or_path is None:
-        parser.error("a classifier must be given: the --output_dir of docsplit classify")
+        parser.error("a classifier must be given: the --output_dir of docsplit fit")
     output = Path(arguments.output)
     check_output(output, arguments.safe_csv)
     if output.exists():

@@ -14,6 +14,7 @@ from transformers.hf_argparser import HfArg
 from ...classifier.sorted_files import MANIFEST
 from ...classifier.undo_sorting import undo_sorting
 from ...training.command_line import parse_arguments, run_script
+from .commands import with_option
 
 SHOWN_FILES = 20
 
@@ -32,10 +33,7 @@ class UndoArguments:
 def main() -> dict[str, Any]:
     """Undo a sorting; return the figures for ``--json``."""
     parser = HfArgumentParser((UndoArguments,), description=__doc__.split("\n")[0])
-    words = sys.argv[1:]
-    if len(words) == 1 and not words[0].startswith("-"):
-        words = ["--folder", *words]
-    (arguments,) = parse_arguments(parser, words)
+    (arguments,) = parse_arguments(parser, with_option("folder", sys.argv[1:]))
     if arguments.folder is None:
         parser.error("a folder must be given: the one into which docsplit classify has sorted files")
     folder = Path(arguments.folder)

@@ -84,7 +84,7 @@ def remove_text(session: Session, text: str, _: str = "") -> str:
     if labeled:
         session.pipe.remove_examples(labeled)
     if unlabeled:
-        session.pipe.remove_documents(unlabeled)
+        store.remove_documents(unlabeled)
     learn(session)
     return "The text is removed."
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.call_options import CallOptions, checked_options
+from ...fitting.rejection import RejectionLimits
 from .errors import BAD_REQUEST, UNPROCESSABLE, Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
@@ -82,11 +83,15 @@ def options_of(request: AnswerOptions, server: Server) -> CallOptions:
     if "top_k" in given:
         given["top_k"] = given["top_k"] or None  # 0 asks for all labels
     answers = server.settings.answers
+    novelty = given.pop("novelty", None)
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
-        if answers.novelty is not None:
-            given.setdefault("novelty", answers.novelty)
+        novelty = answers.novelty if novelty is None else novelty
+    if novelty is not None and "reject" not in given:
+        raise unprocessable(f"novelty {novelty} is a second limit beside that of reject: send reject, too.", "novelty")
     try:
+        if "reject" in given:
+            given["reject"] = RejectionLimits(given["reject"], novelty)
         return checked_options(**given)
     except (ValueError, TypeError) as error:
         raise unprocessable(str(error)) from None

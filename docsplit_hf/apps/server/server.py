@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ...classifier.call_options import CallOptions, checked_options
 from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
+from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
 from .classifiers import Classifier, State
@@ -112,7 +113,7 @@ class Server:
         reject = answers.reject if reject is None else reject
         if reject is None:
             return {}
-        return checked_options(reject=reject, novelty=answers.novelty)
+        return checked_options(reject=RejectionLimits(reject, answers.novelty))
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""

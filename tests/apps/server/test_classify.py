@@ -15,7 +15,7 @@ OPTIONS = [
     {"top_k": 2},
     {"top_k": 0},
     {"reject": 0.5},
-    {"reject": 0.5, "reject_label": "none", "return_novelty": True},
+    {"reject": 0.5, "return_novelty": True},
     {"labels_at": 0.7},
     {"explain": True, "return_neighbors": 3, "return_documents": 1, "return_read": True},
     {"max_length": 20},

@@ -9,6 +9,7 @@ from docsplit_hf.apps.server.bodies import options_of, parsed_json
 from docsplit_hf.apps.server.errors import Refused
 from docsplit_hf.apps.server.schemas import ClassifyLine, ClassifyRequest, ExamplesRequest
 from docsplit_hf.apps.server.settings import AnswerSettings, ServerSettings
+from docsplit_hf.fitting.rejection import RejectionLimits
 
 OFF = {"explain": False, "return_novelty": False, "return_read": False}
 
@@ -23,18 +24,21 @@ def options(given, **answers):
     [
         ({}, {}, {}),
         ({"top_k": 0, "return_neighbors": 2}, {}, {"top_k": None, "return_neighbors": 2}),
-        ({}, {"reject": 0.1, "novelty": 0.05}, {"reject": 0.1, "novelty": 0.05}),
-        ({"novelty": False}, {"reject": 0.1, "novelty": 0.05}, {"reject": 0.1, "novelty": False}),
-        ({"reject": 0.2}, {"reject": 0.1, "novelty": 0.05}, {"reject": 0.2}),
+        ({}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, 0.05)}),
+        ({"novelty": False}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, False)}),
+        ({"reject": 0.2}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.2)}),
         ({"top_k": 3}, {"reject": 0.1}, {"top_k": 3}),
-        ({"labels_at": 0.9}, {"reject": 0.1}, {"labels_at": 0.9, "reject": 0.1}),
+        ({"labels_at": 0.9}, {"reject": 0.1}, {"labels_at": 0.9, "reject": RejectionLimits(0.1)}),
     ],
 )
 def test_rejection_is_the_servers_where_a_request_does_not_mention_it(given, answers, expected):
     assert options(given, **answers) == OFF | expected
 
 
-@pytest.mark.parametrize("given", [{"labels_at": 0}, {"reject": 0}, {"reject": 1}, {"novelty": 0.1, "reject": 0}])
+REFUSED = [{"labels_at": 0}, {"reject": 0}, {"reject": 1}, {"novelty": 0.1, "reject": 0}, {"novelty": 0.1}]
+
+
+@pytest.mark.parametrize("given", REFUSED)
 def test_values_that_mean_nothing_are_refused(given):
     with pytest.raises(Refused):
         options(given)

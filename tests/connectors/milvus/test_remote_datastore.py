@@ -212,15 +212,14 @@ def test_a_connection_is_neither_copied_nor_saved(folder, tmp_path, caplog):
 def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tokenizer, texts, tmp_path):
     """The folder has no rows and no address; another encoder is refused."""
     address = folder.new_address()
-    connected = partial(
-        pipeline,
-        "docsplit-knn",
-        tokenizer=tokenizer,
-        device="cpu",
-        datastore=address,
-        datastore_token=folder.token,
-    )
-    pipe = connected(model=BertModel(tiny_config))
+    model = BertModel(tiny_config)
+    plain = partial(pipeline, "docsplit-knn", tokenizer=tokenizer, device="cpu")
+    probe = plain(model=model).embedder.probe()
+
+    def connected(model):
+        return plain(model=model, datastore=connect_datastore(address, token=folder.token, probe=probe))
+
+    pipe = connected(model)
     pipe.add_examples(texts[:6], ["river", "engine"] * 3)
     pipe.save_pretrained(tmp_path)
     card = (tmp_path / "README.md").read_text()
@@ -236,7 +235,7 @@ def test_a_saved_pipeline_continues_with_its_collection(folder, tiny_config, tok
         connected(model=other)
     narrow = copy.deepcopy(tiny_config)
     narrow.hidden_size = tiny_config.hidden_size // 2
-    with pytest.raises(ValueError, match="keys of dimension 32, not 16|has embeddings of dimension"):
+    with pytest.raises(ValueError, match="keys of dimension 32, not 16|embeddings have shape"):
         connected(model=BertModel(narrow))
 
 

@@ -8,6 +8,7 @@ from transformers import BertModel, pipeline
 
 from docsplit_hf.arrays.store import ATTEMPTS, read_consistently
 from docsplit_hf.connectors.milvus.remote_datastore import RemoteDatastore
+from docsplit_hf.fitting.rejection import RejectionLimits
 
 from ...classifier.conftest import labels_of
 from .conftest import NAMES
@@ -63,13 +64,14 @@ def fail(datastore):
 
 def answers(pipe, texts):
     """Answers of all forms."""
+    pipe.model.config.knn_temperature = 0.1
     shown = pipe(texts, explain=True, return_neighbors=4, return_documents=2, return_novelty=True)
     return [
         shown,
         [pipe(text) for text in texts[:3]],
         pipe(texts, top_k=None),
-        pipe(texts, reject=0.2, novelty=0.2),
-        pipe(texts, k=3, knn_temperature=0.1, return_neighbors=2),
+        pipe(texts, reject=RejectionLimits(0.2, novelty=0.2)),
+        pipe(texts, method="knn", k=3, return_neighbors=2),
     ]
 
 

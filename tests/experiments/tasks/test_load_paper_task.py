@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import pytest
 from datasets import Dataset, DatasetDict
 
-from docsplit_hf.reading.paper_tasks import TASKS
 from experiments.tasks.citation_pairs import PairTask
 from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
 from experiments.tasks.load_paper_task import load_paper_task
+from experiments.tasks.paper_tasks import TASKS
 from tests.evaluation.test_tasks import write_rows
 
 

@@ -127,7 +127,7 @@ def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
     answers = [answer["label"] for answer in pipe(texts[40:])]
     assert (report.against, report.earlier) == ("documents without labels", 6)
     assert report.labels["river"].now == answers.count("river") / 8
-    pipe.remove_documents(pipe.datastore.documents.ids)
+    pipe.datastore.remove_documents(pipe.datastore.documents.ids)
     report = pipe.measure_drift(texts[40:])
     assert (report.against, report.earlier) == ("held-out examples", 10)
     assert report.drift["closeness"].then is None  # the held-out texts are not in the store

@@ -5,7 +5,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.reading.paper_tasks import TASKS, load_task, mark_spans
+from experiments.tasks.paper_tasks import TASKS, load_task, mark_spans
 
 SPANS = {f"span{i}_{name}": Value(dtype) for i in (1, 2) for name, dtype in (("text", "string"), ("index", "int32"))}
 
@@ -137,3 +137,50 @@ def test_folders_that_cannot_be_tasks_are_refused(tmp_path):
     (tmp_path / "train.jsonl").write_text('{"id_a": "x", "label": 1}\n')
     with pytest.raises(ValueError, match=r"columns \['id_a', 'label'\], but neither text nor"):
         load_task(tmp_path)
+
+
+# As it is printed; of MNLI the name.
+TABLE_3 = """
+config OCNLI TNEWS AFQMC IFLYTEK WSC CSL
+Best Lambda 0.2 0.8 0.0 0.1 0.1 0.2
+Batch Size 64 64 64 64 64 64
+Learning Rate 2E-05 2E-05 2E-05 2E-05 2E-05 2E-05
+Init Model MacBERT MacBERT MacBERT MacBERT MacBERT MacBERT
+Warmup Steps 100 300 100 100 300 300
+Training Epochs 3 5 3 3 3 3
+Max Len 150 200 128 512 200 512
+
+config CoLA SST-2 MRPC QQP MNLI QNLI
+Best Lambda 0.3 0.0 0.0 0.5 0.0 0.2
+Batch Size 32 32 32 32 32 32
+Learning Rate 1E-5 1E-5 1E-5 1E-5 1E-5 1E-5
+Init Model RoBERTa RoBERTa RoBERTa RoBERTa RoBERTa RoBERTa
+Warmup Steps 100 100 100 100 100 100
+Training Epochs 3 3 3 3 3 3
+Max Len 128 128 128 128 128 128
+"""
+PAPER = {}
+for half in TABLE_3.strip().split("\n\n"):
+    rows = [line.split() for line in half.splitlines()]
+    for column in range(1, 7):
+        PAPER[rows[0][column]] = {" ".join(row[:-6]): row[column - 7] for row in rows[1:]}
+
+
+def test_the_table_has_all_tasks():
+    assert set(PAPER) == set(TASKS)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_settings_of_a_task_are_those_of_the_paper(name):
+    paper = PAPER[name]
+    task = TASKS[name]
+    encoders = {"MacBERT": "hfl/chinese-macbert-large", "RoBERTa": "FacebookAI/roberta-large"}
+    assert task.encoder == encoders[paper["Init Model"]]
+    assert task.training_arguments() == {
+        "per_device_train_batch_size": int(paper["Batch Size"]),
+        "learning_rate": float(paper["Learning Rate"]),
+        "num_train_epochs": int(paper["Training Epochs"]),
+        "warmup_steps": int(paper["Warmup Steps"]),
+    }
+    assert (task.max_length, task.knn_weight) == (int(paper["Max Len"]), float(paper["Best Lambda"]))
+    assert task.metric == ("matthews_correlation" if name == "CoLA" else "accuracy")

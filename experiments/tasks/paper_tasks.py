@@ -9,15 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .file_formats import find_columns
-from .labeled_examples import load_labeled_examples
-from .sources import find_splits, refuse_mistyped_path
+from docsplit_hf.evaluation.tasks import find_text_columns
+from docsplit_hf.reading.labeled_examples import load_labeled_examples
+from docsplit_hf.reading.sources import refuse_mistyped_path
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
-
-# Columns of texts that a folder may have; the first match is used.
-TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text", None))
 
 
 @dataclass(frozen=True)
@@ -139,7 +136,7 @@ def load_task(
         near = [near[name] for name in difflib.get_close_matches(str(name_or_folder).lower(), near, n=1)]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"There is no task {str(name_or_folder)!r}.{hint} Give a folder, or one of {sorted(TASKS)}.")
-    text_column, text_pair_column = _find_text_columns(Path(name_or_folder), csv_separator, encoding)
+    text_column, text_pair_column = find_text_columns(Path(name_or_folder), csv_separator, encoding)
     return load_labeled_examples(
         name_or_folder,
         text_column=text_column,
@@ -178,15 +175,3 @@ def _load_from_hub(
         csv_separator=csv_separator,
         encoding=encoding,
     )
-
-
-def _find_text_columns(source: Path, csv_separator: str | None, encoding: str | None) -> tuple[str, str | None]:
-    """The columns of texts and of second texts in the training file."""
-    file = find_splits(source).get("train")
-    if file is None:
-        raise ValueError(f"The folder {source} has no training set: name a file train.jsonl.")
-    columns = find_columns(file, csv_separator, encoding)
-    for text_column, text_pair_column in TEXT_COLUMNS:
-        if text_column in columns and (text_pair_column is None or text_pair_column in columns):
-            return text_column, text_pair_column
-    raise ValueError(f"{file} has the columns {columns}, but neither text nor text_a and text_b: rename them.")

@@ -1,0 +1,239 @@
+"""Make a classifier from a few labels per class, and from documents without labels, on a frozen encoder.
+
+    docsplit fit --dataset_name labeled.csv --unlabeled_name documents/ --output_dir output/classification
+
+Experts learn from the embeddings and the words of all texts. The result is a folder for pipeline("docsplit-knn") with
+the model, the examples, what was fitted, and the card. To try it without a network, on the documentation of installed
+packages:
+
+    docsplit fit --dataset_name documentation
+
+Folders of PDF, Word and other files take the place of tables; sub-folders are labels:
+
+    docsplit fit --dataset_name kinds/ --unlabeled_name inbox/ --output_dir output/kinds
+"""
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset, DatasetDict
+from transformers import HfArgumentParser, set_seed
+from transformers.hf_argparser import HfArg
+
+from ...arrays.store import Store
+from ...classifier.knn_datastore import KNNDatastore
+from ...classifier.model_card import save_classifier_card
+from ...classifier.pipeline import KNNClassifierPipeline
+from ...connectors.milvus.connect import connect_datastore, parse_address
+from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, load_tokenizer, open_checkpoint
+from ...encoding.classifier_embedder import ClassifierEmbedder
+from ...encoding.embedders import make_embedder
+from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
+from ...encoding.portable.modeling_knn_classifier import KNNClassifier
+from ...encoding.reading_time import ReadingTime
+from ...finetuning.evaluation import evaluate_parts
+from ...reading.document_folders import list_of_failures
+from ...reading.labels import labels_by_name
+from ...reading.load_documents import load_unlabeled_texts
+from ...storage.addresses import is_address
+from ...training.command_line import parse_arguments, run_script, show_log
+from ...training.resuming import check_output_dir
+from .hierarchy_option import read_hierarchy
+from .labeled_arguments import LabeledArguments, load_splits
+from .made_classifier import report_classifier
+
+TOKEN_VARIABLE = "MILVUS_TOKEN"
+UNLABELED_HELP = (
+    "Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same --text_column; a "
+    ".txt file with one document per line; a folder, or a pattern such as 'inbox/**/*.pdf', of .txt files or "
+    "documents; or a data set on the Hub."
+)
+MAIN_OPTIONS = (
+    "dataset_name", "text_column", "label_column", "test_size", "unlabeled_name", "model_name_or_path", "max_length",
+    "long_documents", "hierarchy", "output_dir", "overwrite_output_dir",
+)  # fmt: skip
+
+
+@dataclass
+class FitArguments:
+    """Encoder, documents, and the folder of the classifier."""
+
+    _argument_group_name = "classifier"
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
+    )
+    pooling: str | None = HfArg(default=None, help="cls, mean, max or last. Default: the encoder's own, or cls.")
+    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str | None = HfArg(
+        default=None,
+        help="Part of texts longer than --max_length to read: the beginning ('first'), the beginning, and all of it "
+        "('whole'), beginning and end ('head_tail'), or all of it in passages, with one embedding in total "
+        "('average') or one per passage ('passages', 'late'), so that answers name the decisive passage. Default: "
+        "'whole' if that takes at most 10 minutes, otherwise 'first'; the minutes are estimated and printed before.",
+        metadata={"choices": list(LONG_DOCUMENTS)},
+    )
+    passage_length: int | None = HfArg(
+        default=None, help="Longest passage in tokens. Default: --max_length; 256 with 'late'."
+    )
+    unlabeled_name: str | None = HfArg(default=None, help=UNLABELED_HELP)
+    teacher: str | None = HfArg(
+        default=None,
+        help="Address of a decision model, http://HOST/v1#MODEL, that is asked about 200 of the documents of "
+        "--unlabeled_name: their texts are sent there. Its answers are one more expert. Needs "
+        "pip install -e '.[endpoint]'.",
+    )
+    hierarchy: str | None = HfArg(
+        default=None,
+        help="Tree of the labels, so that a text gets a parent where its label is too uncertain: the separator in "
+        "their names, such as '/', or a .json file with the parent of each label, as in "
+        '{"lease": "contracts", "contracts": "law"}. Default: names such as "law > contracts > lease" are a tree.',
+    )
+    datastore: str | None = HfArg(
+        default=None,
+        help="A collection of Milvus, milvus://HOST:19530/COLLECTION, to which the examples are also added. The token "
+        f"of the server, if it needs one, is read from {TOKEN_VARIABLE}. Needs pip install -e '.[milvus]'.",
+    )
+    output_dir: str = HfArg(default="output/classification", help="Folder for the classifier.")
+    overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
+    seed: int = HfArg(default=42, help="Random seed.")
+    use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
+    bf16: bool = HfArg(default=False, help="Compute embeddings in bfloat16.")
+
+    def __post_init__(self) -> None:
+        """Find mistakes before any text is embedded."""
+        if self.teacher:
+            from ...classifier.teacher.endpoint_teacher import load_teacher
+
+            load_teacher(self.teacher)
+            if not self.unlabeled_name:
+                raise ValueError("--teacher is asked about documents: also give documents by --unlabeled_name.")
+        read_hierarchy(self.hierarchy)
+        check_address(self.datastore)
+
+
+def check_address(address: str | None) -> None:
+    """Raise ValueError if the option ``--datastore`` is no address of a collection."""
+    if address is None:
+        return
+    if not is_address(address):
+        raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
+    parse_address(address)
+
+
+def connect(address: str, **new: Any) -> Store:
+    """Connect to a collection; ``new``: properties for creating it if it does not exist."""
+    return connect_datastore(address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new)
+
+
+def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str, Any]:
+    """Fit experts on a frozen encoder, and save the classifier; return the figures for ``--json``."""
+    check_output_dir(arguments.output_dir, None, arguments.overwrite_output_dir, arguments.model_name_or_path)
+    set_seed(arguments.seed)
+    with list_of_failures(arguments.output_dir):
+        splits = load_splits(data, arguments.seed)
+        documents = load_unlabeled(data, arguments.unlabeled_name, splits)
+    pipe = new_pipeline(arguments, splits["train"], documents)
+    held_out = splits.get("validation")
+    report = pipe.fit(
+        held_out,
+        None if held_out is None else labels_by_name(held_out),
+        teacher=arguments.teacher,
+        hierarchy=read_hierarchy(arguments.hierarchy),
+    )
+    print(report)
+    embedder = pipe.embedder.with_options(show_progress=True)
+    metrics = {
+        name: evaluate_parts(embedder, pipe.datastore, splits[name], name)
+        for name in ("validation", "test")
+        if name in splits
+    }
+    folder = arguments.output_dir
+    pipe.save_pretrained(folder)
+    save_classifier_card(folder, folder, pipe.model.config, pipe.datastore, log_history=list(metrics.values()))
+    metrics["fit"] = asdict(report)
+    report_classifier(folder, data, splits, metrics)
+    if arguments.datastore:
+        upload(pipe.datastore, arguments.datastore)
+    return {"output_dir": folder, "metrics": metrics}
+
+
+def load_unlabeled(data: LabeledArguments, name: str | None, splits: DatasetDict) -> Dataset | None:
+    """Load unlabeled documents, without those held out with a label; None without a name."""
+    if name is None:
+        return None
+    return load_unlabeled_texts(
+        name,
+        text_column=data.text_column,
+        text_pair_column=data.text_pair_column,
+        csv_separator=data.csv_separator,
+        encoding=data.encoding,
+        held_out=[splits[split] for split in splits if split != "train"],
+    )
+
+
+def new_pipeline(arguments: FitArguments, examples: Dataset, documents: Dataset | None) -> KNNClassifierPipeline:
+    """Embed examples and documents, for a classifier without a head."""
+    name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path
+    settings = {"long_documents": "whole"}
+    for option in ("pooling", "max_length", "long_documents", "passage_length"):
+        if getattr(arguments, option) is not None:
+            settings[option] = getattr(arguments, option)
+    model = KNNClassifier.from_encoder(name, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
+    accelerator = None if arguments.use_cpu else torch.accelerator.current_accelerator(check_available=True)
+    model = model.to(accelerator or "cpu")
+    tokenizer = load_tokenizer(name)
+    embedder = make_embedder(model, tokenizer, bf16=arguments.bf16)
+    choose_reading(embedder, [examples, documents], is_open=arguments.long_documents is None)
+    datastore = KNNDatastore.build(model, tokenizer, examples, bf16=arguments.bf16)
+    pipe = KNNClassifierPipeline(model, tokenizer, datastore, device=model.device)
+    if documents is not None:
+        pipe.add_documents(documents, show_progress=True, bf16=arguments.bf16)
+    return pipe
+
+
+def choose_reading(embedder: ClassifierEmbedder, tables: list[Dataset | None], is_open: bool) -> None:
+    """Print how long it takes to embed the texts, and read only their beginnings if that takes too long."""
+    given = [table for table in tables if table is not None]
+    if any("text_pair" in table.column_names for table in given):
+        return  # of pairs, the beginnings are read
+    reading = ReadingTime.measure(embedder, (text for table in given for text in table["text"]))
+    if is_open:
+        embedder.model.config.long_documents = reading.choice
+    print(reading.describe(embedder.long_documents, is_chosen=is_open), flush=True)
+
+
+def upload(datastore: Store, address: str) -> None:
+    """Add the examples to a collection of Milvus; its existing rows stay."""
+    collection = connect(
+        address,
+        dimension=datastore.dimension,
+        label_names=datastore.label_names,
+        multi_label=datastore.multi_label,
+        probe=datastore.probe,
+    )
+    collection.merge(datastore)
+    print(f"The examples were also added to {address}, which has {len(collection):,} now.")
+
+
+def refuse_processes(command: str) -> None:
+    """Raise ValueError under ``accelerate launch``: only training runs in several processes."""
+    processes = os.environ.get("WORLD_SIZE", "1")
+    if processes != "1":
+        raise ValueError(f"docsplit {command} runs in one process, not in {processes}: leave out accelerate launch.")
+
+
+def main() -> dict[str, Any]:
+    """Fit a classifier; return the figures for ``--json``."""
+    parser = HfArgumentParser((LabeledArguments, FitArguments), description=__doc__.split("\n")[0])
+    data, arguments = parse_arguments(parser, main=MAIN_OPTIONS)
+    refuse_processes("fit")
+    show_log()
+    return fit_classifier(data, arguments)
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "Nothing was saved: run the same command again to start over.")

@@ -1,0 +1,76 @@
+"""Arguments for labeled examples, shared by ``docsplit fit`` and ``docsplit train``."""
+
+from dataclasses import asdict, dataclass
+
+from datasets import DatasetDict
+from transformers.hf_argparser import HfArg
+
+from ...reading.copies import without_copies
+from ...reading.labeled_examples import load_labeled_examples
+from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
+from ...training.markdown import public_name
+
+DATASET_HELP = (
+    "A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder has such "
+    "files named train and optionally validation and test, or a folder of .txt files or documents (PDF, Word, HTML, "
+    "mail and others) for each class. To try it: 'documentation', the documentation of installed packages, by package."
+)
+
+
+@dataclass
+class LabeledArguments:
+    """Labeled examples."""
+
+    _argument_group_name = "labeled examples"
+
+    dataset_name: str | None = HfArg(default=None, help=DATASET_HELP)
+    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
+    label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
+    label_separator: str | None = HfArg(default=None, help="Separator of the labels of a text in one string.")
+    merge_labels: bool = HfArg(
+        default=False,
+        help="Merge labels that differ only by case, Unicode form or surrounding white space into the most frequent "
+        "one. Without this option, a warning names them.",
+    )
+    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    train_split: str = HfArg(default="train", help="Split of the data set, or file of the folder, to learn from.")
+    validation_split: str | None = HfArg(
+        default=None, help="Split to choose weights, or an epoch, and to calibrate on. Default: 'validation', if any."
+    )
+    test_split: str | None = HfArg(default=None, help="Split to report metrics on. Default: 'test', if any.")
+    test_size: float = HfArg(
+        default=0, help="Without a test split: the fraction or number of examples to report metrics on."
+    )
+
+    def __post_init__(self) -> None:
+        if self.dataset_name is None:
+            raise ValueError(
+                "--dataset_name must be given: a file, a folder, a data set on the Hub, or 'documentation' to try it "
+                "on the documentation of installed packages."
+            )
+
+    @property
+    def description(self) -> str:
+        """The source of the examples, for the model card."""
+        if self.dataset_name == DOCUMENTATION:
+            return "documentation of installed Python packages, by package"
+        return public_name(self.dataset_name)
+
+
+def load_splits(data: LabeledArguments, seed: int) -> DatasetDict:
+    """Load training, validation and test examples."""
+    options = {"validation_size": 0} | asdict(data)
+    source = options.pop("dataset_name")
+    splits = load_labeled_examples(
+        load_package_documentation() if source == DOCUMENTATION else source,
+        options.pop("dataset_config_name"),
+        seed=seed,
+        **options,
+    )
+    for name in ("train", "validation"):
+        if name in splits:
+            splits[name] = without_copies(splits[name], name)
+    return splits

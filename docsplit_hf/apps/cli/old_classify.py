@@ -1,0 +1,95 @@
+"""Run ``docsplit classify``, and its earlier command lines, when it was four commands in one."""
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from ...extras import options_of
+from ...training.command_line import run_script
+from . import audit, classify, fit, train
+
+OPTIONS = {
+    "fit": (fit.LabeledArguments, fit.FitArguments),
+    "train": (train.DataArguments, train.ModelArguments, train.RunArguments),
+    "audit": (audit.AuditArguments,),
+    "classify": (classify.PredictionArguments, classify.AnswerArguments),
+}
+MAINS = {"fit": fit.main, "train": train.main, "audit": audit.main, "classify": classify.main}
+RENAMED = {
+    "predict_top_k": "top_k",
+    "predict_neighbors": "return_neighbors",
+    "predict_explain": "explain",
+    "predict_reject": "reject",
+    "predict_novelty": "novelty",
+    "predict_reject_each_label": "reject_each_label",
+    "audit": "output",
+    "apply_audit": "apply",
+}
+MAKING = {"dataset_name", "label_column", "unlabeled_name", "output_dir"}  # what a later command does not need
+CHOICE = "no_training"  # the option that chose between today's fit and train
+
+
+def known_options(command: str) -> set[str]:
+    """Return the names of the options of a command, with those that switch one off."""
+    names = {field.name for kind in OPTIONS[command] for field in fields(kind) if field.init}
+    return names | {f"no_{name}" for name in names}
+
+
+def new_commands(words: Sequence[str]) -> list[list[str]]:
+    """Return the commands that a command line of ``docsplit classify`` meant earlier; none if it is one of today."""
+    given = {name.removeprefix("--"): values for name, values in options_of(words)}
+    makes = "dataset_name" in given
+    known = known_options("classify")
+    if given.keys() <= known and (not makes or "predict" in given):
+        return []
+    names = ["fit" if CHOICE in given else "train"] if makes else []
+    names += ["audit"] if given.keys() & {"audit", "apply_audit"} else []
+    names += ["classify"] if "predict" in given else []
+    given.pop(CHOICE, None)
+    options = {RENAMED.get(name, name): values for name, values in given.items()}
+    unknown = options.keys() - set().union(*(known_options(name) for name in names))
+    if unknown or not names:
+        return []  # the parser of today's command names them
+    commands = []
+    for name in names:
+        is_next = makes and name != names[0]
+        usable = known_options(name) - (MAKING if is_next else set())
+        own = {option: values for option, values in options.items() if option in usable}
+        if is_next:
+            own["model_name_or_path"] = options.get("output_dir", [fit.FitArguments.output_dir])
+        line = [name]
+        for option, values in own.items():
+            line += [f"--{option}", *values]
+        commands.append(line)
+    return commands
+
+
+def describe(commands: Sequence[Sequence[str]]) -> str:
+    """Say what to write today."""
+    lines = "\n".join(f"  {shlex.join(['docsplit', *command])}" for command in commands)
+    return f"docsplit classify is now several commands, which this line runs:\n{lines}"
+
+
+def main() -> dict[str, Any]:
+    """Classify a file, or run what an earlier command line meant; return the figures for ``--json``."""
+    commands = new_commands(sys.argv[1:])
+    if not commands:
+        return classify.main()
+    rank = os.environ.get("RANK", "0")
+    if rank == "0":
+        print(describe(commands))
+    figures: dict[str, Any] = {}
+    for name, *options in commands:
+        if name == "train" or rank == "0":
+            sys.argv = [f"docsplit {name}", *options]
+            figures |= MAINS[name]()
+        os.environ.pop("WORLD_SIZE", None)  # after training, the first process goes on alone
+    return figures
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "Run the same command again to continue.")

@@ -20,17 +20,17 @@ from ..encoding.backends.registry import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
-from ..reading.document_folders import FAILED, documents_of, holds_documents, name_of_document
+from ..reading.document_folders import FAILED, holds_documents
 from ..reading.file_formats import find_text_files
 from ..reading.files.failures import FailedFile
 from ..reading.files.load_files import write_failures
+from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
 from ..reading.origins import describe_place
 from ..reading.sources import refuse_mistyped_path
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import KNN_OPTIONS, checked_options
-from .file_inputs import FileInput
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Sorted, check_folder, sort_files
 
@@ -64,7 +64,7 @@ class PredictionFiles:
     @functools.cached_property
     def documents(self) -> list[FileInput]:
         """The documents, found once: those that come later are left to a later run."""
-        return [FileInput(path, name_of_document(path, self.source)) for path in documents_of(self.source)]
+        return files_of(self.source)
 
     @property
     def columns(self) -> list[str]:
@@ -222,7 +222,7 @@ def classify_file(
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
-            for block in blocks_of(itertools.islice(_inputs(files), done, None)):
+            for block in blocks_of(_inputs(files, done)):
                 if files.has_documents:
                     answers = _answers_to_documents(pipe, block, call_options)
                 else:
@@ -246,12 +246,14 @@ def classify_file(
     )
 
 
-def _inputs(files: PredictionFiles) -> Iterator[Row | FileInput]:
-    """The rows of a table, or the documents of a folder."""
-    return iter(files.documents) if files.has_documents else files.rows()
+def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | FailedFile]:
+    """The rows of a table, or the documents of a folder, which are read ahead, from a row on."""
+    return read_inputs(files.documents[start:]) if files.has_documents else itertools.islice(files.rows(), start, None)
 
 
-def _answers_to_documents(pipe: KNNClassifierPipeline, block: list[FileInput], options: CallOptions) -> list[Row]:
+def _answers_to_documents(
+    pipe: KNNClassifierPipeline, block: list[InputRow | FailedFile], options: CallOptions
+) -> list[Row]:
     """Answer each document, with the column ``page``."""
     answers = []
     for answer in pipe(block, **options):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .characters import replace_lone_surrogates
 from .files.collected import collected_failures
-from .files.finding import ALL_FILES, files_in, find_files
+from .files.finding import ALL_FILES, files_in
 from .files.load_files import load_files, relative_name, write_failures
 from .files.options import FileOptions
 from .origins import FILE_COLUMN, PLACES_COLUMN
@@ -52,11 +52,6 @@ def holds_documents(source: str | Path) -> bool:
         texts = texts or ending == ".txt"
         others = others or ending not in (".txt", *TABLE_ENDINGS)
     return others and not texts
-
-
-def documents_of(source: Path) -> list[Path]:
-    """Find the files of a source for which ``holds_documents`` is true."""
-    return find_files(source)
 
 
 def name_of_document(file: Path, source: Path) -> str:

@@ -20,13 +20,11 @@ from ..encoding.backends.registry import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
-from ..reading.document_folders import FAILED, holds_documents
-from ..reading.file_formats import find_text_files
+from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile
-from ..reading.files.load_files import write_failures
 from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
 from ..reading.origins import describe_place
-from ..reading.sources import refuse_mistyped_path
+from ..reading.source import find_text_files, kind_of, refuse_mistyped_path
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
@@ -59,7 +57,7 @@ class PredictionFiles:
     @functools.cached_property
     def has_documents(self) -> bool:
         """Whether the source has documents (PDF, Word, ...): each is a row, whose text is not written."""
-        return holds_documents(self.source) or (self.sorted_folder is not None and self.source.is_dir())
+        return kind_of(self.source) == "documents" or (self.sorted_folder is not None and self.source.is_dir())
 
     @functools.cached_property
     def documents(self) -> list[FileInput]:

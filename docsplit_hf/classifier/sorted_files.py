@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..reading.document_folders import FAILED as FAILED_FILES
+from ..reading.files.failure_lists import FAILED as FAILED_FILES
 from ..storage.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
 from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
 
@@ -286,8 +286,7 @@ def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
         sha256 = sha256_of_parts(copied())
         target.flush()
         status = os.fstat(source.fileno())
-        if os.utime in os.supports_fd:
-            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
     if sha256 != entry.sha256:
         raise ValueError(f"{entry.source} was changed while files were sorted: undo the sorting, and start again.")
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .document_folders import name_of_document
 from .files.failures import FailedFile
 from .files.finding import find_files
 from .files.load_files import default_cache_dir
 from .files.reader import read_among
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
+from .source import name_of_document
 
 
 class FileInput(NamedTuple):

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .file_formats import find_columns
 from .labeled_examples import load_labeled_examples
-from .sources import find_splits, refuse_mistyped_path
+from .source import find_columns, find_splits, refuse_mistyped_path
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

@@ -222,19 +222,12 @@ def _check_sha256(path: Path, entry: FileEntry) -> None:
 
 def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
     table = read_table(path, columns, count)
-    _check_ids(path, table["id"])
-    _check_origins(path, table)
+    _refuse(path, describe_invalid_ids(table["id"]) or describe_invalid_origins(table))
     return table
 
 
-def _check_origins(path: Path, rows: pa.Table) -> None:
-    fault = describe_invalid_origins(rows)
-    if fault is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
-
-
-def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
-    fault = describe_invalid_ids(ids)
+def _refuse(path: Path, fault: str | None) -> None:
+    """Raise with a description of a fault, if there is one."""
     if fault is not None:
         raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
@@ -256,9 +249,9 @@ def _map_examples(
         ids = []
         for batch in read_batches(paths["rows"], columns, manifest["rows"]):
             ids.append(batch["id"])
-            _check_origins(paths["rows"], pa.Table.from_batches([batch]))
+            _refuse(paths["rows"], describe_invalid_origins(pa.Table.from_batches([batch])))
             yield batch
-        _check_ids(paths["rows"], pa.chunked_array(ids, pa.string()))
+        _refuse(paths["rows"], describe_invalid_ids(pa.chunked_array(ids, pa.string())))
 
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:

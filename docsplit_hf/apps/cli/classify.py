@@ -67,12 +67,13 @@ from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_arou
 from ...fitting.audit.report import Audit
 from ...fitting.ensemble.report import FitReport
 from ...reading.copies import without_copies
-from ...reading.document_folders import FAILED, holds_documents, list_of_failures
+from ...reading.files.failure_lists import FAILED, list_of_failures
 from ...reading.labeled_examples import load_labeled_examples
 from ...reading.labels import is_multi_label, label_names_of, labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.paper_tasks import Task, find_task, load_task
+from ...reading.source import kind_of
 from ...storage.inside_folder import write_file
 from ...training.command_line import HOW_TO_RESUME, options_given, parse_arguments, run_script, show_log, start_run
 from ...training.distributed import end_run
@@ -322,7 +323,7 @@ def print_summary(options: Options, fitted: Fitted, splits: DatasetDict, task_me
 def prediction_command(folder: str, data: DataArguments) -> str:
     """Return the command that classifies another file with the same columns, or other documents."""
     options = {"model_name_or_path": folder, "predict": "new.csv", "predict_output": "answers.csv"}
-    if data.dataset_name is not None and holds_documents(data.dataset_name):
+    if kind_of(data.dataset_name) == "documents":
         options |= {"predict": "new/", "predict_output": "sorted-new/"}  # sorted/ may have files now
         return shlex.join(["docsplit", "classify", *_words(options)])
     for field in fields(data):

@@ -76,11 +76,6 @@ class PredictionFiles:
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
 
     @property
-    def reports(self) -> list[Path]:
-        """The files that are written beside the sorted ones."""
-        return [self.target.with_name(name) for name in REPORTS]
-
-    @property
     def partial(self) -> Path:
         """File for the answers so far."""
         return self.target.with_name(f"{self.target.name}.partial")
@@ -132,7 +127,8 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
         # A run that was killed while it sorted files is finished.
         is_unfinished = files.sorted_folder is not None and files.partial.exists()
         if not overwrite and not is_unfinished:
-            _refuse_existing([files.target] if files.sorted_folder is None else files.reports)
+            is_sorted = files.sorted_folder is not None
+            _refuse_existing(files.target.with_name(name) for name in (REPORTS if is_sorted else [files.target.name]))
         return Content(columns=[], rows=len(files.documents))
     if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
         _refuse_existing([files.target])
@@ -319,20 +315,14 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
-    if _has_tree(pipe) and not any(name in parameters for name in KNN_OPTIONS):
+    fitted = None if pipe.datastore is None else pipe.datastore.fitted
+    if fitted is not None and fitted.settings.get("paths") and not any(name in parameters for name in KNN_OPTIONS):
         columns.append("path")
     if "labels_at" in parameters:
         return [*columns, "labels", "labels_per_class"]
-    store = pipe.datastore
-    if store is not None and store.multi_label and store.fitted is not None:
+    if fitted is not None and pipe.datastore.multi_label:
         columns.append("labels")
     return columns
-
-
-def _has_tree(pipe: KNNClassifierPipeline) -> bool:
-    """Whether the labels are a tree, so that answers have a path."""
-    fitted = None if pipe.datastore is None else pipe.datastore.fitted
-    return fitted is not None and bool(fitted.settings.get("paths"))
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:

@@ -169,16 +169,15 @@ def _rename_by_content(path: Path) -> FileEntry:
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
     """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
-    read, _ = read_consistently(folder, lambda _: _read_folder(folder, memory_map))
-    return read
 
+    def read(_: str | Path) -> tuple[Snapshot, Manifest]:
+        manifest = read_manifest(folder)
+        try:
+            return _read_snapshot(folder, manifest, memory_map), manifest
+        except FileNotFoundError as error:
+            raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
 
-def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, Manifest]:
-    manifest = read_manifest(folder)
-    try:
-        return _read_snapshot(folder, manifest, memory_map), manifest
-    except FileNotFoundError as error:
-        raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
+    return read_consistently(folder, read)[0]
 
 
 def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapshot:

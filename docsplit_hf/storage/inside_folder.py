@@ -123,9 +123,15 @@ class InsideFolder:
     def has_same_file(self, name: str, other: InsideFolder) -> bool:
         """Whether another folder has a plain file of this name with the same content."""
         try:
-            return self._sha256(name) == other._sha256(name)
+            return self.sha256(name) == other.sha256(name)
         except (FileNotFoundError, UnsafeFolderError):
             return False
+
+    def sha256(self, name: str) -> str:
+        """The SHA-256 of a plain file, 64 hexadecimal digits."""
+        with self.parent_of(name) as (parent, basename):
+            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
 
     def open_file(self, name: str, flags: int) -> int:
         """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""
@@ -190,12 +196,6 @@ class InsideFolder:
     def flush(self) -> None:
         """Force the folder's list of names onto the disk."""
         os.fsync(self._descriptor)
-
-    def _sha256(self, name: str) -> bytes:
-        """The SHA-256 of a plain file."""
-        with self.parent_of(name) as (parent, basename):
-            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
-                return hashlib.file_digest(file, "sha256").digest()
 
 
 def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:

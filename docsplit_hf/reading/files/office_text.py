@@ -97,10 +97,5 @@ def page_texts(content: bytes, vocabulary: Vocabulary) -> list[str]:
             pages[-1].append(characters)
 
     read_events(content, start, end, text)
-    return [_tidy("".join(page)) for page in pages]
-
-
-def _tidy(text: str) -> str:
-    """The text without spaces at the ends of lines, and without blank lines after one another."""
-    lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", lines).strip("\n")
+    texts = ["\n".join(line.rstrip() for line in "".join(page).split("\n")) for page in pages]
+    return [_BLANK_LINES.sub("\n\n", text).strip("\n") for text in texts]

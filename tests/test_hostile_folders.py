@@ -38,8 +38,7 @@ from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.reading.files.failures import FailedFile
 from docsplit_hf.reading.files.load_files import write_failures
-from docsplit_hf.storage import inside_folder
-from docsplit_hf.storage.atomic_replacement import JOURNAL, SAVED, STAGING, replaced_at_once, valid_folder
+from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, replaced_at_once, valid_folder
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
 from docsplit_hf.storage.shards import ShardWriter
@@ -268,7 +267,7 @@ def datastore_is_staged_behind_a_link(folder, victim):
 def journal_of_an_earlier_version(folder, victim):
     """It named the files to move and to delete."""
     names = ["../victim/precious.txt", f"{victim}/.bashrc", "a/precious.txt"]
-    put(folder, JOURNAL, json.dumps({"move": names, "delete": names}), place=STAGING)
+    put(folder, "journal.json", json.dumps({"move": names, "delete": names}), place=STAGING)
     link(folder, f"{STAGING}/a", victim)
 
 
@@ -325,24 +324,6 @@ def entries(folder):
         path: (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         for path, status in found.items()
     }
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_where_folders_cannot_be_opened_each_step_is_checked_by_its_path(attack, tmp_path, monkeypatch):
-    monkeypatch.setattr(inside_folder, "HAS_DESCRIPTORS", False)  # as on Windows
-    monkeypatch.setattr(inside_folder, "NO_LINK", 0)
-    for call in (finish_save, save_files):
-        (tmp_path / "model").mkdir()
-        make_victim(tmp_path)
-        ATTACKS[attack](tmp_path / "model", tmp_path / "victim")
-        before = seen(tmp_path)
-        try:
-            call(tmp_path / "model")
-        except (ValueError, OSError) as error:
-            assert str(error)
-        assert seen(tmp_path) == before
-        for name in ("model", "victim", "other"):
-            shutil.rmtree(tmp_path / name, ignore_errors=True)
 
 
 RENAME, UNLINK, REPLACE = os.rename, os.unlink, os.replace

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 
 import pytest
+from docsplit_hf.apps.cli.classify_arguments import RunArguments as ClassificationArguments
 
 from docsplit_hf import (
     ContrastiveTrainingArguments,
@@ -11,7 +12,6 @@ from docsplit_hf import (
     DocumentEncoder,
     KNNClassifierTrainingArguments,
 )
-from docsplit_hf.apps.cli.classify_arguments import RunArguments as ClassificationArguments
 from docsplit_hf.apps.cli.pretrain_arguments import DataArguments, run_arguments
 from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings

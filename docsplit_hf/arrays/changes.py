@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .index import EXACT, IndexOptions, fewest_rows
-from .keys import GrowingArrays, as_matrix, as_queries, check_finite, freeze
+from .keys import as_matrix, as_queries, check_finite, freeze, with_rows
 from .mapped_keys import MappedKeys
 from .passages import Passages
 from .probe import check_same_encoder
@@ -87,17 +87,16 @@ def add_rows(
     text_pairs: Iterable[str | None] | None = None,
     ids: Iterable[str | None] | None = None,
     passages: Passages | None = None,
-    arrays: GrowingArrays | None = None,
     origins: Iterable[Origin | None] | None = None,
 ) -> Snapshot:
-    """Add examples, as ``KNNDatastore.add`` does. ``arrays``: buffers that are reused between calls."""
+    """Add examples, as ``KNNDatastore.add`` does."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     encoded, names = encode_labels(labels, snapshot.label_names, snapshot.multi_label)
     if len(encoded) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(encoded)} labels: pass one for each key.")
     others = () if snapshot.documents is None else (snapshot.documents.rows,)
     new = _NewRows(keys, encoded, texts, text_pairs, ids, passages, origins)
-    grown = _append(snapshot, new, others, "", arrays or GrowingArrays())
+    grown = _append(snapshot, new, others, "")
     return replace(grown, label_names=names)
 
 
@@ -108,7 +107,6 @@ def add_documents(
     text_pairs: Iterable[str | None] | None = None,
     ids: Iterable[str | None] | None = None,
     passages: Passages | None = None,
-    arrays: GrowingArrays | None = None,
     origins: Iterable[Origin | None] | None = None,
 ) -> Snapshot:
     """Add documents without labels. Their ids must differ from those of the examples."""
@@ -116,7 +114,7 @@ def add_documents(
     no_labels = np.zeros((len(keys), 0), dtype=bool)
     new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages, origins)
     before = snapshot.documents or no_documents(snapshot)
-    grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX, arrays or GrowingArrays())
+    grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX)
     return replace(snapshot, documents=grown)
 
 
@@ -127,9 +125,7 @@ def no_documents(snapshot: Snapshot) -> Snapshot:
     return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
 
 
-def _append(
-    snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str, arrays: GrowingArrays
-) -> Snapshot:
+def _append(snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str) -> Snapshot:
     """Append rows outside the index.
 
     ``others``: tables with other rows, which must have other ids. ``prefix``: of automatic ids.
@@ -145,23 +141,23 @@ def _append(
             "Rows on the disk have one embedding each, but the new ones have several passages: use another "
             "long_documents, or a datastore in memory."
         )
-    keys = arrays.append(f"{prefix}keys", snapshot.keys, new.keys)
-    labels = arrays.append(f"{prefix}labels", snapshot.labels, new.labels)
+    keys = with_rows(snapshot.keys, new.keys)
+    labels = with_rows(snapshot.labels, new.labels)
     check_finite(keys[len(snapshot.keys) :], "keys")
     passages = None
     if snapshot.passages is not None or new_passages is not None:
         before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
         added = new_passages or whole_rows(new.keys, new_table)
         passages = Passages(
-            embeddings=arrays.append(f"{prefix}passage embeddings", before.embeddings, added.embeddings),
-            counts=arrays.append(f"{prefix}passage counts", before.counts, added.counts),
-            spans=arrays.append(f"{prefix}passage spans", before.spans, added.spans),
+            embeddings=with_rows(before.embeddings, added.embeddings),
+            counts=with_rows(before.counts, added.counts),
+            spans=with_rows(before.spans, added.spans),
         )
         check_finite(passages.embeddings[len(before.embeddings) :], "embeddings of passages")
     return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=passages)
 
 
-def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) -> Snapshot:
+def merge_snapshots(snapshot: Snapshot, other: Snapshot) -> Snapshot:
     """Append the rows and documents of another snapshot, with new automatic ids."""
     if other.multi_label != snapshot.multi_label:
         raise ValueError("One datastore has several labels per row, the other has one: build both with multi_label.")
@@ -174,12 +170,12 @@ def merge_snapshots(snapshot: Snapshot, other: Snapshot, arrays: GrowingArrays) 
     own_documents = snapshot.documents or no_documents(snapshot)
     other_documents = other.documents or no_documents(other)
     document_tables = (own_documents.rows, other_documents.rows)
-    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), document_tables, "", arrays)
+    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), document_tables, "")
     merged = replace(merged, label_names=names)
     if other.documents is not None:
         no_labels = np.zeros((len(other_documents.keys), 0), dtype=bool)
         new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, DOCUMENT_PREFIX)
-        documents = _append(own_documents, new, (merged.rows,), DOCUMENT_PREFIX, arrays)
+        documents = _append(own_documents, new, (merged.rows,), DOCUMENT_PREFIX)
         merged = replace(merged, documents=documents)
     if snapshot.fitted is not None or other.fitted is not None:
         logger.warning("The merged datastore needs a new fit: the fitted states of the two are dropped.")

@@ -26,8 +26,8 @@ class GroupedNeighbors(NamedTuple):
 
     distances: np.ndarray
     rows: np.ndarray
-    passages: np.ndarray
-    query_passages: np.ndarray
+    passages: np.ndarray | None  # None if neither rows nor queries have several
+    query_passages: np.ndarray | None
 
 
 def grouped_search(

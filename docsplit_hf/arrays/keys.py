@@ -1,4 +1,4 @@
-"""Keys, the embeddings of rows: checks, growing arrays, and exact search."""
+"""Keys, the embeddings of rows: checks, additions, and exact search."""
 
 from __future__ import annotations
 
@@ -69,32 +69,16 @@ def freeze(*arrays: Any) -> None:
             array.flags.writeable = False
 
 
-class GrowingArrays:
-    """Arrays, by name, that grow without copying all rows each time, for one writer at a time.
-
-    Returned arrays never change: new rows are written behind all rows in use.
-    """
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, np.ndarray] = {}
-
-    def append(self, name: str, array: np.ndarray | MappedKeys, rows: np.ndarray) -> Any:
-        """Append rows, which may have more columns; return a read-only view, copied only if ``array`` is not a view."""
-        if isinstance(array, MappedKeys):
-            return array.with_added(self.append(name, array.added, rows))
-        buffer = self._buffers.get(name)
-        length = len(array)
-        end = length + len(rows)
-        if buffer is None or array.base is not buffer or end > len(buffer) or rows.shape[1:] != buffer.shape[1:]:
-            # The first buffer is not larger than needed: most datastores never grow.
-            buffer = np.zeros((max(end, 2 * length), *rows.shape[1:]), array.dtype)
-            buffer[(slice(length), *map(slice, array.shape[1:]))] = array
-            self._buffers[name] = buffer
-        with np.errstate(over="ignore"):  # too large for float16: becomes infinite, which check_finite refuses
-            buffer[length:end] = rows
-        view = buffer[:end]
-        view.flags.writeable = False
-        return view
+def with_rows(array: np.ndarray | MappedKeys, rows: np.ndarray) -> Any:
+    """Append rows, which may have more columns; the result is read-only."""
+    if isinstance(array, MappedKeys):
+        return array.with_added(with_rows(array.added, rows))
+    grown = np.zeros((len(array) + len(rows), *rows.shape[1:]), array.dtype)
+    grown[(slice(len(array)), *map(slice, array.shape[1:]))] = array
+    with np.errstate(over="ignore"):  # too large for float16: becomes infinite, which check_finite refuses
+        grown[len(array) :] = rows
+    freeze(grown)
+    return grown
 
 
 def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

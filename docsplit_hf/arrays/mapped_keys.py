@@ -33,8 +33,7 @@ class KeyFile:
             matrix = _find_matrix(file, name)
             self.names = matrix.names
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if hasattr(self._map, "madvise"):
-            self._map.madvise(mmap.MADV_RANDOM)  # otherwise the system reads 128 KB for each row
+        self._map.madvise(mmap.MADV_RANDOM)  # otherwise the system reads 128 KB for each row
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without large pages
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)  # otherwise each row counts as 2 MB of memory
@@ -45,8 +44,7 @@ class KeyFile:
 
     def release(self) -> None:
         """Release the pages in memory. Arrays stay valid: pages are read again when needed."""
-        if hasattr(self._map, "madvise"):
-            self._map.madvise(mmap.MADV_DONTNEED)
+        self._map.madvise(mmap.MADV_DONTNEED)
 
 
 class MappedKeys:

@@ -317,15 +317,9 @@ class Snapshot:
         query_passages = None if passages is None else check_passages(passages, queries)
         if query_passages is None and self.passages is None:
             distances, rows = self._search_keys(queries, k)
-            return SearchResult(
-                distances=distances,
-                labels=self.labels[rows],
-                rows=rows,
-                label_names=self.label_names,
-                table=self.rows,
-                keys=self.keys,
-            )
-        found = self._search_passages(queries, query_passages, k)
+            found = GroupedNeighbors(distances, rows, passages=None, query_passages=None)
+        else:
+            found = self._search_passages(queries, query_passages, k)
         return SearchResult(
             distances=found.distances,
             labels=self.labels[found.rows],

@@ -18,7 +18,8 @@ from ..fitting.interpolation import (
     knn_probabilities,
     neighbor_weights,
 )
-from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
+from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels
+from ..reading.inputs import texts_and_pairs
 from ..reading.versions import group_versions
 
 if TYPE_CHECKING:

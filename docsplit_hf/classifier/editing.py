@@ -19,8 +19,9 @@ from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from ..fitting.texts_and_labels import check_lengths, names_of_labels
 from ..reading.copies import label_set, warn_of_contradictions
+from ..reading.inputs import InputRow, expand_paths, read_inputs, rows_of
 from ..reading.labels import describe_alike, plain_spelling
-from .file_inputs import GivenTexts, expand_paths, read_inputs, warn_of_failures
+from .file_inputs import warn_of_failures
 from .knn_datastore import KNNDatastore
 
 if TYPE_CHECKING:
@@ -61,36 +62,18 @@ def add_examples(
 
     With ``replace_ids``, new examples replace existing ones with the same ids.
     """
-    given = texts if isinstance(texts, GivenTexts) else read_inputs(texts)
-    count = len(given.texts) + len(given.failed)
-    if given.failed:
-        check_lengths(range(count), labels, ids)
-        labels = [labels[number] for number in given.numbers]
-        ids = None if ids is None else [ids[number] for number in given.numbers]
-        warn_of_failures(list(given.failed.values()), count)
-    added = _add_read_examples(embedder, datastore, given, labels, ids, allow_new_labels, allow_duplicates, replace_ids)
-    return given.in_order(added)
-
-
-def _add_read_examples(
-    embedder: TextEmbedder,
-    datastore: Store,
-    given: GivenTexts,
-    labels: Sequence[Any],
-    ids: Sequence[str] | None,
-    allow_new_labels: bool,
-    allow_duplicates: bool,
-    replace_ids: bool,
-) -> list[str]:
-    """Add examples whose texts were read, and return their ids."""
-    texts = given.texts
-    pairs = given.pairs
-    labels = names_of_labels(labels)
-    ids = None if ids is None else list(ids)
-    for i, text in enumerate(texts):
-        if not text.strip():
-            raise ValueError(f"Text {i} is empty: leave it out.")
-    check_lengths(texts, labels, ids)
+    given = list(read_inputs(texts))
+    check_lengths(given, labels, ids)
+    warn_of_failures(given)
+    read = rows_of(given)
+    for row in read:
+        if not row.text.strip():
+            raise ValueError(f"Text {row.number} is empty: leave it out.")
+    texts = [row.text for row in read]
+    pairs = [row.pair for row in read]
+    labels = list(labels)
+    labels = names_of_labels([labels[row.number] for row in read])
+    ids = None if ids is None else [ids[row.number] for row in read]
     if embedder.model.config.num_labels and not allow_new_labels:
         _refuse_labels_new_to_head(labels, datastore.label_names)
     replaced_ids = ids if replace_ids and ids is not None else []
@@ -116,7 +99,7 @@ def _add_read_examples(
         new_texts = [texts[i] for i in rows]
         new_pairs = [pairs[i] for i in rows]
         embedded = _embed_examples(embedder, found.documents, new_texts, new_pairs)
-        origins = _origins_of_examples(given, rows, found.documents)
+        origins = _origins_of_examples([read[i] for i in rows], found.documents)
         added = datastore.add(
             embedded.keys,
             [labels[i] for i in rows],
@@ -129,7 +112,8 @@ def _add_read_examples(
         )
         for i, added_id in zip(rows, added, strict=True):
             ids_by_row[i] = added_id
-    return [ids_by_row[i] for i in first]
+    added_ids = {row.number: ids_by_row[i] for row, i in zip(read, first, strict=True)}
+    return [added_ids.get(number) for number in range(len(given))]
 
 
 def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
@@ -193,13 +177,12 @@ class _Origins(TypedDict, total=False):
     origins: list[Origin | None]
 
 
-def _origins_of_examples(given: GivenTexts, rows: Sequence[int], documents: Snapshot | None) -> _Origins:
+def _origins_of_examples(rows: Sequence[InputRow], documents: Snapshot | None) -> _Origins:
     """Files and places of new examples; those of the documents that become examples are kept."""
-    own = [None] * len(given.texts) if given.origins is None else given.origins
-    origins = [own[row] for row in rows]
+    origins = [row.origin for row in rows]
     if documents is not None and has_origins(documents.rows):
         known = origins_of(documents.rows)
-        places = rows_of_texts(documents.rows, [given.texts[row] for row in rows], [given.pairs[row] for row in rows])
+        places = rows_of_texts(documents.rows, [row.text for row in rows], [row.pair for row in rows])
         for number, place in enumerate(places.tolist()):
             if origins[number] is None and place >= 0:
                 origins[number] = known[place]
@@ -260,18 +243,14 @@ def add_documents(
         raise TypeError(
             f"Expected texts, got {texts!r}. To read a file or a folder: Path({texts!r}); one text: [text]."
         )
-    given = read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress)
-    texts = given.texts
-    pairs = given.pairs
-    if given.failed:
-        count = len(texts) + len(given.failed)
-        check_lengths(range(count), ids=ids)
-        ids = None if ids is None else [ids[number] for number in given.numbers]
-        warn_of_failures(list(given.failed.values()), count)
-    if not texts:
+    given = list(read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress))
+    check_lengths(given, ids=ids)
+    warn_of_failures(given)
+    read = rows_of(given)
+    if not read:
         logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
-    check_lengths(texts, ids=ids)
-    new = _new_texts(datastore, texts, pairs)
+    texts = [row.text for row in read]
+    new = [read[i] for i in _new_texts(datastore, texts, [row.pair for row in read])]
     if len(new) < len(texts):
         empty = sum(not text.strip() for text in texts)
         logger.warning(
@@ -281,17 +260,17 @@ def add_documents(
             empty,
             len(texts) - len(new) - empty,
         )
-    added: list[str | None] = [None] * len(texts)
+    added: list[str | None] = [None] * len(given)
     if new:
-        new_texts = [texts[i] for i in new]
-        new_pairs = [pairs[i] for i in new]
-        new_ids = None if ids is None else [ids[i] for i in new]
+        new_texts = [row.text for row in new]
+        new_pairs = [row.pair for row in new]
+        new_ids = None if ids is None else [ids[row.number] for row in new]
         keys, passages = _embed_in_sorted_order(embedder, new_texts, new_pairs)
-        origins = _Origins() if given.origins is None else _Origins(origins=[given.origins[i] for i in new])
+        origins = _origins_of_examples(new, None)
         added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages, **origins)
-        for i, document_id in zip(new, added_ids, strict=True):
-            added[i] = document_id
-    return given.in_order(added)
+        for row, document_id in zip(new, added_ids, strict=True):
+            added[row.number] = document_id
+    return added
 
 
 def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:

@@ -24,7 +24,8 @@ from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
 from ..fitting.label_tree import Hierarchy, remembered_hierarchy
-from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels, texts_and_pairs
+from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels
+from ..reading.inputs import texts_and_pairs
 from ..reading.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .teacher.endpoint_teacher import load_teacher

@@ -22,7 +22,7 @@ from ..arrays.changes import (
     remove_rows,
 )
 from ..arrays.index import EXACT, IndexOptions
-from ..arrays.keys import GrowingArrays, as_matrix
+from ..arrays.keys import as_matrix
 from ..arrays.row_table import (
     ORIGIN_COLUMNS,
     TEXT_COLUMNS,
@@ -249,7 +249,6 @@ class KNNDatastore:
         state.freeze()  # pickles and files lose the read-only flag
         self._state = state
         self._writing = threading.Lock()
-        self._arrays = GrowingArrays()
 
     @classmethod
     def from_snapshot(cls, state: Snapshot) -> Self:
@@ -427,7 +426,7 @@ class KNNDatastore:
         """
         with self._writing:
             state = remove_either(self._state, replacing)
-            grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, self._arrays, origins)
+            grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, origins)
             return self._use_with_new_rows(grown, len(state.keys))
 
     def merge(self, other: Store) -> list[str]:
@@ -447,7 +446,7 @@ class KNNDatastore:
                 both.
         """
         with self._writing:
-            merged = merge_snapshots(self._state, other.view().all(), self._arrays)
+            merged = merge_snapshots(self._state, other.view().all())
             return self._use_with_new_rows(merged, len(self))
 
     def _use_with_new_rows(self, state: Snapshot, first_new_row: int) -> list[str]:
@@ -504,7 +503,7 @@ class KNNDatastore:
         """
         with self._writing:
             first_new_row = 0 if self._state.documents is None else len(self._state.documents.keys)
-            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, self._arrays, origins)
+            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, origins)
             self._state = update_index(grown)
             return grown.documents.rows["id"].slice(first_new_row).to_pylist()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -28,7 +29,9 @@ from ..fitting.ensemble.fitted_experts import PreparedExperts, prepare_experts
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.interpolation import predict_with_neighbors
 from ..fitting.prediction import Prediction, RequestedParts, make_answer, text_inputs
-from ..fitting.texts_and_labels import as_list, joined_texts
+from ..fitting.texts_and_labels import joined_texts
+from ..reading.files.failures import FailedFile
+from ..reading.inputs import InputRow, as_list, expand_paths, read_inputs, rows_of
 from ..reading.text_warnings import sum_up_warnings
 from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
 from ..storage.classifier_folder import CARD, saved_together, upload
@@ -44,7 +47,7 @@ from .call_options import (
     checked_options,
 )
 from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
-from .file_inputs import expand_paths, labels_of_folders, raise_if_unreadable, read_inputs, with_unreadable
+from .file_inputs import labels_of_folders, raise_if_unreadable, with_unreadable
 from .fit import fit
 from .model_card import save_classifier_card
 from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
@@ -692,16 +695,19 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         done = 0
         # With fewer texts the embedder's own bar suffices.
         is_shown = show_progress and (total is None or total > PROGRESS_WINDOW_TEXTS)
-        with tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress:
-            while window := _next_inputs(stream, min(size, most)):
+        with (
+            closing(read_inputs(stream)) as given,
+            tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress,
+        ):
+            while window := _next_inputs(given, min(size, most)):
                 if done:  # the store may have changed since the last window
                     datastore = self._datastore()
                     view = datastore.view()
-                given = read_inputs(window, done)
-                texts = given.texts
-                pairs = given.pairs
+                rows = rows_of(window)
+                texts = [row.text for row in rows]
+                pairs = [row.pair for row in rows]
                 answers = []
-                if texts:
+                if rows:
                     with self.device_placement():
                         if view.fitted is not None and can_reuse:
                             embedded = embed_or_reuse(embedder, view, texts, pairs)
@@ -710,9 +716,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                     joined = joined_texts(texts, pairs)
                     if view.fitted is not None and "reject" not in options:
                         warn_of_no_content(have_no_content(view, joined), joined, done)
-                    answer = partial(self._answers_from_view, embedded, joined, given.origins, shown, options)
+                    origins = [row.origin for row in rows]
+                    answer = partial(self._answers_from_view, embedded, joined, origins, shown, options)
                     answers = read_consistently(datastore, view, answer)
-                yield from with_unreadable(answers, given, best_only="top_k" not in options)
+                yield from with_unreadable(window, answers, best_only="top_k" not in options)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
@@ -810,14 +817,25 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         return self.datastore
 
 
-def _next_inputs(stream: Iterator[Any], max_inputs: int) -> list[Any]:
-    """The next ``max_inputs`` inputs of a stream; fewer if they are long, so that memory is bounded."""
+def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
+    """Make the answer to one text, as the options of a call request it."""
+    return make_answer(
+        prediction,
+        row,
+        top_k=options.get("top_k"),
+        shown=shown,
+        best_only="top_k" not in options,
+    )
+
+
+def _next_inputs(given: Iterator[InputRow | FailedFile], max_inputs: int) -> list[InputRow | FailedFile]:
+    """The next ``max_inputs`` inputs; fewer if they are long, so that memory is bounded."""
     inputs = []
     characters = 0
-    for given in itertools.islice(stream, max_inputs):
-        inputs.append(given)
-        texts = given.values() if isinstance(given, dict) else [given]
-        characters += sum(len(text) for text in texts if isinstance(text, str))
+    for one in itertools.islice(given, max_inputs):
+        inputs.append(one)
+        if isinstance(one, InputRow):
+            characters += len(one.text) + len(one.pair or "")
         if characters >= WINDOW_CHARACTERS:
             break
     return inputs

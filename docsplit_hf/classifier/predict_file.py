@@ -20,17 +20,15 @@ from ..encoding.backends.registry import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
-from ..reading.document_folders import FAILED, documents_of, holds_documents, name_of_document
-from ..reading.file_formats import find_text_files
+from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile
-from ..reading.files.load_files import write_failures
+from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
 from ..reading.origins import describe_place
-from ..reading.sources import refuse_mistyped_path
+from ..reading.source import find_text_files, kind_of, refuse_mistyped_path
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import checked_options
-from .file_inputs import FileInput
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Sorted, check_folder, sort_files
 
@@ -59,12 +57,12 @@ class PredictionFiles:
     @functools.cached_property
     def has_documents(self) -> bool:
         """Whether the source has documents (PDF, Word, ...): each is a row, whose text is not written."""
-        return holds_documents(self.source) or (self.sorted_folder is not None and self.source.is_dir())
+        return kind_of(self.source) == "documents" or (self.sorted_folder is not None and self.source.is_dir())
 
     @functools.cached_property
     def documents(self) -> list[FileInput]:
         """The documents, found once: those that come later are left to a later run."""
-        return [FileInput(path, name_of_document(path, self.source)) for path in documents_of(self.source)]
+        return files_of(self.source)
 
     @property
     def columns(self) -> list[str]:
@@ -76,11 +74,6 @@ class PredictionFiles:
         if self.has_documents:
             return ({} for _ in self.documents)
         return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
-
-    @property
-    def reports(self) -> list[Path]:
-        """The files that are written beside the sorted ones."""
-        return [self.target.with_name(name) for name in REPORTS]
 
     @property
     def partial(self) -> Path:
@@ -134,7 +127,8 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
         # A run that was killed while it sorted files is finished.
         is_unfinished = files.sorted_folder is not None and files.partial.exists()
         if not overwrite and not is_unfinished:
-            _refuse_existing([files.target] if files.sorted_folder is None else files.reports)
+            is_sorted = files.sorted_folder is not None
+            _refuse_existing(files.target.with_name(name) for name in (REPORTS if is_sorted else [files.target.name]))
         return Content(columns=[], rows=len(files.documents))
     if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
         _refuse_existing([files.target])
@@ -222,7 +216,7 @@ def classify_file(
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
-            for block in blocks_of(itertools.islice(_inputs(files), done, None)):
+            for block in blocks_of(_inputs(files, done)):
                 if files.has_documents:
                     answers = _answers_to_documents(pipe, block, call_options)
                 else:
@@ -245,12 +239,14 @@ def classify_file(
     )
 
 
-def _inputs(files: PredictionFiles) -> Iterator[Row | FileInput]:
-    """The rows of a table, or the documents of a folder."""
-    return iter(files.documents) if files.has_documents else files.rows()
+def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | FailedFile]:
+    """The rows of a table, or the documents of a folder, which are read ahead, from a row on."""
+    return read_inputs(files.documents[start:]) if files.has_documents else itertools.islice(files.rows(), start, None)
 
 
-def _answers_to_documents(pipe: KNNClassifierPipeline, block: list[FileInput], options: CallOptions) -> list[Row]:
+def _answers_to_documents(
+    pipe: KNNClassifierPipeline, block: list[InputRow | FailedFile], options: CallOptions
+) -> list[Row]:
     """Answer each document, with the column ``page``."""
     answers = []
     for answer in pipe(block, **options):
@@ -317,20 +313,14 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
         return ["top_k"]
     columns = ["reason"] if "reject" in parameters else []
     columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
-    if _has_tree(pipe) and parameters.get("method") != "knn":
+    fitted = None if pipe.datastore is None else pipe.datastore.fitted
+    if fitted is not None and fitted.settings.get("paths") and parameters.get("method") != "knn":
         columns.append("path")
     if "labels_at" in parameters:
         return [*columns, "labels", "labels_per_class"]
-    store = pipe.datastore
-    if store is not None and store.multi_label and store.fitted is not None:
+    if fitted is not None and pipe.datastore.multi_label:
         columns.append("labels")
     return columns
-
-
-def _has_tree(pipe: KNNClassifierPipeline) -> bool:
-    """Whether the labels are a tree, so that answers have a path."""
-    fitted = None if pipe.datastore is None else pipe.datastore.fitted
-    return fitted is not None and bool(fitted.settings.get("paths"))
 
 
 def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.file_formats import MORE_FIELDS, file_format, find_text_files, naming, read_json_rows, reader_options
-from ..reading.sources import refuse_missing_file
+from ..reading.file_formats import MORE_FIELDS, file_format, naming, read_json_rows, read_text, reader_options
+from ..reading.source import find_text_files, refuse_missing_file
 from ..reading.spreadsheet_cells import MARKER, harmless_cell
 from ..storage.inside_folder import temporary_file
 
@@ -62,9 +62,7 @@ def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterat
     if not files:
         raise FileNotFoundError(f"The folder {folder} holds no .txt file: give a file, or a folder of .txt files.")
     for path in files:
-        with naming(path):
-            text = path.read_text(**reader_options(path, "text", None, encoding))
-        yield {"id": path.relative_to(folder).as_posix(), text_column: text}
+        yield {"id": path.relative_to(folder).as_posix(), text_column: read_text(path, encoding)}
 
 
 def _file_rows(source: Path, text_column: str, csv_separator: str | None, encoding: str | None) -> Iterator[Row]:

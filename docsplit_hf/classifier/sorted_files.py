@@ -11,16 +11,17 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ..content_hash import sha256_of_file, sha256_of_parts
-from ..reading.document_folders import FAILED as FAILED_FILES
+from ..content_hash import sha256_of_file
+from ..reading.files.failure_lists import FAILED as FAILED_FILES
 from ..storage.inside_folder import InsideFolder, UnsafeFolderError, is_plain, write_file
 from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
 
@@ -28,7 +29,6 @@ MANIFEST = "manifest.jsonl"
 UNFINISHED = "manifest.partial.jsonl"
 ANSWERS = "answers.csv"
 REPORTS = (ANSWERS, FAILED_FILES)  # written beside the sorted files, and listed in the manifest without a source
-BLOCK_BYTES = 2**20
 Link = Literal["hard", "symbolic"]
 FileState = Literal["same", "changed", "missing", "without original"]
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")  # the name of a file that is being copied
@@ -265,18 +265,11 @@ def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
     """Copy a file with its time of modification, and check its content."""
     descriptor = parent.open_file(name, os.O_WRONLY | os.O_CREAT)
     with open(entry.source, "rb") as source, open(descriptor, "wb") as target:
-
-        def copied() -> Iterator[bytes]:
-            while block := source.read(BLOCK_BYTES):
-                target.write(block)
-                yield block
-
-        sha256 = sha256_of_parts(copied())
+        shutil.copyfileobj(source, target)
         target.flush()
         status = os.fstat(source.fileno())
-        if os.utime in os.supports_fd:
-            os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-    if sha256 != entry.sha256:
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    if parent.sha256(name) != entry.sha256:
         raise ValueError(f"{entry.source} was changed while files were sorted: undo the sorting, and start again.")
 
 
@@ -294,7 +287,7 @@ def state_of(inside: InsideFolder, entry: SortedFile) -> FileState:
                 return "changed"
             if entry.link == "hard" and _is_same_file(status, entry.source):
                 return "same"
-            return "same" if _sha256(parent, name) == entry.sha256 else "changed"
+            return "same" if parent.sha256(name) == entry.sha256 else "changed"
     except FileNotFoundError:
         return "missing"
     except UnsafeFolderError:
@@ -307,12 +300,6 @@ def _is_same_file(status: os.stat_result, source: str) -> bool:
         return os.path.samestat(status, os.stat(source))
     except OSError:
         return False
-
-
-def _sha256(parent: InsideFolder, name: str) -> str:
-    """The SHA-256 of a plain file in an open folder."""
-    with open(parent.open_file(name, os.O_RDONLY), "rb") as file:
-        return sha256_of_parts(iter(lambda: file.read(BLOCK_BYTES), b""))
 
 
 def remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:

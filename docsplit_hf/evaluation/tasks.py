@@ -16,14 +16,13 @@ from datasets import Dataset, DatasetDict
 
 from ..content_hash import sha256_of_parts
 from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
-from ..reading.document_folders import documents_of, holds_documents, is_pattern
-from ..reading.file_formats import find_columns, find_text_files
+from ..reading.files.finding import find_files
 from ..reading.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..reading.labeled_examples import load_labeled_examples
 from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
-from ..reading.sources import find_splits, refuse_missing_file
+from ..reading.source import find_columns, find_splits, find_text_files, is_pattern, kind_of, refuse_missing_file
 
 logger = logging.getLogger(__name__)
 
@@ -295,14 +294,14 @@ def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = No
 
 def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> bool:
     """Whether a file has a column of labels, or a folder has folders of classes."""
-    if not path.is_dir() and holds_documents(path):
+    if not path.is_dir() and kind_of(path) == "documents":
         return False
     file = find_splits(path).get("train")
     if file is None:
         return False
     if file != path or not path.is_dir():
         return "label" in find_columns(file, csv_separator=csv_separator, encoding=encoding)
-    files = documents_of(path) if holds_documents(path) else find_text_files(path)
+    files = find_files(path) if kind_of(path) == "documents" else find_text_files(path)
     classes = sorted({file.relative_to(path).parts[0] for file in files if file.parent != path})
     if len(classes) < 2:
         return False

@@ -1,4 +1,4 @@
-"""Read a file, or a folder of .txt files or documents, as rows, with errors that name the file."""
+"""Read tables (JSON, CSV, Parquet and lines of text) as rows, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ import gzip
 import json
 import re
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict
 
-from .document_folders import DOCUMENT_COLUMNS, holds_documents, load_document_folder
-from .files.finding import TEXT_FILES, files_in, log_left_out
 from .spreadsheet_cells import MARKER, original_cell
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
-ROWS_TO_LOOK_AT = 100  # rows of JSON lines from which columns are found, as they may differ by row
 CHARACTERS_TO_LOOK_AT = 10_000  # characters of a header from which the separator is guessed
 MOST_RANGES = 240  # divisible by most numbers of processes and workers
 SMALLEST_RANGE = 65_536  # bytes; of smaller ranges, a large part would be read twice
@@ -32,29 +28,16 @@ MORE_FIELDS = "its rows have more fields than its header: quote texts that hold 
 UNREADABLE = (ValueError, EOFError, StopIteration, RecursionError, gzip.BadGzipFile, zlib.error)  # of damaged files
 
 
-def load_file(
+def load_table(
     path: Path, streaming: bool = False, csv_separator: str | None = None, encoding: str | None = None
 ) -> Dataset | IterableDataset:
-    """Load a file, or a folder with a row for each ``.txt`` file or document and its first subfolder as ``label``.
+    """Load a file; a ``.txt`` file has a row for each line.
 
-    Documents also have the columns ``file`` and ``places``.
-
-    A ``.txt`` file by itself has a row for each line. The shards of a stream are byte ranges of a ``.jsonl`` file, row
-    groups, or files.
+    The shards of a stream are byte ranges of a ``.jsonl`` file, or row groups.
     """
     import datasets
     from datasets.data_files import DataFilesList
 
-    try:
-        codecs.lookup(encoding or "utf-8")
-    except LookupError as error:
-        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
-    if holds_documents(path):
-        refuse_separator("documents", csv_separator)
-        documents = load_document_folder(path, encoding)
-        return documents.to_iterable_dataset(min(MOST_RANGES, len(documents))) if streaming else documents
-    if path.is_dir():
-        return _load_folder(path, streaming, encoding)
     kind = file_format(path)
     _refuse_ambiguous_name(path)
     # DataFilesList, because a string is a pattern that another file might match.
@@ -82,6 +65,20 @@ def load_file(
     return rows.reshard() if kind == "parquet" else rows
 
 
+def check_encoding(encoding: str | None) -> None:
+    """Refuse an encoding that Python does not have."""
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError as error:
+        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
+
+
+def read_text(path: Path, encoding: str | None = None) -> str:
+    """Read a ``.txt`` file as one text."""
+    with naming(path), _open(path, "rt", encoding=encoding or _detect_encoding(path)) as file:
+        return file.read()
+
+
 def file_format(path: Path) -> str:
     """Name in ``datasets`` of a file's format, from its ending in upper or lower case."""
     suffix = without_gz(path).suffix.lower()
@@ -93,16 +90,6 @@ def file_format(path: Path) -> str:
 def without_gz(path: Path) -> Path:
     """The path without the ending ``.gz``."""
     return path.with_suffix("") if _is_compressed(path) else path
-
-
-def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
-    """List the columns of a file from its beginning: in JSON, from the first rows."""
-    if holds_documents(path):
-        return [*DOCUMENT_COLUMNS, "label"]
-    if path.is_file() and file_format(path) == "json":
-        rows = read_json_rows(path, encoding)
-        return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
-    return list(next(iter(load_file(path, streaming=True, csv_separator=csv_separator, encoding=encoding))))
 
 
 def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str, Any]]:
@@ -141,19 +128,6 @@ def naming(path: Path) -> Iterator[None]:
             hint = " Give its encoding: encoding='cp1252' for many files from Windows, 'latin-1', ..."
         message = (str(reason) or repr(reason)).strip().rstrip(".")
         raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
-
-
-def find_text_files(folder: Path) -> list[Path]:
-    """Find the ``.txt`` files in a folder at any depth, sorted, by the rules of ``find_files``; there may be none."""
-    left_out: Counter[str] = Counter()
-    files = sorted(files_in(folder, TEXT_FILES, left_out))
-    log_left_out(folder, left_out)
-    return files
-
-
-def holds_text_files(folder: Path) -> bool:
-    """Whether a folder has a ``.txt`` file at any depth."""
-    return next(files_in(folder, TEXT_FILES, left_out=Counter()), None) is not None
 
 
 def byte_ranges(size: int) -> list[tuple[int, int]]:
@@ -301,28 +275,3 @@ def _read_ranges(ranges: list[tuple], encoding: str) -> Iterator[dict[str, Any]]
                     raise ValueError(f"a line is {str(row)[:80]!r}, not an object with columns")
                 if row:
                     yield row
-
-
-def _load_folder(folder: Path, streaming: bool, encoding: str | None) -> Dataset | IterableDataset:
-    """Load the ``.txt`` files in a folder."""
-    import datasets
-
-    paths = find_text_files(folder)
-    if not paths:
-        raise FileNotFoundError(
-            f"The folder {folder} holds no text or document. Give a file, or a data set on the Hub."
-        )
-    labels = [next(iter(path.relative_to(folder).parts[:-1]), None) for path in paths]
-    files = [(str(path), label, file_state(path)) for path, label in zip(paths, labels, strict=True)]
-    features = datasets.Features(text=datasets.Value("string"), label=datasets.Value("string"))
-    kind = datasets.IterableDataset if streaming else datasets.Dataset
-    with naming(folder):
-        return kind.from_generator(_read_texts, features=features, gen_kwargs={"files": files, "encoding": encoding})
-
-
-def _read_texts(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:
-    """Read ``.txt`` files, given by path, label and the file's state for the cache."""
-    for path, label, _ in files:
-        with naming(Path(path)), _open(Path(path), "rt", encoding=encoding or _detect_encoding(Path(path))) as file:
-            text = file.read()
-        yield {"text": text, "label": label}

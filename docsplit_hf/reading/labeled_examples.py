@@ -12,29 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .characters import replace_lone_surrogates
-from .document_folders import holds_documents
-from .file_formats import file_format, file_state, load_file, naming, read_json_rows, refuse_separator
+from .file_formats import file_format, file_state, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
+    alike_labels,
     describe_alike,
     joined_labels_hint,
     label_name,
     label_names_of,
-    merged_labels,
     number_or_name,
     separate_labels,
 )
 from .origins import FILE_COLUMN, PLACES_COLUMN
-from .sources import (
-    KEPT,
-    NO_LABEL,
-    SPLIT_NAMES,
-    describe_dropped,
-    find_splits,
-    keep_usable,
-    outcome_of,
-    refuse_other_types,
-)
+from .source import SPLIT_NAMES, find_splits, kind_of, load_path
+from .usable_rows import KEPT, NO_LABEL, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +137,7 @@ def load_labeled_examples(
             raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
     if label_separator == "":
         raise ValueError("label_separator must not be empty: leave it out if every text has one label.")
-    if text_pair_column is not None and isinstance(source, str | Path) and holds_documents(source):
+    if text_pair_column is not None and kind_of(source) == "documents":
         raise ValueError(
             f"text_pair_column={text_pair_column!r} is for tables, and the documents of {source} have one text each: "
             "for pairs, give a table with both texts in columns."
@@ -173,13 +164,7 @@ def load_labeled_examples(
     hint = joined_labels_hint([names[0] for names, is_list in train_labels if not is_list])
     if hint:
         logger.warning(f"Of column {label_column!r} {hint}")
-    merged = _labels_to_merge(splits, merge_labels)
-    if merged:
-        splits = {
-            name: split.map(_merge_example, fn_kwargs={"merged": merged}, desc="Merging labels")
-            for name, split in splits.items()
-        }
-    splits = _number_labels(splits, [name for name in train_classes if name not in merged], label_column)
+    splits = _number_labels(splits, train_classes, _labels_to_merge(splits, merge_labels), label_column)
     _check_classes(splits, label_column)
     for name, size in (("test", test_size), ("validation", validation_size)):
         if name not in splits and size > 0:
@@ -218,17 +203,16 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     import datasets
 
     columns = options.columns
-    is_documents = isinstance(split, Path) and holds_documents(split)
-    if is_documents and split.is_file():
-        file_format(split)  # raises: a single document has no label
-    if is_documents:  # their columns are not those of a table
-        columns = columns | {"text": "text", "label": "label"}
+    kind = kind_of(split)
+    if kind == "documents":
+        if split.is_file():
+            file_format(split)  # raises: a single document has no label
+        columns = columns | {"text": "text", "label": "label"}  # theirs are not those of a table
     string = datasets.Value("string")
     boolean = datasets.Value("bool")
     example_features = {name: datasets.List(string) if name == "label" else string for name in columns}
     features = datasets.Features({**example_features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
-    is_table = isinstance(split, Path) and split.is_file() and not is_documents
-    if is_table and file_format(split) == "json":
+    if kind == "table" and file_format(split) == "json":
         with naming(split):
             refuse_separator("json", options.csv_separator)
             examples = datasets.Dataset.from_generator(
@@ -246,7 +230,7 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     if isinstance(split, datasets.IterableDataset):
         raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
     if isinstance(split, Path):
-        rows = load_file(split, csv_separator=options.csv_separator, encoding=options.encoding)
+        rows = load_path(split, csv_separator=options.csv_separator, encoding=options.encoding)
     else:
         rows = split.with_format(None)
     if len(rows) == 0:
@@ -352,7 +336,7 @@ def _labels_to_merge(splits: dict[str, Dataset], merge_labels: bool) -> dict[str
         if warning is not None:
             logger.warning(warning)
         return {}
-    merged = merged_labels(counts)
+    merged = {name: names[0] for names in alike_labels(counts) for name in names[1:]}
     if merged:
         logger.warning(
             "%d examples have another spelling of their label now: %s.",
@@ -362,47 +346,38 @@ def _labels_to_merge(splits: dict[str, Dataset], merge_labels: bool) -> dict[str
     return merged
 
 
-def _merge_example(example: dict[str, list[str]], merged: dict[str, str]) -> dict[str, list[str]]:
-    return {"label": list(dict.fromkeys(merged.get(name, name) for name in example["label"]))}
-
-
-def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:
-    """Replace names of labels by numbers, equal in all splits."""
+def _number_labels(
+    splits: dict[str, Dataset], declared: list[str], merged: dict[str, str], label_column: str
+) -> dict[str, Dataset]:
+    """Replace names of labels by numbers, equal in all splits; one in ``merged`` by the number of another name."""
     import datasets
 
     is_list = set(chain.from_iterable(split[IS_LIST][:] for split in splits.values()))
     if len(is_list) > 1:
         raise ValueError(f"Some labels in column {label_column!r} are lists and some are not: make all of them lists.")
     found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
-    names = list(declared)
+    names = [name for name in declared if name not in merged]
     for new in (found["train"], set().union(*found.values())):
-        names += sorted(new - set(names), key=number_or_name)
+        names += sorted({merged.get(name, name) for name in new} - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
     label = datasets.List(label) if is_list == {True} else label
     numbers = {name: number for number, name in enumerate(names)}
+    numbers |= {name: numbers[other] for name, other in merged.items()}
     return {
         name: split.map(
             _number_batch,
             batched=True,
             fn_kwargs={"numbers": numbers},
             remove_columns=list(TEMPORARY_COLUMNS),
-            features=_numbered_features(split, label),
+            features=datasets.Features({**split.remove_columns(list(TEMPORARY_COLUMNS)).features, "label": label}),
             desc=f"Numbering the labels of {name}",
         )
         for name, split in splits.items()
     }
 
 
-def _numbered_features(split: Dataset, label: Any) -> Any:
-    """The types of the columns of a split after numbering."""
-    import datasets
-
-    kept = {name: feature for name, feature in split.features.items() if name not in TEMPORARY_COLUMNS}
-    return datasets.Features({**kept, "label": label})
-
-
 def _number_batch(batch: dict[str, list[Any]], numbers: dict[str, int]) -> dict[str, list[Any]]:
-    labels = [sorted(numbers[name] for name in names) for names in batch["label"]]
+    labels = [sorted({numbers[name] for name in names}) for names in batch["label"]]
     return {"label": [label if is_list else label[0] for label, is_list in zip(labels, batch[IS_LIST], strict=True)]}
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .columns import guess_columns
-from .sources import as_dataset
+from .source import as_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -179,11 +179,6 @@ def describe_alike(counts: Mapping[str, int], advice: str) -> str | None:
     return f"Labels differ only by case, Unicode form or white space around them: {shown}{more}. {advice}"
 
 
-def merged_labels(counts: Mapping[str, int]) -> dict[str, str]:
-    """Map each label to the most frequent label with the same ``plain_spelling``, if that is another one."""
-    return {name: names[0] for names in alike_labels(counts) for name in names[1:]}
-
-
 def separate_labels(label: Any, separator: str) -> list[Any] | None:
     """Split a string of labels that ``separator`` joins or that is a list in JSON or Python; None if it is blank."""
     if not isinstance(label, str):
@@ -204,19 +199,14 @@ def separate_labels(label: Any, separator: str) -> list[Any] | None:
 def joined_labels_hint(names: Sequence[str]) -> str | None:
     """A hint for the user if at least half of the labels look like several labels in one string."""
     with_semicolon = [name for name in names if ";" in name]
-    if len(with_semicolon) * 2 >= len(names) > 0:
-        return _separator_hint(names, with_semicolon, look="contain ';'", separator=";")
     like_lists = [name for name in names if _looks_like_list(name)]
-    if len(like_lists) * 2 >= len(names) > 0:
-        return _separator_hint(names, like_lists, look="look like lists", separator=",")
+    for joined, look, separator in ((with_semicolon, "contain ';'", ";"), (like_lists, "look like lists", ",")):
+        if len(joined) * 2 >= len(names) > 0:
+            return (
+                f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, and each is read as one class: "
+                f"if they are several labels, pass label_separator={separator!r}."
+            )
     return None
-
-
-def _separator_hint(names: Sequence[str], joined: Sequence[str], look: str, separator: str) -> str:
-    return (
-        f"{len(joined)} of {len(names)} labels {look}, such as {joined[0]!r}, and each is read as one class: if they "
-        f"are several labels, pass label_separator={separator!r}."
-    )
 
 
 def _looks_like_list(label: str) -> bool:

@@ -11,20 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .document_folders import DOCUMENT_COLUMNS, holds_documents
-from .file_formats import load_file, naming
+from .file_formats import naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .origins import FILE_COLUMN, PLACES_COLUMN
-from .sources import (
-    NOT_A_STRING,
-    as_dataset,
-    describe_dropped,
-    keep_usable,
-    load_from_hub,
-    local_path,
-    outcome_of,
-    refuse_other_types,
-)
+from .source import DOCUMENT_COLUMNS, as_dataset, checked_kind, load_from_hub, load_path
+from .usable_rows import NOT_A_STRING, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,19 +79,17 @@ def load_documents(
     """
     import datasets
 
-    path = local_path(source, csv_separator, encoding)
-    if path is not None:
-        loaded = load_file(path, streaming, csv_separator, encoding)
-        if holds_documents(path):
-            loaded = loaded.select_columns(list(DOCUMENT_COLUMNS))
-        elif path.is_dir():
-            loaded = loaded.select_columns(["text"])
-    elif isinstance(source, str | Path):
-        loaded = load_from_hub(str(source), config_name, split=split, streaming=streaming)
-    else:
+    kind = checked_kind(source, csv_separator, encoding)
+    if kind == "memory":
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded
-    with naming(path) if path is not None else nullcontext():  # holding out reads the beginning of a stream
+    elif kind == "hub":
+        loaded = load_from_hub(str(source), config_name, split=split, streaming=streaming)
+    else:
+        loaded = load_path(Path(source), streaming, csv_separator, encoding)
+    if kind in ("documents", "text folder"):
+        loaded = loaded.select_columns(list(DOCUMENT_COLUMNS) if kind == "documents" else ["text"])
+    with nullcontext() if kind in ("memory", "hub") else naming(Path(source)):  # holding out reads a stream's beginning
         return _hold_out(loaded, test_size, seed, text_column)
 
 

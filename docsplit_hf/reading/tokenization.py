@@ -80,11 +80,7 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of each text, without special tokens."""
-    valid = [replace_lone_surrogates(text) for text in texts]
-    if not _is_bare_backend(tokenizer):
-        return tokenizer(valid, **PLAIN)["input_ids"]
-    encodings = tokenizer.backend_tokenizer.encode_batch_fast(valid, add_special_tokens=False)
-    return [encoding.ids for encoding in encodings]
+    return [ids.tolist() for ids in token_arrays(tokenizer, texts)]
 
 
 def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[np.ndarray]:

@@ -1,13 +1,14 @@
 """Replace the files of a folder all together or not at all, even if the process is killed; lock a folder or a file.
 
 A save writes its files to ``.saving`` in the folder, then renames this to ``.saved``. From then on, these files are the
-valid ones, and docsplit_hf reads them there. Each is linked to its place, and ``.saved`` is deleted. Reading changes
-nothing: what a killed save has left is put in place by the next save, or by ``finish_save``.
+valid ones, and docsplit_hf reads them there. Those that are new are linked to their places, and ``.saved`` is deleted.
+Reading changes nothing: what a killed save has left is put in place by the next save, or by ``finish_save``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import re
@@ -16,13 +17,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .inside_folder import NO_LINK, InsideFolder, UnsafeFolderError, open_plain
+from .inside_folder import InsideFolder, UnsafeFolderError, open_plain
 
 logger = logging.getLogger(__name__)
 
 STAGING = ".saving"  # in the folder itself, so that its files can be moved by renaming
 SAVED = ".saved"
-JOURNAL = "journal.json"  # in STAGING: how earlier versions finished a save
 # Each save of a classifier, an encoder or a datastore replaces one of these files, and puts it in place last.
 STATE_FILES = ("datastore/manifest.json", "manifest.json", "adapter_config.json", "config.json")
 # The files that a model is loaded from. The next model may have others, so those left over are deleted.
@@ -37,15 +37,9 @@ TOKENIZER_FILES = re.compile(
 _thread_state = threading.local()
 
 
-class UnfinishedSaveError(ValueError):
-    """A folder holds a save that an earlier version began to move into place, and that was interrupted."""
-
-
 @contextlib.contextmanager
 def replaced_at_once(
-    folder: str | Path,
-    obsolete: Callable[[Path], Iterable[str]] = lambda folder: (),
-    manifest: str | None = None,
+    folder: str | Path, obsolete: Callable[[Path], Iterable[str]] = lambda folder: ()
 ) -> Iterator[Path]:
     """Yield an empty folder to write to; when the block ends, its files replace those in ``folder`` together.
 
@@ -54,7 +48,6 @@ def replaced_at_once(
     Args:
         folder: The folder; it is made if it does not exist.
         obsolete: Returns the names of old files to delete, given the folder.
-        manifest: A file that names those beside it, which never change. If nothing else is new, only it is replaced.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,26 +58,18 @@ def replaced_at_once(
             names = list(staging.files())
             if not names:
                 raise UnsafeFolderError(f"{staging.path} was replaced while it was written to: nothing is saved.")
-            old_names = _files_of_earlier_model(inside, names)
-            other_names = sorted({*obsolete(folder)} - {*names, *old_names})
-            _refuse_folders(inside, [*names, *old_names, *other_names])
+            others = sorted({*obsolete(folder)} - {*names})
+            _refuse_folders(inside, [*names, *_files_of_earlier_model(inside, names), *others])
             flush_files(staging, names)
-            changed = [name for name in names if not staging.has_same_file(name, inside)]
-            is_first = not any(inside.exists(name) for name in STATE_FILES)
-            is_same_model = manifest is not None and {Path(name).parent for name in changed} <= {Path(manifest).parent}
-            if not old_names and (is_first or is_same_model):
-                move_files(staging, inside, changed)
-            else:
-                inside.rename_folder(STAGING, SAVED)  # from here on, the new files are the valid ones
-                inside.flush()
-                _put_in_place(inside)
-            delete_files(inside, other_names)
+            inside.rename_folder(STAGING, SAVED)  # from here on, the new files are the valid ones
+            inside.flush()
+            _put_in_place(inside)
+            delete_files(inside, others)
 
 
 def valid_folder(folder: str | Path) -> Path:
     """The folder with the valid files: ``.saved`` while a save puts its files in place, or was killed; else itself."""
     folder = Path(folder)
-    _refuse_journal(folder)
     saved = folder / SAVED
     return saved if saved.is_dir() and not saved.is_symlink() else folder
 
@@ -133,55 +118,40 @@ def delete_files(inside: InsideFolder, names: Iterable[str]) -> None:
 
 
 @contextlib.contextmanager
-def save_lock(folder: Path) -> Iterator[bool]:
-    """Hold a folder's save lock: other saves wait until the context ends.
-
-    Yields whether the folder is locked; some systems have no locks. A thread may enter the context again for the same
-    folder.
-    """
+def save_lock(folder: Path) -> Iterator[None]:
+    """Hold a folder's save lock, so that other saves wait; a thread may enter the context again for the same folder."""
     if not hasattr(_thread_state, "folders"):
         _thread_state.folders = set()
     status = os.stat(folder)
     key = (status.st_dev, status.st_ino)
     if key in _thread_state.folders:
-        yield True
+        yield
         return
-    with locked(folder) as is_locked:
-        if is_locked:
-            _thread_state.folders.add(key)
+    with locked(folder):
+        _thread_state.folders.add(key)
         try:
-            yield is_locked
+            yield
         finally:
             _thread_state.folders.discard(key)
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Lock a folder, or a file, which is made if it does not exist; yields whether it is locked.
+def locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Lock a folder, or a file, which is made if it does not exist; where the disk has no locks, a warning is logged.
 
     ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
     """
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
-        yield False
-        return
-    if path.is_dir():
-        descriptor = os.open(path, os.O_RDONLY)
-    else:
-        descriptor = open_or_make(path)
-    is_locked = True
+    descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_or_make(path)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             raise
         except OSError as error:
-            is_locked = False
             logger.warning("%s cannot be locked (%s): let only one process write there at a time.", path, error)
         if not wait and os.fstat(descriptor).st_nlink == 0:
             raise BlockingIOError(f"{path} was deleted by the process that had locked it")
-        yield is_locked
+        yield
     finally:
         os.close(descriptor)
 
@@ -205,16 +175,14 @@ def apply_umask_to_weights(folder: str | Path) -> None:
     for file in Path(folder).glob("*.safetensors"):
         descriptor = open_plain(file, os.O_RDONLY)
         try:
-            _apply_umask(file, descriptor)
+            _apply_umask(descriptor)
         finally:
             os.close(descriptor)
 
 
 def flush(path: Path) -> None:
     """Force a file, or a folder's list of names, onto the disk, so that it survives a power cut."""
-    if path.is_dir() and os.name == "nt":  # Windows cannot open a folder
-        return
-    descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else os.open(path, os.O_RDWR | NO_LINK)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_NOFOLLOW)
     try:
         os.fsync(descriptor)
     finally:
@@ -223,7 +191,6 @@ def flush(path: Path) -> None:
 
 def _finish(inside: InsideFolder) -> None:
     """Put the files of a killed save in place, or delete them if they are incomplete."""
-    _refuse_journal(inside.path)
     if inside.exists(SAVED):
         logger.warning("A save to %s was interrupted: its files are put in place now.", inside.path)
         _put_in_place(inside)
@@ -236,10 +203,11 @@ def _put_in_place(inside: InsideFolder) -> None:
         names = list(saved.files())
         old_names = _files_of_earlier_model(inside, names)
         _refuse_folders(inside, [*names, *old_names])
-        for name in names:
+        changed = [name for name in names if not saved.has_same_file(name, inside)]
+        for name in changed:
             with saved.parent_of(name) as (parent, basename), staging.parent_of(name, make=True) as (links, _):
                 parent.link_to(links, basename)
-        move_files(staging, inside, names)
+        move_files(staging, inside, changed)
         delete_files(inside, old_names)
     inside.rename_folder(SAVED, STAGING)  # readers must not find a part of it under its name
     inside.discard(STAGING)
@@ -264,16 +232,6 @@ def _files_of_earlier_model(inside: InsideFolder, names: list[str]) -> list[str]
     return [name for name in there if any(pattern.fullmatch(name) for pattern in patterns)]
 
 
-def _refuse_journal(folder: Path) -> None:
-    """Refuse a folder in which an earlier version was killed while it moved files: some are old, and some new."""
-    if os.path.lexists(folder / STAGING / JOURNAL):
-        raise UnfinishedSaveError(
-            f"{folder} holds a save in which an earlier version of docsplit_hf was killed: its files may be half old "
-            f"and half new. If you know where it comes from, call docsplit_hf.finish_save({str(folder)!r}) of that "
-            "version; else copy the folder again."
-        )
-
-
 def flush_files(folder: InsideFolder, names: Iterable[str]) -> None:
     """Force new files onto the disk; weights get the permissions of the umask."""
     for name in names:
@@ -281,18 +239,15 @@ def flush_files(folder: InsideFolder, names: Iterable[str]) -> None:
             descriptor = parent.open_file(basename, os.O_RDWR)
             try:
                 if name.endswith(".safetensors"):
-                    _apply_umask(parent.path / basename, descriptor)
+                    _apply_umask(descriptor)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             parent.flush()
 
 
-def _apply_umask(path: Path, descriptor: int) -> None:
+def _apply_umask(descriptor: int) -> None:
     """Give a file the permissions that the umask allows."""
     mask = os.umask(0)  # the umask can only be read by setting it
     os.umask(mask)
-    if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, 0o666 & ~mask)
-    else:
-        path.chmod(0o666 & ~mask)
+    os.fchmod(descriptor, 0o666 & ~mask)

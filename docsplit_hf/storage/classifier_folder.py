@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..content_hash import sha256_of_file
-from ..reading.sources import refuse_mistyped_path
+from ..reading.source import refuse_mistyped_path
 from ..self_contained.save_code import code_files
 from .atomic_replacement import model_files, replaced_at_once
 from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
@@ -27,7 +27,7 @@ REMEDY = (
 
 def saved_together(folder: str | Path) -> contextlib.AbstractContextManager[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
-    return replaced_at_once(folder, _obsolete_files, f"{FOLDER}/{MANIFEST}")
+    return replaced_at_once(folder, _obsolete_files)
 
 
 def classifier_checksums(folder: Path) -> dict[str, str]:

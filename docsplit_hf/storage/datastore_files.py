@@ -169,16 +169,15 @@ def _rename_by_content(path: Path) -> FileEntry:
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:
     """Read and check a datastore, without an index, and its manifest; ``memory_map``: examples stay on the disk."""
-    read, _ = read_consistently(folder, lambda _: _read_folder(folder, memory_map))
-    return read
 
+    def read(_: str | Path) -> tuple[Snapshot, Manifest]:
+        manifest = read_manifest(folder)
+        try:
+            return _read_snapshot(folder, manifest, memory_map), manifest
+        except FileNotFoundError as error:
+            raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
 
-def _read_folder(folder: Path, memory_map: bool) -> tuple[Snapshot, Manifest]:
-    manifest = read_manifest(folder)
-    try:
-        return _read_snapshot(folder, manifest, memory_map), manifest
-    except FileNotFoundError as error:
-        raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
+    return read_consistently(folder, read)[0]
 
 
 def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapshot:
@@ -222,19 +221,12 @@ def _check_sha256(path: Path, entry: FileEntry) -> None:
 
 def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
     table = read_table(path, columns, count)
-    _check_ids(path, table["id"])
-    _check_origins(path, table)
+    _refuse(path, describe_invalid_ids(table["id"]) or describe_invalid_origins(table))
     return table
 
 
-def _check_origins(path: Path, rows: pa.Table) -> None:
-    fault = describe_invalid_origins(rows)
-    if fault is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
-
-
-def _check_ids(path: Path, ids: pa.ChunkedArray) -> None:
-    fault = describe_invalid_ids(ids)
+def _refuse(path: Path, fault: str | None) -> None:
+    """Raise with a description of a fault, if there is one."""
     if fault is not None:
         raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
@@ -256,9 +248,9 @@ def _map_examples(
         ids = []
         for batch in read_batches(paths["rows"], columns, manifest["rows"]):
             ids.append(batch["id"])
-            _check_origins(paths["rows"], pa.Table.from_batches([batch]))
+            _refuse(paths["rows"], describe_invalid_origins(pa.Table.from_batches([batch])))
             yield batch
-        _check_ids(paths["rows"], pa.chunked_array(ids, pa.string()))
+        _refuse(paths["rows"], describe_invalid_ids(pa.chunked_array(ids, pa.string())))
 
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:

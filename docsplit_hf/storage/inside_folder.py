@@ -14,10 +14,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
-# An open folder stays the same one, even if a link takes its place. Windows cannot open folders.
-HAS_DESCRIPTORS = hasattr(os, "O_NOFOLLOW") and {os.open, os.stat, os.rename, os.unlink, os.mkdir} <= os.supports_dir_fd
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-
 
 class UnsafeFolderError(ValueError):
     """A folder holds a link, or a name was given, that leads out of it."""
@@ -48,47 +44,40 @@ def is_plain(name: str) -> bool:
 class InsideFolder:
     """An open folder. Its files are opened one folder after another, and never through a link.
 
-    The folder itself may be a link, if the user named it.
+    It stays the same folder, even if a link takes its place. It may be behind a link itself, if the user named that.
     """
 
-    def __init__(self, path: Path, descriptor: int | None) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, path: Path, may_be_link: bool = True) -> Iterator[Self]:
-        """Open the folder at a path, within the context."""
-        if not may_be_link and not _is_folder(path.lstat()):
-            raise _no_folder(path)
-        descriptor = None
-        if HAS_DESCRIPTORS:
-            descriptor = _open_folder(path, path, None, 0 if may_be_link else NO_LINK)
+    def opened(cls, path: Path, may_be_link: bool = True, parent: int | None = None) -> Iterator[Self]:
+        """Open the folder at a path, or of this name in the open folder ``parent``, within the context."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | (0 if may_be_link else os.O_NOFOLLOW)
+        try:
+            descriptor = os.open(path if parent is None else path.name, flags, dir_fd=parent)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):
+                raise UnsafeFolderError(
+                    f"{path} is a link or a file where a folder should be: delete it. A link is not followed, as it "
+                    "may lead elsewhere."
+                ) from error
+            raise
         try:
             yield cls(path, descriptor)
         finally:
-            if descriptor is not None:
-                os.close(descriptor)
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def subfolder(self, name: str, make: bool = False) -> Iterator[Self]:
         """Open a subfolder within the context; ``make``: make it if it does not exist."""
         if make:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(self._place(name), dir_fd=self._descriptor)
-        status = self.status(name)
-        if status is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
-        if not _is_folder(status):
-            raise _no_folder(self.path / name)
-        if self._descriptor is None:
-            yield type(self)(self.path / name, None)
-            return
-        descriptor = _open_folder(self.path / name, name, self._descriptor, NO_LINK)
-        try:
-            yield type(self)(self.path / name, descriptor)
-        finally:
-            os.close(descriptor)
+                os.mkdir(name, dir_fd=self._descriptor)
+        with self.opened(self.path / name, may_be_link=False, parent=self._descriptor) as folder:
+            yield folder
 
     @contextlib.contextmanager
     def parent_of(self, name: str, make: bool = False) -> Iterator[tuple[Self, str]]:
@@ -103,7 +92,7 @@ class InsideFolder:
     def status(self, name: str) -> os.stat_result | None:
         """The ``lstat`` of an entry of this folder; None if there is no such entry."""
         try:
-            return os.stat(self._place(name), dir_fd=self._descriptor, follow_symlinks=False)
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
@@ -117,7 +106,7 @@ class InsideFolder:
 
     def names(self) -> list[str]:
         """The names of all entries of this folder."""
-        return sorted(os.listdir(self.path if self._descriptor is None else self._descriptor))
+        return sorted(os.listdir(self._descriptor))
 
     def files(self) -> Iterator[str]:
         """The names of all files, those in subfolders included; links and other entries are refused."""
@@ -127,41 +116,42 @@ class InsideFolder:
                 with self.subfolder(name) as folder:
                     yield from (f"{name}/{file}" for file in folder.files())
             elif status is not None:
-                if not stat.S_ISREG(status.st_mode) or _is_reparse_point(status):
+                if not stat.S_ISREG(status.st_mode):
                     raise _refusal(self.path / name)
                 yield name
 
     def has_same_file(self, name: str, other: InsideFolder) -> bool:
         """Whether another folder has a plain file of this name with the same content."""
         try:
-            return self._sha256(name) == other._sha256(name)
+            return self.sha256(name) == other.sha256(name)
         except (FileNotFoundError, UnsafeFolderError):
             return False
+
+    def sha256(self, name: str) -> str:
+        """The SHA-256 of a plain file, 64 hexadecimal digits."""
+        with self.parent_of(name) as (parent, basename):
+            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
 
     def open_file(self, name: str, flags: int) -> int:
         """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""
         new = os.O_EXCL if flags & os.O_CREAT else 0
-        return open_plain(self.path / name, flags | new, self._place(name), self._descriptor)
+        return open_plain(self.path / name, flags | new, name, self._descriptor)
 
     def rename_folder(self, name: str, new_name: str) -> None:
         """Rename a subfolder."""
-        os.rename(self._place(name), self._place(new_name), src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        os.rename(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
 
     def move_to(self, other: InsideFolder, name: str, new_name: str) -> None:
         """Move a file into another folder; a file or link of that name is replaced, and not followed."""
-        os.replace(
-            self._place(name),
-            other._place(new_name),
-            src_dir_fd=self._descriptor,
-            dst_dir_fd=other._descriptor,
-        )
+        os.replace(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=other._descriptor)
 
     def link_to(self, other: InsideFolder, name: str) -> None:
         """Give a file a second name in another folder; where there are no hard links, copy it."""
         try:
             os.link(
-                self._place(name),
-                other._place(name),
+                name,
+                name,
                 src_dir_fd=self._descriptor,
                 dst_dir_fd=other._descriptor,
                 follow_symlinks=False,
@@ -178,45 +168,34 @@ class InsideFolder:
     def make_link(self, name: str, target: Path, symbolic: bool) -> None:
         """Make a link to a file elsewhere; raises ``FileExistsError`` if there is an entry of that name."""
         if symbolic:
-            os.symlink(target, self._place(name), dir_fd=self._descriptor)
+            os.symlink(target, name, dir_fd=self._descriptor)
         else:
-            os.link(target, self._place(name), dst_dir_fd=self._descriptor)
+            os.link(target, name, dst_dir_fd=self._descriptor)
 
     def link_target(self, name: str) -> str:
         """Return the path to which a symbolic link leads."""
-        return os.readlink(self._place(name), dir_fd=self._descriptor)
+        return os.readlink(name, dir_fd=self._descriptor)
 
     def remove_empty_folder(self, name: str) -> None:
         """Remove a subfolder; raises ``OSError`` if something is in it."""
-        os.rmdir(self._place(name), dir_fd=self._descriptor)
+        os.rmdir(name, dir_fd=self._descriptor)
 
     def remove(self, name: str) -> None:
         """Remove a file or a link; the target of a link stays."""
-        os.unlink(self._place(name), dir_fd=self._descriptor)
+        os.unlink(name, dir_fd=self._descriptor)
 
     def discard(self, name: str) -> None:
         """Remove an entry, if it exists: a subfolder with its content, in which no link is followed, or another one."""
         with contextlib.suppress(FileNotFoundError):  # without locks, another process may be faster
             status = self.status(name)
             if status is not None and stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(self._place(name), dir_fd=self._descriptor)
+                shutil.rmtree(name, dir_fd=self._descriptor)
             elif status is not None:
                 self.remove(name)
 
     def flush(self) -> None:
         """Force the folder's list of names onto the disk."""
-        if self._descriptor is not None:
-            os.fsync(self._descriptor)
-
-    def _sha256(self, name: str) -> bytes:
-        """The SHA-256 of a plain file."""
-        with self.parent_of(name) as (parent, basename):
-            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
-                return hashlib.file_digest(file, "sha256").digest()
-
-    def _place(self, name: str) -> str:
-        """The name of an entry, relative to the descriptor if there is one."""
-        return str(self.path / name) if self._descriptor is None else name
+        os.fsync(self._descriptor)
 
 
 def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:
@@ -229,7 +208,7 @@ def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) ->
             status = inside.status(name)
             if status is None:
                 continue
-            if not _is_folder(status):
+            if not stat.S_ISDIR(status.st_mode):
                 _check_plain(folder / name, status)
             elif below:
                 refuse_links(folder / name)
@@ -250,7 +229,7 @@ def temporary_file(path: Path) -> Iterator[Path]:
     A file or link of this name, which a killed process may have left, is deleted first.
     """
     path.unlink(missing_ok=True)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666))
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
     try:
         yield path
     finally:
@@ -291,11 +270,9 @@ def open_plain(path: Path, flags: int, place: str | None = None, folder: int | N
 
     ``place``: the file's name relative to ``folder``, the descriptor of an open folder. ``mode``: of a new file.
     """
-    no_wait = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a process at its other end
-    if NO_LINK == 0 and path.is_symlink():
-        raise _refusal(path)
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe would wait for a process at its other end
     try:
-        descriptor = os.open(place or path, flags | NO_LINK | no_wait, mode, dir_fd=folder)
+        descriptor = os.open(place or path, flags, mode, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise _refusal(path) from error
@@ -308,39 +285,11 @@ def open_plain(path: Path, flags: int, place: str | None = None, folder: int | N
     return descriptor
 
 
-def _open_folder(path: Path, place: str | Path, parent: int | None, flags: int) -> int:
-    """Open a folder and return its descriptor; ``place``: its name relative to the descriptor ``parent``."""
-    try:
-        return os.open(place, os.O_RDONLY | os.O_DIRECTORY | flags, dir_fd=parent)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.EMLINK):  # a link has taken its place
-            raise _no_folder(path) from error
-        raise
-
-
-def _is_folder(status: os.stat_result) -> bool:
-    """Whether an entry is a folder, and not a link."""
-    return stat.S_ISDIR(status.st_mode) and not _is_reparse_point(status)
-
-
-def _no_folder(path: Path) -> UnsafeFolderError:
-    """The error for an entry that is not a folder."""
-    return UnsafeFolderError(
-        f"{path} is a link or a file where a folder should be: delete it. A link is not followed, as it may lead "
-        "elsewhere."
-    )
-
-
 def _check_plain(path: Path, status: os.stat_result) -> None:
     """Refuse an entry that is not a plain file with a single name."""
     # With two hard links, the file may also belong to another folder. A file that was just deleted has no name.
-    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or _is_reparse_point(status):
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         raise _refusal(path)
-
-
-def _is_reparse_point(status: os.stat_result) -> bool:
-    """Whether an entry is a junction or another kind of Windows link."""
-    return bool(getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0))
 
 
 def _refusal(path: Path) -> UnsafeFolderError:

@@ -45,21 +45,6 @@ class FileEntry(TypedDict):
     sha256: str
 
 
-class IndexEntry(TypedDict):
-    """The fields of ``IndexOptions``."""
-
-    factory: str
-    nprobe: int | None
-    rerank: int | None
-
-
-class DocumentsEntry(TypedDict):
-    """The documents without labels: their number, and the next automatic id."""
-
-    rows: int
-    next_id: int
-
-
 class Manifest(TypedDict, total=False):
     """Fields of a manifest. ``render_manifest`` adds ``sha256``, the checksum of the other fields."""
 
@@ -72,9 +57,9 @@ class Manifest(TypedDict, total=False):
     multi_label: bool
     label_names: list[str]
     next_id: int
-    index: IndexEntry
+    index: dict[str, Any]  # the fields of IndexOptions
     passages: int | None  # number of passages; None if each row has one
-    documents: DocumentsEntry | None
+    documents: dict[str, int] | None  # the number of rows, and the next automatic id
     document_passages: int | None
     fitted: dict[str, Any] | None  # settings of the fitted state: JSON, not interpreted here
     classifier: dict[str, str]  # checksums of its files, by name

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..reading.document_folders import is_pattern
+from ..reading.source import is_pattern
 from ..storage.inside_folder import write_file
 from .distributed import process_count
 

@@ -21,7 +21,7 @@ from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
 from ..content_hash import sha256_of_json
-from ..reading.document_folders import FAILED
+from ..reading.files.failure_lists import FAILED
 from ..storage.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
 from .distributed import process_count

@@ -21,7 +21,7 @@ from docsplit_hf.evaluation.tasks import (
 )
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
 from docsplit_hf.reading.load_documents import load_documents
-from docsplit_hf.reading.sources import refuse_missing_file
+from docsplit_hf.reading.source import refuse_missing_file
 
 from .citation_pairs import PairTask, has_citation_pairs, read_citation_pairs
 from .known_tasks import LONG_DOCUMENT_TASKS, NEWSGROUPS, known_name, newsgroup_texts, unknown_task

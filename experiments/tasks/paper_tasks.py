@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from docsplit_hf.evaluation.tasks import find_text_columns
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
-from docsplit_hf.reading.sources import refuse_mistyped_path
+from docsplit_hf.reading.source import refuse_mistyped_path
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -57,31 +57,18 @@ def mark_spans(row: Mapping[str, Any]) -> dict[str, str]:
     """Mark the ``_noun_`` and the ``[pronoun]`` of a row of CLUEWSC 2020 in its text, as in CLUE's own baseline."""
     text = row["text"]
     target = row["target"]
-    noun = _Span(target["span1_index"], target["span1_text"], "__")
-    pronoun = _Span(target["span2_index"], target["span2_text"], "[]")
-    first, second = sorted([noun, pronoun])
-    if not (text.startswith(first.text, first.start) and text.startswith(second.text, second.start)):
-        raise ValueError(f"{target} does not fit the text {text!r}: check the indices.")
-    if first.end > second.start:
-        raise ValueError(f"The spans of {target} overlap: leave the row out.")
-    between = text[first.end : second.start]
-    return {"text": text[: first.start] + first.marked + between + second.marked + text[second.end :]}
-
-
-class _Span(NamedTuple):
-    """Part of a text, and the two characters to put around it."""
-
-    start: int
-    text: str
-    marks: str
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
-
-    @property
-    def marked(self) -> str:
-        return self.marks[0] + self.text + self.marks[1]
+    noun = (target["span1_index"], target["span1_text"], "__")
+    pronoun = (target["span2_index"], target["span2_text"], "[]")
+    marked = ""
+    end = 0
+    for start, span, marks in sorted([noun, pronoun]):
+        if not text.startswith(span, start):
+            raise ValueError(f"{target} does not fit the text {text!r}: check the indices.")
+        if start < end:
+            raise ValueError(f"The spans of {target} overlap: leave the row out.")
+        marked += text[end:start] + marks[0] + span + marks[1]
+        end = start + len(span)
+    return {"text": marked + text[end:]}
 
 
 def join_keywords(row: Mapping[str, Any]) -> dict[str, str]:

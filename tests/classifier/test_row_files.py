@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.classifier.row_files import ROWS_AT_A_TIME, check_output, check_rows, read_rows, write_rows
 from docsplit_hf.reading.characters import on_one_line
-from docsplit_hf.reading.file_formats import find_columns, load_file
+from docsplit_hf.reading.source import find_columns, load_path
 from docsplit_hf.reading.spreadsheet_cells import MARKER, harmless_cell
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
@@ -62,7 +62,7 @@ def test_all_readers_restore_a_safe_file(tmp_path):
     for streaming in (False, True):
         documents = load_documents(file, text_column="=text", streaming=streaming, test_size=0)["train"]
         assert sorted(row["=text"] for row in documents) == sorted(texts)
-        assert list(load_file(file, streaming=streaming)) == rows
+        assert list(load_path(file, streaming=streaming)) == rows
 
 
 def test_apostrophes_in_other_files_are_kept(tmp_path):
@@ -75,7 +75,7 @@ def test_rows_with_too_many_fields_are_refused_in_a_safe_file_too(tmp_path):
     with pytest.raises(ValueError, match="more fields than its header"):
         list(read_rows(tmp_path / "rows.csv"))
     with pytest.raises(ValueError, match="more fields than its header"):
-        load_file(tmp_path / "rows.csv")
+        load_path(tmp_path / "rows.csv")
 
 
 def test_the_marker_of_safe_files_is_refused_as_a_column(tmp_path):
@@ -140,7 +140,7 @@ def test_unreadable_files_are_named(tmp_path, name, content, said):
 def test_fields_beyond_the_header_are_refused(tmp_path, rows, said):
     file = tmp_path / "rows.csv"
     file.write_text("\n".join(["text,id", *rows]))
-    for read in (load_file, lambda path: list(read_rows(path))):
+    for read in (load_path, lambda path: list(read_rows(path))):
         with pytest.raises(ValueError, match=f"rows.csv cannot be used: .*{said}"):
             read(file)
 

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.reading.file_formats import byte_ranges, find_columns, lines_between, load_file
+from docsplit_hf.reading.file_formats import byte_ranges, lines_between
+from docsplit_hf.reading.source import find_columns, load_path
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
 LABELS = ["yes", "no", "maybe"] * 10
@@ -61,11 +62,11 @@ def test_a_path_is_taken_literally_or_refused(tmp_path_factory, name, in_folder,
     path = write(folder / place.format(name), content(kind))
     if "::" in name:
         with pytest.raises(ValueError, match="rename it"):
-            load_file(path, streaming=streaming)
+            load_path(path, streaming=streaming)
         return
     may_refuse = kind != ending and set(name) & set("[]*\\:")
     with contextlib.suppress(ValueError) if may_refuse else contextlib.nullcontext():
-        assert [row["text"] for row in load_file(path, streaming=streaming)] == TEXTS
+        assert [row["text"] for row in load_path(path, streaming=streaming)] == TEXTS
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -99,7 +100,7 @@ def test_endings_of_files_are_read_in_any_case(tmp_path, ending, load):
 @pytest.mark.parametrize(("separator", "streaming"), [(";", False), ("\t", True), ("|", True)])
 def test_another_separator_is_an_option_and_an_error_suggests_it(tmp_path, separator, streaming):
     file = write(tmp_path / "a.csv", content("csv", separator=separator))
-    for load in (load_documents, load_labeled_examples, lambda path: load_file(path, streaming)):
+    for load in (load_documents, load_labeled_examples, lambda path: load_path(path, streaming)):
         with pytest.raises(ValueError, match=r"a.csv .* one column, .* pass csv_separator="):
             load(file)
     shell = separator.replace("\t", "\\t")

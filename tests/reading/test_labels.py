@@ -2,7 +2,7 @@
 
 import pytest
 
-from docsplit_hf.reading.labels import alike_labels, describe_alike, merged_labels, plain_spelling
+from docsplit_hf.reading.labels import alike_labels, describe_alike, plain_spelling
 
 
 @pytest.mark.parametrize("other", ["Crème", "CRÈME", "cre\u0300me", " crème", "crème\n", "crème\u00a0"])
@@ -15,10 +15,9 @@ def test_other_letters_are_other_labels(other):
     assert plain_spelling(other) != plain_spelling("crème")
 
 
-def test_the_most_frequent_spelling_replaces_the_others():
+def test_the_most_frequent_spelling_comes_first():
     counts = {"Sport": 2, "sport": 7, "sport ": 7, "news": 1}
     assert alike_labels(counts) == [["sport", "sport ", "Sport"]]
-    assert merged_labels(counts) == {"sport ": "sport", "Sport": "sport"}
     remark = describe_alike(counts, "Merge.")
     assert "'sport' and 'sport ' and 'Sport'. Merge." in remark and "news" not in remark
 

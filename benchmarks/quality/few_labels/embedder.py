@@ -19,7 +19,7 @@ from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.encoding.text_embedder import TextEmbedder
 from docsplit_hf.evaluation.systems import cached_embeddings
-from docsplit_hf.fitting.texts_and_labels import texts_and_pairs
+from docsplit_hf.reading.inputs import texts_and_pairs
 
 SAMPLE = 64  # texts for measuring speed
 

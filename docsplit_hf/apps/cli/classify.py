@@ -26,7 +26,7 @@ from ...classifier.predict_file import Outcome, PredictionFiles, check_files, cl
 from ...classifier.sorted_files import ANSWERS, Sorted
 from ...encoding.checkpoints.checkpoint import open_checkpoint
 from ...fitting.rejection import RejectionLimits
-from ...reading.document_folders import FAILED
+from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
 from .fit import FitArguments, check_address, connect, fit_classifier, refuse_processes
 from .labeled_arguments import DATASET_HELP, LabeledArguments

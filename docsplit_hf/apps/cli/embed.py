@@ -20,7 +20,7 @@ from transformers.hf_argparser import HfArg
 from ...content_hash import sha256_of_parts
 from ...encoding.chunking import SINGLE_CHUNK
 from ...encoding.document_encoder import DocumentEncoder
-from ...reading.document_folders import list_of_failures
+from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings

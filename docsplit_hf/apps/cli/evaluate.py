@@ -33,7 +33,7 @@ from ...evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System
 from ...evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
 from ...extras import install_line, is_installed
 from ...fitting.label_tree import Hierarchy
-from ...reading.document_folders import list_of_failures
+from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
 from ...training.command_line import parse_arguments, run_script
 from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments

@@ -34,7 +34,7 @@ from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...encoding.reading_time import ReadingTime
 from ...finetuning.evaluation import evaluate_parts
-from ...reading.document_folders import list_of_failures
+from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
 from ...storage.addresses import is_address

@@ -8,7 +8,7 @@ from pathlib import Path
 from datasets import DatasetDict
 
 from ...finetuning.evaluation import describe_parts
-from ...reading.document_folders import holds_documents
+from ...reading.source import kind_of
 from ...storage.inside_folder import write_file
 from .labeled_arguments import LabeledArguments
 
@@ -31,7 +31,7 @@ def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, 
 def prediction_command(folder: str, data: LabeledArguments) -> str:
     """Return the command that classifies another file with the same columns, or other documents."""
     words = ["docsplit", "classify", "--model_name_or_path", folder]
-    if holds_documents(data.dataset_name):
+    if kind_of(data.dataset_name) == "documents":
         return shlex.join([*words, "--predict", "new/", "--predict_output", "sorted-new/"])  # sorted/ may have files
     words += ["--predict", "new.csv", "--predict_output", "answers.csv"]
     for field in fields(data):

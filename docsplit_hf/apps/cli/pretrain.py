@@ -43,7 +43,7 @@ from ...pretraining.collator import DataCollatorForDocSplit, default_max_length
 from ...pretraining.half_retrieval import describe_progress, evaluations_by_step
 from ...pretraining.model import AutoModelForDocSplit
 from ...pretraining.objectives import get_trainer_class
-from ...reading.document_folders import list_of_failures
+from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.segmentation.segment_documents import check_text_column, default_processes, segment_documents

@@ -29,7 +29,7 @@ from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...finetuning.arguments import KNNClassifierTrainingArguments
 from ...finetuning.evaluation import evaluate_parts
 from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
-from ...reading.document_folders import list_of_failures
+from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import is_multi_label, label_names_of, labels_by_name
 from ...training.command_line import HOW_TO_RESUME, parse_arguments, run_script, start_run
 from ...training.distributed import end_run

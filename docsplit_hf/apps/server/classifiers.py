@@ -16,7 +16,6 @@ from weakref import WeakValueDictionary
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...content_hash import sha256_of_json
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
-from ...storage.atomic_replacement import valid_folder
 from ...storage.classifier_folder import FOLDER
 from ...storage.manifest import MANIFEST, read_manifest
 from ...storage.one_state import read_consistently
@@ -75,7 +74,7 @@ def version_on_disk(folder: Path) -> str:
 
     The manifest has the checksums of all files that answers depend on, so it changes with every save.
     """
-    manifest = (valid_folder(folder) / FOLDER / MANIFEST).read_bytes()
+    manifest, _ = read_consistently(folder, lambda place: Path(place, FOLDER, MANIFEST).read_bytes())
     return hashlib.sha256(manifest).hexdigest()[:VERSION_DIGITS]
 
 

@@ -26,7 +26,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-from ...reading.sources import refuse_mistyped_path
+from ...reading.source import refuse_mistyped_path
 from ...storage.atomic_replacement import valid_folder
 from ...storage.inside_folder import write_file
 from ...storage.one_state import FolderState, read_consistently

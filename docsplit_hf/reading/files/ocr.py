@@ -26,14 +26,13 @@ def recognize_page(page, options: FileOptions) -> str:
     rows = bytes(bitmap.buffer)
     pixels = b"".join(rows[row * bitmap.stride : row * bitmap.stride + bitmap.width] for row in range(bitmap.height))
     picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + pixels
-    has_alarm = hasattr(signal, "setitimer")
-    if has_alarm and signal.getitimer(signal.ITIMER_REAL)[0] > 0:  # in a worker: each page has the time of a file
+    if signal.getitimer(signal.ITIMER_REAL)[0] > 0:  # in a worker: each page has the time of a file
         signal.setitimer(signal.ITIMER_REAL, options.seconds)
     command = [program, "stdin", "stdout", "-l", options.ocr_language]
     # The program keeps an alarm that is set before it starts, so it ends even if this process is killed.
-    set_alarm = partial(signal.setitimer, signal.ITIMER_REAL, options.seconds) if has_alarm else None
+    set_alarm = partial(signal.setitimer, signal.ITIMER_REAL, options.seconds)
     finished = subprocess.run(command, input=picture, capture_output=True, preexec_fn=set_alarm, check=False)
-    if has_alarm and finished.returncode == -signal.SIGALRM:
+    if finished.returncode == -signal.SIGALRM:
         raise Refusal(TIMED_OUT, f"tesseract took more than seconds={options.seconds:g} for a page")
     if finished.returncode != 0:
         raise Refusal(DAMAGED, f"tesseract: {finished.stderr.decode(errors='replace').strip()[-200:]}")

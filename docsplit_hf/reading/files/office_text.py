@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from .xml_events import Attributes, read_events
@@ -59,57 +60,42 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 def page_texts(content: bytes, vocabulary: Vocabulary) -> list[str]:
     """The texts of the pages of a document as its program last laid them out; one text if it names no pages."""
     pages: list[list[str]] = [[]]
-    inside = _Inside()
+    inside: Counter[str] = Counter()  # how many elements of each kind are open
 
     def start(name: str, attributes: Attributes) -> None:
-        if inside.skipped or name in vocabulary.skipped:
-            inside.skipped += 1
+        if inside["skipped"] or name in vocabulary.skipped:
+            inside["skipped"] += 1
         elif name in vocabulary.pages:
             pages.append([])
         elif name in vocabulary.cells:
-            inside.cells += 1
+            inside["cells"] += 1
         elif name in vocabulary.paragraphs:
-            inside.paragraphs += 1
+            inside["paragraphs"] += 1
         elif vocabulary.text is not None and name in vocabulary.text:
-            inside.texts += 1
-        elif name in vocabulary.characters and inside.paragraphs:
+            inside["texts"] += 1
+        elif name in vocabulary.characters and inside["paragraphs"]:
             count = attributes.get("c", "1")
             pages[-1].append(vocabulary.characters[name] * (min(int(count), 100) if count.isdigit() else 1))
 
     def end(name: str) -> None:
-        if inside.skipped:
-            inside.skipped -= 1
+        if inside["skipped"]:
+            inside["skipped"] -= 1
         elif name in vocabulary.cells:
-            inside.cells -= 1
+            inside["cells"] -= 1
             pages[-1].append("\t")
         elif name in vocabulary.paragraphs:
-            inside.paragraphs -= 1
-            pages[-1].append(" " if inside.cells else "\n")
+            inside["paragraphs"] -= 1
+            pages[-1].append(" " if inside["cells"] else "\n")
         elif name in vocabulary.rows:
             pages[-1].append("\n")
         elif vocabulary.text is not None and name in vocabulary.text:
-            inside.texts -= 1
+            inside["texts"] -= 1
 
     def text(characters: str) -> None:
-        is_text = inside.paragraphs if vocabulary.text is None else inside.texts
-        if is_text and not inside.skipped:
+        is_text = inside["paragraphs"] if vocabulary.text is None else inside["texts"]
+        if is_text and not inside["skipped"]:
             pages[-1].append(characters)
 
     read_events(content, start, end, text)
-    return [_tidy("".join(page)) for page in pages]
-
-
-def _tidy(text: str) -> str:
-    """The text without spaces at the ends of lines, and without blank lines after one another."""
-    lines = "\n".join(line.rstrip() for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", lines).strip("\n")
-
-
-class _Inside:
-    """How many elements of each kind are open."""
-
-    def __init__(self) -> None:
-        self.skipped = 0
-        self.cells = 0
-        self.paragraphs = 0
-        self.texts = 0
+    texts = ["\n".join(line.rstrip() for line in "".join(page).split("\n")) for page in pages]
+    return [_BLANK_LINES.sub("\n\n", text).strip("\n") for text in texts]

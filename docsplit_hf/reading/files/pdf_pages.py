@@ -39,7 +39,8 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
                 pages.append("")
                 continue
             text = _text_of(page)
-            if len(text.strip()) < LEAST_CHARACTERS and _has_picture(page):
+            found = page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=DEPTH_OF_PICTURES)
+            if len(text.strip()) < LEAST_CHARACTERS and next(iter(found), None) is not None:
                 if budget.options.ocr:
                     text = recognize_page(page, budget.options)
                     recognized += 1
@@ -87,10 +88,3 @@ def _text_of(page) -> str:
     text = text_page.get_text_range(errors="replace") if text_page.count_chars() else ""
     text_page.close()
     return with_line_ends(text)
-
-
-def _has_picture(page) -> bool:
-    """Whether a page has a picture."""
-    from pypdfium2 import raw
-
-    return any(True for _ in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=DEPTH_OF_PICTURES))

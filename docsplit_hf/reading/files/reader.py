@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from ...cores import core_count
 from ..characters import on_one_line
@@ -20,6 +22,9 @@ from .worker import check_size
 from .workers import Worker
 
 logger = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+_END = object()  # of the items
 
 SHOWN_PARTS = 5
 FILES_AHEAD = 32  # per process: those that wait behind a slow one
@@ -65,28 +70,59 @@ def read_files(
         The text or the failure of each file, in the order of ``paths``; only a few are in memory at a time. Parts of
         files that are left out are counted and named in the log when all have been read.
     """
+    found = read_among(paths, Path, options, processes, cache_dir, len(paths) if show_progress else None)
+    yield from (result for _, result in found)
+
+
+def read_among(
+    items: Iterable[Item],
+    path_of: Callable[[Item], Path | None],
+    options: FileOptions | None = None,
+    processes: int | None = None,
+    cache_dir: str | Path | None = None,
+    progress_total: int | None = None,
+) -> Iterator[tuple[Item, FileText | FailedFile | None]]:
+    """Read the files among items as ``read_files`` does, with one set of processes for all of them.
+
+    Args:
+        items: The items; while files follow one another, they are taken ahead.
+        path_of: Returns the file of an item; None for an item without one.
+        options, processes, cache_dir: As for ``read_files``.
+        progress_total: The number of items, for a progress bar. None: no bar.
+
+    Yields:
+        Each item, with the text or the failure of its file, or None without one.
+    """
     from tqdm.auto import tqdm
 
     options = options or FileOptions()
-    paths = [Path(path) for path in paths]
-    cache = None if cache_dir is None else Cache(Path(cache_dir), options)
-    processes = min(processes or core_count(), max(1, len(paths)))
-    reading = _Reading(options, cache)
-    executor = ThreadPoolExecutor(processes, thread_name_prefix="read_files")
-    waiting: deque[Future[FileText | FailedFile]] = deque()
+    processes = processes or core_count()
+    reading = _Reading(options, cache_dir)
+    executor = ThreadPoolExecutor(processes, thread_name_prefix="read_files")  # starts a thread when it is needed
+    waiting: deque[tuple[Item, Future[FileText | FailedFile] | None]] = deque()
+    stream = iter(items)
+    is_file = True  # whether the last item that was taken is a file
     reasons: Counter[str] = Counter()
     examples: list[str] = []
     try:
-        with tqdm(total=len(paths), unit="file", desc="Reading files", disable=not show_progress) as progress:
-            for number, path in enumerate(paths):
-                ahead = paths[number + len(waiting) : number + FILES_AHEAD * processes]
-                waiting.extend(executor.submit(reading.read, one) for one in ahead)
-                result = waiting.popleft().result()
+        with tqdm(total=progress_total, unit="file", desc="Reading files", disable=progress_total is None) as progress:
+            while True:
+                while not waiting or (is_file and len(waiting) < FILES_AHEAD * processes):
+                    item = next(stream, _END)
+                    if item is _END:
+                        break
+                    path = path_of(item)
+                    is_file = path is not None
+                    waiting.append((item, executor.submit(reading.read, path) if is_file else None))
+                if not waiting:
+                    return
+                item, future = waiting.popleft()
+                result = None if future is None else future.result()
                 for part in result.changes.left_out if isinstance(result, FileText) else ():
                     reasons[part.reason] += 1
-                    examples.append(f"  {on_one_line(os.fspath(path))}, {part.name}: {part.reason}")
+                    examples.append(f"  {on_one_line(os.fspath(path_of(item)))}, {part.name}: {part.reason}")
                 del examples[SHOWN_PARTS:]
-                yield result
+                yield item, result
                 progress.update()
     finally:
         reading.end()
@@ -101,11 +137,16 @@ def read_files(
 class _Reading:
     """What the threads of ``read_files`` share; each has a worker of its own."""
 
-    def __init__(self, options: FileOptions, cache: Cache | None) -> None:
+    def __init__(self, options: FileOptions, cache_dir: str | Path | None) -> None:
         self.options = options
-        self.cache = cache
+        self._cache_dir = cache_dir
         self.local = threading.local()
         self.workers: list[Worker] = []
+
+    @functools.cached_property
+    def cache(self) -> Cache | None:
+        """The cache, opened for the first file."""
+        return None if self._cache_dir is None else Cache(Path(self._cache_dir), self.options)
 
     def read(self, path: Path) -> FileText | FailedFile:
         """Read a file from the cache, or by the worker of this thread."""

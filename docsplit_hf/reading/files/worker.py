@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import signal
 import stat
 import sys
@@ -78,21 +79,15 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         request = json.loads(line)
         options = FileOptions(**request["options"])
         _limit_memory(options.max_memory_bytes)
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, options.seconds)  # its signal ends this process
+        signal.setitimer(signal.ITIMER_REAL, options.seconds)  # its signal ends this process, even within a library
         digest, result = read_in_this_process(request["path"], options)
-        if hasattr(signal, "setitimer"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         answers.write(encode_result(digest, result) + b"\n")
         answers.flush()
 
 
 def _limit_memory(size: int) -> None:
     """Limit the address space of this process, where the system can."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     soft = size if hard == resource.RLIM_INFINITY else min(size, hard)
     with suppress(ValueError, OSError):  # macOS refuses some limits

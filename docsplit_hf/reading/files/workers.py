@@ -7,10 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 from .failures import CRASHED, TIMED_OUT, FailedFile, failed_file
 from .options import FileOptions
@@ -18,14 +16,6 @@ from .places import FileText
 from .records import decode_result
 
 FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
-HAS_ALARM = hasattr(signal, "setitimer")  # with it a worker ends itself, even within a library; Windows has none
-
-
-class Answer(NamedTuple):
-    """A complete line that a process wrote, empty if it ended before; and whether it was ended for its time."""
-
-    line: bytes
-    timed_out: bool
 
 
 class Worker:
@@ -51,14 +41,14 @@ class Worker:
         try:
             self.process.stdin.write(request)
             self.process.stdin.flush()
-            answer = _wait_for_answer(self.process, self.options.seconds)
+            answer = self.process.stdout.readline()
         except OSError:  # it ended before it read the request
-            answer = Answer(line=b"", timed_out=False)
-        if answer.line:
-            return decode_result(answer.line)
+            answer = b""
+        if answer.endswith(b"\n"):
+            return decode_result(answer)
         code = self.process.wait()
         self.close()
-        if answer.timed_out or (HAS_ALARM and code == -signal.SIGALRM):
+        if code == -signal.SIGALRM:
             return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
         return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
 
@@ -90,20 +80,3 @@ def _start_process() -> subprocess.Popen:
         stderr=subprocess.DEVNULL,
         env=environment,
     )
-
-
-def _wait_for_answer(process: subprocess.Popen, seconds: float) -> Answer:
-    """Wait for a line; where no alarm ends the process in time, end it from here."""
-    timed_out = threading.Event()
-
-    def end() -> None:
-        timed_out.set()
-        process.kill()
-
-    timer = None if HAS_ALARM else threading.Timer(seconds, end)
-    if timer is not None:
-        timer.start()
-    line = process.stdout.readline()
-    if timer is not None:
-        timer.cancel()
-    return Answer(line=line if line.endswith(b"\n") else b"", timed_out=timed_out.is_set())

@@ -15,8 +15,16 @@ import numpy as np
 
 from ...cores import core_count
 from ..characters import replace_lone_surrogates
-from ..sources import EMPTY, KEPT, NOT_A_STRING, SINGLE_SENTENCE, describe_dropped, keep_usable, refuse_other_types
 from ..tokenization import PLAIN, WINDOW, find_safe_cut_pattern, tokens_per_sentence, windows
+from ..usable_rows import (
+    EMPTY,
+    KEPT,
+    NOT_A_STRING,
+    SINGLE_SENTENCE,
+    describe_dropped,
+    keep_usable,
+    refuse_other_types,
+)
 from .sentences import Segmentation, get_segmenter
 
 if TYPE_CHECKING:

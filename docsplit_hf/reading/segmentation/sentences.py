@@ -169,10 +169,9 @@ class _AlarmError(BaseException):
 
 
 def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; raise TimeoutError after a time limit, which is set in the main thread only, not on Windows."""
+    """Call a function; raise TimeoutError after a time limit, which is set in the main thread only."""
     if (
-        not hasattr(signal, "setitimer")
-        or threading.current_thread() is not threading.main_thread()
+        threading.current_thread() is not threading.main_thread()
         or any(signal.getitimer(signal.ITIMER_REAL))
         or signal.getsignal(signal.SIGALRM) is None  # a handler that Python did not install cannot be restored
     ):

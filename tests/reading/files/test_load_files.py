@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from docsplit_hf import load_files
-from docsplit_hf.reading.file_formats import find_text_files
 from docsplit_hf.reading.files.failures import EMPTY
 from docsplit_hf.reading.files.finding import find_files, is_hidden
+from docsplit_hf.reading.source import find_text_files
 
 from .sample_files import make_docx, make_mail, make_pdf, paragraph
 

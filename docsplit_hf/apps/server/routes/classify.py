@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from ....classifier.file_inputs import GivenTexts, with_unreadable
+from ....classifier.file_inputs import with_unreadable
 from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
 from ..bodies import options_of, parsed, parsed_json
@@ -79,19 +79,16 @@ async def _classify_files(request: Request, server: Server) -> Response:
         options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
         classifier = server.classifier(upload.model)
         read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
-    failed = {number: one for number, one in enumerate(read) if isinstance(one, FailedFile)}
-    if len(failed) == len(read):
-        sentences = [str(UnreadableFile(*one)) for one in failed.values()]
-        raise unprocessable(" ".join(sentences), "file", "unreadable_file")
     texts = [one.text for one in read if isinstance(one, FileOfText)]
-    numbers = [number for number in range(len(read)) if number not in failed]
-    given = GivenTexts(texts, [None] * len(texts), None, numbers, failed)
-    state, results = await server.read(classifier, given.texts, given.pairs, options)
+    if not texts:
+        sentences = [str(UnreadableFile(*one)) for one in read]
+        raise unprocessable(" ".join(sentences), "file", "unreadable_file")
+    state, results = await server.read(classifier, texts, [None] * len(texts), options)
     content = {
         "model": classifier.name,
         "version": state.version,
         "files": [one.file if isinstance(one, FailedFile) else one.name for one in read],
-        "answers": with_unreadable(_answers(results), given, best_only="top_k" not in options),
+        "answers": with_unreadable(read, _answers(results), best_only="top_k" not in options),
     }
     return JSONResponse(content)
 

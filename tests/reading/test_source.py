@@ -1,14 +1,18 @@
-"""Folders of documents as data sets, beside folders of texts and of tables."""
+"""What a source is: folders of documents beside folders of texts and of tables, mistyped paths, names on the Hub."""
 
 import csv
 import logging
+import socket
 
+import datasets
+import huggingface_hub
 import pytest
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.reading.document_folders import holds_documents, list_of_failures
+from docsplit_hf.reading.files.failure_lists import list_of_failures
 from docsplit_hf.reading.load_documents import load_unlabeled_texts
 from docsplit_hf.reading.origins import origins_of_rows
+from docsplit_hf.reading.source import kind_of, load_from_hub, refuse_mistyped_path
 
 from ..documents import write_damaged, write_docx, write_pdf
 
@@ -94,8 +98,19 @@ def test_folders_with_documents_are_recognized(names, expected, tmp_path):
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert holds_documents(tmp_path) == expected
-    assert holds_documents(f"{tmp_path}/*.anything") and not holds_documents(tmp_path / "missing")
+    assert kind_of(tmp_path) == ("documents" if expected else "text folder")
+
+
+def test_other_sources_are_told_apart(tmp_path, contracts):
+    (tmp_path / "a.csv").touch()
+    given = [
+        f"{tmp_path}/*.anything",
+        contracts / "lease" / "0.pdf",
+        tmp_path / "a.csv",
+        tmp_path / "missing",
+        ["text"],
+    ]
+    assert [kind_of(source) for source in given] == ["documents", "documents", "table", "hub", "memory"]
 
 
 def test_tables_beside_documents_stay_splits(contracts, tmp_path):
@@ -133,3 +148,40 @@ def test_options_of_tables_are_refused(contracts):
         load_documents(contracts, csv_separator=";")
     with pytest.raises(ValueError, match="There is no column 'number' in train"):
         load_labeled_examples(contracts, id_column="number")
+
+
+def test_mistyped_paths_are_refused_with_the_nearest_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "output" / "pretrain").mkdir(parents=True)
+    for file in ("documents.jsonl", "l.csv"):
+        (tmp_path / file).touch()
+    mistyped = {"output/pretrian": "output/pretrain", "document.jsonl": "documents.jsonl", "l.cvs": "l.csv"}
+    for name, near in mistyped.items():
+        with pytest.raises(FileNotFoundError, match=f"'{name}'. Did you mean '{near}'"):
+            refuse_mistyped_path(name)
+    for name in ("/no/such", "./nothing", "~/nothing", "a/b/c"):
+        with pytest.raises(FileNotFoundError, match="There is no file or folder"):
+            refuse_mistyped_path(name)
+
+
+def test_existing_paths_and_names_on_the_hub_pass(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "facebook" / "contriever").mkdir(parents=True)
+    for name in (
+        "facebook/contriever",
+        "facebook/contriever-msmarco",
+        "bert-base-uncased",
+        "sentence-transformers/LaBSE",
+    ):
+        assert refuse_mistyped_path(name) is None
+
+
+def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(datasets, "load_dataset", lambda *_: pytest.fail("datasets would ask six times"))
+        with pytest.raises(OSError, match="'somebody/animals' is neither a file or folder here, nor found on the Hub"):
+            load_from_hub("somebody/animals")

@@ -1,0 +1,135 @@
+"""Texts, pairs and files that are given to a classifier: in any form, read as rows in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .files.failures import FailedFile
+from .files.finding import find_files
+from .files.load_files import default_cache_dir
+from .files.reader import read_among
+from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
+from .source import name_of_document
+
+
+class FileInput(NamedTuple):
+    """A file to read, and its name in answers."""
+
+    path: Path
+    name: str
+
+
+class InputRow(NamedTuple):
+    """A text or a pair that was read: its number among the inputs, from 0, and its file and places."""
+
+    number: int
+    text: str
+    pair: str | None = None
+    origin: Origin | None = None
+
+
+def expand_paths(given: Any) -> Any:
+    """Turn the path of a file, a folder or a pattern into files to read, which are named as below it; keep all else."""
+    return files_of(given) if isinstance(given, Path) else given
+
+
+def files_of(source: Path) -> list[FileInput]:
+    """Find the files of a file, a folder or a pattern."""
+    return [FileInput(path, name_of_document(path, source)) for path in find_files(source)]
+
+
+def read_inputs(given: Any, show_progress: bool = False) -> Iterator[InputRow | FailedFile]:
+    """Read inputs in their order; files are read in processes, some of them ahead.
+
+    Args:
+        given: Texts, pairs, paths, or rows that this function has yielded, in any form that ``as_list`` takes, or a
+            stream of them. Of a stream no more is taken than is yielded, except where files follow one another.
+        show_progress: Whether to show a progress bar of files.
+
+    Yields:
+        A row for each input, or the failure of its file.
+
+    Raises:
+        TypeError: If an input is none of these.
+    """
+    items = as_list(given)
+    if isinstance(items, str):
+        raise TypeError("Expected a list of texts, got one string: pass [text].")
+    inputs = (FileInput(item, name_of_document(item, item)) if isinstance(item, Path) else item for item in items)
+    has_file = isinstance(items, list) and any(isinstance(item, Path | FileInput) for item in items)
+    found = read_among(
+        inputs,
+        lambda item: item.path if isinstance(item, FileInput) else None,
+        cache_dir=default_cache_dir(),
+        progress_total=len(items) if show_progress and has_file else None,
+    )
+    for number, (item, read) in enumerate(found):
+        if isinstance(read, FailedFile):
+            yield read._replace(file=item.name)
+        elif read is not None:
+            yield InputRow(number, read.text, origin=Origin(item.name, read.places))
+        elif isinstance(item, FailedFile):
+            yield item
+        elif isinstance(item, InputRow):
+            yield item._replace(number=number)
+        else:
+            yield _row_of(item, number)
+
+
+def rows_of(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
+    """The inputs that were read."""
+    return [row for row in given if isinstance(row, InputRow)]
+
+
+def as_list(given: Any) -> Any:
+    """Convert a sequence, array, Series, DataFrame or data set into a list, in order; return anything else as it is."""
+    if isinstance(given, (str, dict, list)):
+        return given
+    columns = getattr(given, "columns", None) if hasattr(given, "notna") else getattr(given, "column_names", None)
+    if columns is not None and hasattr(given, "__len__"):
+        if "text" not in columns:
+            raise TypeError(f"There is no column 'text' among {list(columns)}: rename one, or pass one column.")
+        if FILE_COLUMN in columns and PLACES_COLUMN in columns:
+            names = ("text", FILE_COLUMN, PLACES_COLUMN)
+        elif "text_pair" in columns:
+            names = ("text", "text_pair")
+        else:
+            return _values(given["text"])
+        rows = zip(*(_values(given[name]) for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+    if getattr(given, "ndim", 1) != 1:
+        raise TypeError(f"Expected one text in each row, got an array of shape {tuple(given.shape)}: pass one column.")
+    return _values(given) if isinstance(given, Sequence) or hasattr(given, "tolist") else given
+
+
+def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | None]]:
+    """Convert to lists of texts and of second texts, or None; ``first`` is the number of the first text in errors."""
+    given = as_list(given)
+    if isinstance(given, str):
+        raise TypeError("Expected a list of texts, got one string: pass [text].")
+    rows = [_row_of(item, number) for number, item in enumerate(given, first)]
+    return [row.text for row in rows], [row.pair for row in rows]
+
+
+def _row_of(item: Any, number: int) -> InputRow:
+    """Check a text or a pair in memory, which may have been read from a file earlier."""
+    fields = item if isinstance(item, dict) else {"text": item}
+    if not {"text"} <= set(fields) <= {"text", "text_pair", FILE_COLUMN, PLACES_COLUMN}:
+        raise TypeError(f"Text {number} is {item!r}: a pair is a dictionary with 'text' and 'text_pair'.")
+    text = fields["text"]
+    pair = fields.get("text_pair")
+    if not isinstance(text, str):
+        instead = f"docsplit_hf.read_file({str(text)!r}).text" if isinstance(text, Path) else "only rows that have one"
+        raise TypeError(f"Text {number} is {text!r}, not a string: give {instead}.")
+    if not isinstance(pair, str | None):
+        raise TypeError(f"Text pair {number} is {pair!r}, not a string.")
+    return InputRow(number, text, pair, make_origin(fields.get(FILE_COLUMN), fields.get(PLACES_COLUMN)))
+
+
+def _values(column: Any) -> list[Any]:
+    """Convert a column to a list, with None for missing values."""
+    if hasattr(column, "notna"):  # in pandas, missing values may be NaN
+        column = column.astype(object).where(column.notna(), None)
+    return column.tolist() if hasattr(column, "tolist") else list(column)

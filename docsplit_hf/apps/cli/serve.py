@@ -34,6 +34,7 @@ HELP_OF_LIMITS = {
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of ``docsplit serve``."""
+    from ...encoding.backends.registry import BACKENDS, PRECISIONS
     from ..server.settings import AnswerSettings, Batching, Limits, ServerSettings
 
     parser = argparse.ArgumentParser(
@@ -86,9 +87,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--backend", choices=("torch", "openvino"), default=None, help="what computes the encoder")
+    speed.add_argument("--backend", choices=tuple(BACKENDS), help="what computes the encoder")
     speed.add_argument(
-        "--precision", choices=("float32", "int8"), default=None, help="int8 is faster, and needs the extra openvino"
+        "--precision", choices=PRECISIONS, help="int8 is faster, and needs the extra openvino"
     )
     speed.add_argument("--threads", type=_count, default=None, help="threads of torch; by default, one for each core")
     speed.add_argument("--batch_tokens", type=_count, default=Batching.tokens, help="most tokens read together")

@@ -136,7 +136,7 @@ class Encoders:
     """The encoders in memory: classifiers with equal weights share one."""
 
     def __init__(self, backend: str | None = None, precision: str | None = None) -> None:
-        self.backend = "openvino" if backend is None and precision == "int8" else backend
+        self.backend = backend
         self.precision = precision
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
         self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ...arrays.changes import NO_ROW
-from ...arrays.snapshot import ExampleTexts
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
 from .rows import (
     KEY_FIELDS,
@@ -18,12 +19,11 @@ from .rows import (
     read_change_token,
     remote_search,
     to_snapshot,
-    to_texts,
 )
 
 if TYPE_CHECKING:
     from ...arrays.passages import Passages
-    from ...arrays.snapshot import FittedState, Kind, SearchResult, Snapshot
+    from ...arrays.snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
 
 ONE_EACH = "passage == 0"  # filter: one row of each document
 WITHOUT_VECTOR = [field for field in FIELDS if field != VECTOR]
@@ -104,15 +104,16 @@ class RemoteView:
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples, without fetching their keys."""
         wanted = count
+        no_key = np.zeros(self.dimension, np.float32)
         while True:
             number = self._number_of_example(wanted)
             only = f"row <= {number}"
             rows = list(self._collection.rows(EXAMPLES, WITHOUT_VECTOR, only))
             rows += [row for row in self._collection.rows(REST, WITHOUT_VECTOR, only) if row[PK][0] == EXAMPLES[0]]
-            found = to_texts(rows, self._about)
-            missing = count - len(found.texts)  # examples that were written in part are left out
+            found = to_snapshot([row | {VECTOR: no_key} for row in rows], self._about)
+            missing = count - len(found.keys)  # examples that were written in part are left out
             if missing <= 0 or number == LAST_NUMBER:
-                return ExampleTexts(found.texts[:count], found.text_pairs[:count], found.labels[:count])
+                return found.first(count)
             wanted += missing
 
     def all(self) -> Snapshot:
